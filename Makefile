@@ -1,0 +1,47 @@
+# make run      set up everything and watch a real model train (PRESET=name for another preset)
+# make test     everything that is checked: lint, types, import contracts, tests
+# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures
+
+PYTHON ?= python3
+PRESET ?= gaussian-validate
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/installed
+
+.PHONY: run install test bench screenshots clean
+
+run: $(STAMP)
+	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
+	else exec $(BIN)/fresnel-tui --no-ui launch $(PRESET) --follow; fi
+
+install: $(STAMP)
+
+# A Python that already imports torch (an image with a ROCm or CUDA build) lends it to the environment, untouched.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "fresnel-tui needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try make PYTHON=python3.12 …"; exit 2; }
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
+		echo "using the torch of $$(command -v $(PYTHON))"; \
+		test -d $(VENV) || $(PYTHON) -m venv --system-site-packages $(VENV); \
+		$(BIN)/python -c 'import torch; print("torch==" + torch.__version__)' >$(VENV)/constraints.txt; \
+	else \
+		test -d $(VENV) || $(PYTHON) -m venv $(VENV); cp constraints.txt $(VENV)/constraints.txt; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e '.[train,dev]'
+	@touch $@
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+bench: $(STAMP)
+	$(BIN)/python tests/bench/run_all.py
+
+screenshots: $(STAMP)
+	$(BIN)/python tests/bench/screenshots.py
+
+clean:
+	rm -rf $(VENV)

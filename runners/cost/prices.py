@@ -1,0 +1,90 @@
+"""Prices: estimates of GPU time, each with its source and date, shipped in presets/prices.yaml.
+
+The user's own `prices.yaml` in the configuration folder comes first.
+"""
+
+import difflib
+import re
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.model.paths import SHIPPED_PRESETS, config_dir
+from runners.model.spec import Price
+from runners.presets.yaml_source import read_yaml
+
+
+class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of prices.yaml: US dollars per hour as decimal text; what stopping the machine does to the bill."""
+
+    name: str
+    provider: str
+    gpu: str
+    usd_per_hour: str
+    source: str
+    date: str
+    per: Literal["gpu", "machine"] = "gpu"
+    match: str = ""
+    stop: str = ""
+
+
+def list_prices() -> list[PriceEntry]:
+    """Every known price, the user's own first."""
+    names: set[str] = set()
+    entries = []
+    for path in (config_dir() / "prices.yaml", SHIPPED_PRESETS / "prices.yaml"):
+        for entry in _read_prices(path) if path.is_file() else ():
+            if entry.name not in names:
+                names.add(entry.name)
+                entries.append(entry)
+    return entries
+
+
+@cache
+def _read_prices(path: Path) -> tuple[PriceEntry, ...]:
+    values, lines = read_yaml(path)
+    listed = values.get("prices") if isinstance(values, dict) else None
+    if not isinstance(listed, dict):
+        raise WrongInput(f"{path}: expected a mapping `prices:` of NAME: {{provider, gpu, usd_per_hour, source, date}}")
+    entries = []
+    for name, keys in listed.items():
+        where = f"{path}:{lines['prices', name]}: prices.{name}"
+        if not isinstance(keys, dict):
+            raise WrongInput(f"{where}: expected provider, gpu, usd_per_hour, source and date")
+        texts = {key: value if value is None else str(value) for key, value in keys.items()}
+        try:
+            entries.append(msgspec.convert({"name": name, **texts}, PriceEntry))
+            parse_rate(entries[-1].usd_per_hour)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise WrongInput(f"{where}: {error}") from None
+    return tuple(entries)
+
+
+def parse_rate(text: str) -> Decimal:
+    """Dollars per hour in `1.99` or `$1.99`; ValueError when it is no such amount."""
+    stripped = text.strip().removeprefix("$").removesuffix("/h").strip()
+    if not re.fullmatch(r"\d+(\.\d+)?", stripped):
+        raise ValueError(f"expected US dollars per hour such as 1.99, got {text!r}")
+    return Decimal(stripped)
+
+
+def choose_price(
+    text: str, basis: Literal["preset", "flag", "session"], per: Literal["gpu", "machine"] = "gpu"
+) -> Price:
+    """The Price for a name in prices.yaml or an amount per hour; WrongInput names the nearest."""
+    entries = {entry.name: entry for entry in list_prices()}
+    if text in entries:
+        found = entries[text]
+        return Price(found.usd_per_hour, found.per, basis, found.name, found.source, found.date)
+    try:
+        return Price(str(parse_rate(text)), per, basis)
+    except ValueError:
+        close = difflib.get_close_matches(text, entries, 1)
+        hint = f"; did you mean `{close[0]}`?" if close else ""
+        raise WrongInput(
+            f"no price `{text}`{hint}", f"a price is US dollars per hour, or one of: {', '.join(entries)}"
+        ) from None

@@ -1,0 +1,33 @@
+"""Which host and boot this is: pids and locks mean nothing on another."""
+
+import getpass
+import os
+import socket
+import time
+from pathlib import Path
+
+
+def host_name() -> str:
+    """This host's name; `$FRESNEL_HOST` stands in for it where one machine plays several."""
+    return os.environ.get("FRESNEL_HOST") or socket.gethostname()
+
+
+def boot_id() -> str:
+    """What tells this boot from any other; empty where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def boot_time() -> float:
+    """When this host booted, in unix seconds, by the clock as it stands now."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def user_name() -> str:
+    """Who is asking, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,1 @@
+"""A run's life: planned, launched, supervised, stopped, adopted, found again."""

@@ -1,0 +1,36 @@
+"""Adopt runs whose supervisor died, so that their ending is recorded and a stop still works."""
+
+import os
+
+from runners.backends.local import spawn_supervisor
+from runners.host.identity import host_name
+from runners.lifecycle.store import read_run
+from runners.model.paths import StateDirectory
+from runners.placement.leases import live_run_ids
+from runners.placement.locks import is_held
+from runners.placement.marks import MARK
+
+
+def adopt_orphans(state: StateDirectory) -> list[str]:
+    """Start a supervisor for every unended run of this host that has none; return their ids."""
+    adopted = []
+    for run_id in live_run_ids(state):
+        if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
+            adopt(state, run_id)
+            adopted.append(run_id)
+    return adopted
+
+
+def adopt(state: StateDirectory, run_id: str) -> None:
+    """Start an adopting supervisor for one run; should another be quicker, this one leaves by itself."""
+    directory = state.run(run_id)
+    if not directory.path.is_dir():
+        state.live_marker(run_id).unlink(missing_ok=True)
+        return
+    spawn_supervisor(directory, {name: value for name, value in os.environ.items() if name != MARK}, [])
+
+
+def _is_ours(state: StateDirectory, run_id: str) -> bool:
+    run = read_run(state, run_id)
+    home = (run.record.host if run.record else "") or (run.plan.origin.host if run.plan else host_name())
+    return home == host_name()

@@ -1,0 +1,26 @@
+"""Wait for a run's recorded ending."""
+
+import time
+from collections.abc import Callable
+
+from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.store import read_run
+from runners.model.paths import StateDirectory
+from runners.model.run import Run
+
+_POLL_S = 0.05
+_ADOPT_EVERY_S = 2.0
+
+
+def wait_until_ended(state: StateDirectory, run_id: str, each: Callable[[], None] = lambda: None) -> Run:
+    """Return the run once its ending is recorded; calls `each` about twenty times a second meanwhile."""
+    adopt_at = time.monotonic()
+    while True:
+        run = read_run(state, run_id)
+        each()
+        if run.record is not None and not run.is_live and not state.live_marker(run_id).exists():
+            return run
+        if time.monotonic() >= adopt_at:
+            adopt_orphans(state)
+            adopt_at = time.monotonic() + _ADOPT_EVERY_S
+        time.sleep(_POLL_S)

@@ -1,0 +1,204 @@
+"""RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
+
+import os
+import re
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from runners.host.identity import boot_id, host_name, user_name
+from runners.lifecycle.launchers import build_argv, unbuffer
+from runners.model.errors import WrongInput
+from runners.model.gpus import GpuReading
+from runners.model.paths import ROOT, TRAINERS
+from runners.model.plan import AssignedGpu, LaunchPlan, Origin
+from runners.model.spec import Price, RunSpec
+from runners.placement.allocation import Allocation
+from runners.placement.marks import MARK
+from runners.placement.visibility import ALL_VARIABLES, visibility
+from runners.presets.parameters import arguments_of
+from runners.presets.words import fill_words, used_words
+
+MASK = "********"
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE)
+_DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
+
+
+class Planned(NamedTuple):
+    """A plan and the environment its program really gets, secrets in clear: memory only, never written."""
+
+    plan: LaunchPlan
+    environment: dict[str, str]
+
+
+def make_plan(
+    spec: RunSpec,
+    run_id: str,
+    directory: Path,
+    allocation: Allocation,
+    reading: GpuReading | None,
+    price: Price | None,
+) -> Planned:
+    """Spell `spec` out for one run; WrongInput when a path, program or variable it names does not exist."""
+    processes = spec.processes or len(allocation.gpus) or 1
+    words = _words(spec, run_id, directory, allocation, processes)
+    added = {
+        "PYTHONUNBUFFERED": "1",
+        **visibility(allocation.gpus, reading),
+        **{name: _fill(value, words, f"environment.{name}") for name, value in spec.environment.items()},
+    }
+    environment = {name: value for name, value in os.environ.items() if name not in (*ALL_VARIABLES, MARK)}
+    environment |= added
+    removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
+    folder = _working_directory(spec, words)
+    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
+    plan = LaunchPlan(
+        run=run_id,
+        preset=spec.preset,
+        name=spec.name,
+        launcher=spec.launcher,
+        argv=tuple(argv),
+        environment={name: mask(name, value) for name, value in added.items()},
+        environment_removed=removed,
+        working_directory=str(folder),
+        directory=str(directory),
+        gpus=tuple(
+            AssignedGpu(gpu.index, gpu.uuid, gpu.name, logical, gpu.simulated)
+            for logical, gpu in enumerate(allocation.gpus)
+        ),
+        processes=processes,
+        port=int(words["port"]) if words.get("port") else None,
+        terminal=spec.terminal,
+        stop=spec.stop,
+        checkpoints=tuple(
+            str(folder / _fill(pattern, words, "checkpoints")) for pattern in spec.checkpoints or _DEFAULT_CHECKPOINTS
+        ),
+        price=price,
+        estimate=spec.estimate,
+        origin=Origin(user_name(), host_name(), boot_id(), time.time()),
+        notes=allocation.notes,
+    )
+    return Planned(plan, environment)
+
+
+def mask(name: str, value: str) -> str:
+    """`value`, or a mask when the variable's name looks secret."""
+    return MASK if _SECRET.search(name) else value
+
+
+def masked_spec(spec: RunSpec) -> RunSpec:
+    """`spec` as it may be written down."""
+    return msgspec.structs.replace(
+        spec, environment={name: mask(name, value) for name, value in spec.environment.items()}
+    )
+
+
+def _words(
+    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
+) -> dict[str, str]:
+    words = {
+        "run_dir": str(directory),
+        "run_id": run_id,
+        "gpu_count": str(len(allocation.gpus)),
+        "gpu_ids": ",".join(str(gpu.index) for gpu in allocation.gpus),
+        "processes": str(processes),
+        "python": sys.executable,
+        "trainers": str(TRAINERS),
+        "preset_dir": str(Path(spec.source).parent) if spec.source else str(ROOT / "presets"),
+        "working_directory": str(Path.cwd()),
+    }
+    texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
+    values = tuple(str(parameter.value) for parameter in spec.parameters)
+    needs_port = spec.launcher in ("torchrun", "accelerate")
+    if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
+        words["port"] = str(find_free_port())
+    return words
+
+
+def find_free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _fill(text: str, words: Mapping[str, str], key: str) -> str:
+    try:
+        return fill_words(text, words, os.environ)
+    except ValueError as error:
+        raise WrongInput(f"{key}: {error}") from None
+
+
+def _fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
+    secret = _REFERENCE.search(text)
+    if secret:
+        raise WrongInput(
+            f"{key}: ${{{secret[1]}}} on a command line can be read by everyone on this machine",
+            "pass it in the environment: programs inherit the variables of the panel",
+        )
+    return _fill(text, words, key)
+
+
+def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
+    base = Path(spec.source).parent if spec.source else Path.cwd()
+    text = _fill(spec.working_directory, words, "working_directory")
+    folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
+    if not folder.is_dir():
+        raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
+    return folder
+
+
+def _argv(
+    spec: RunSpec, words: Mapping[str, str], folder: Path, environment: Mapping[str, str], processes: int, on_gpu: bool
+) -> list[str]:
+    arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    for parameter in spec.parameters:
+        arguments += [_fill_visible(word, words, f"parameters.{parameter.name}") for word in arguments_of(parameter)]
+    extra = [_fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
+    interpreter, program = "", _program(spec, words, folder)
+    if spec.launcher == "command":
+        program[0] = _executable(program[0], folder, environment)
+    else:
+        interpreter = _interpreter(_fill(spec.interpreter, words, "interpreter"), folder, environment)
+    port = int(words["port"]) if words.get("port") else None
+    argv = build_argv(spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu)
+    argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
+    if spec.terminal:
+        return [sys.executable, "-I", "-S", str(ROOT / "runners" / "lifecycle" / "terminal.py"), *argv]
+    return argv
+
+
+def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]:
+    if spec.launcher == "command":
+        command = [_fill_visible(word, words, "command") for word in spec.command]
+        return ["/bin/sh", "-c", *command] if spec.shell else command
+    if spec.module:
+        return ["-m", spec.module]
+    script = folder / Path(_fill(spec.script, words, "script")).expanduser()
+    if not script.is_file():
+        raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
+    return [str(script)]
+
+
+def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    if name == "python" and shutil.which("python", path=environment.get("PATH")) is None:
+        name = "python3"
+    return _executable(name, folder, environment)
+
+
+def _executable(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    expanded = Path(name).expanduser()
+    if "/" in name:
+        found = shutil.which(str(folder / expanded))
+    else:
+        found = shutil.which(name, path=environment.get("PATH"))
+    if found is None:
+        raise WrongInput(f"no program `{name}`", f"looked in {folder if '/' in name else 'PATH'}")
+    return found

@@ -1,0 +1,115 @@
+"""Runs as they lie on disk: found, read, and their status derived from records, locks, host and boot."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from runners.host.identity import boot_id, host_name
+from runners.model.errors import NotFound, WrongInput
+from runners.model.paths import RunDirectory, StateDirectory
+from runners.model.plan import LaunchPlan
+from runners.model.run import Run, RunRecord
+from runners.model.states import State, is_terminal
+from runners.placement.leases import holds_gpus, live_run_ids
+from runners.placement.locks import is_held
+
+_plan = msgspec.json.Decoder(LaunchPlan)
+_record = msgspec.json.Decoder(RunRecord)
+
+
+def read_run(state: StateDirectory, run_id: str) -> Run:
+    """The run `run_id` with its status now; a damaged or half-made directory is a run with a reason."""
+    directory = state.run(run_id)
+    plan = _decode(directory.plan, _plan)
+    record = _decode(directory.state, _record)
+    now, reason = derive_state(directory, plan, record)
+    return Run(
+        id=run_id,
+        preset=plan.preset if plan else "",
+        name=plan.name if plan else "",
+        state=now,
+        reason=reason,
+        directory=str(directory.path),
+        created=plan.origin.created if plan else _created(directory.path),
+        plan=plan,
+        record=record,
+    )
+
+
+def derive_state(directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None) -> tuple[State, str]:
+    """What is recorded, corrected by the locks of this host and boot; the reason says so when they differ."""
+    if record is not None and is_terminal(record.state):
+        return record.state, record.reason
+    home = record.host if record and record.host else plan.origin.host if plan else host_name()
+    recorded = record.state if record else State.STARTING
+    if home != host_name():
+        return recorded, f"runs on host {home}; as recorded there"
+    if is_held(directory.supervisor_lock):
+        return recorded, record.reason if record else ""
+    boot = record.boot_id if record and record.boot_id else plan.origin.boot_id if plan else ""
+    if boot and boot != boot_id():
+        return State.LOST, "host rebooted"
+    if holds_gpus(directory):
+        return State.ORPHANED, "its supervisor is gone; the program goes on and will be adopted"
+    if directory.exit.exists():
+        return recorded, "has ended; its ending is about to be recorded"
+    if record is None or record.started is None:
+        return State.FAILED, "the launch was interrupted before the program started"
+    return State.LOST, "supervisor and program are gone, exit code unknown"
+
+
+def list_run_ids(state: StateDirectory) -> list[str]:
+    """Every run's id, oldest first."""
+    try:
+        return sorted(entry.name for entry in state.runs.iterdir() if not entry.name.startswith("."))
+    except FileNotFoundError:
+        return []
+
+
+def list_runs(state: StateDirectory, finished: int | None = None) -> list[Run]:
+    """Live runs and the newest `finished` of the others (all when None), oldest first."""
+    ids = list_run_ids(state)
+    live = set(live_run_ids(state))
+    ended = [run_id for run_id in ids if run_id not in live]
+    chosen = live | set(ended if finished is None else ended[len(ended) - min(finished, len(ended)) :])
+    return [read_run(state, run_id) for run_id in ids if run_id in chosen]
+
+
+def find_run(state: StateDirectory, name: str) -> Run:
+    """The run named by id, unique prefix or part, `last`, or a preset's or run's name (its newest)."""
+    ids = list_run_ids(state)
+    if name in ids:
+        return read_run(state, name)
+    if name == "last" and ids:
+        return read_run(state, ids[-1])
+    matching = [run_id for run_id in ids if run_id.startswith(name)]
+    if len(matching) == 1:
+        return read_run(state, matching[0])
+    if len(matching) > 1:
+        raise WrongInput(f"`{name}` is the beginning of {len(matching)} runs", f"newest: {', '.join(matching[-3:])}")
+    for run_id in reversed(ids):
+        if f"-{name}-" in run_id or run_id.endswith(f"-{name}"):
+            run = read_run(state, run_id)
+            if name in (run.name, run.preset, run_id.rsplit("-", 1)[-1]):
+                return run
+    raise NotFound(f"no run `{name}`", f"`fresnel-tui list` shows them; newest: {ids[-1] if ids else 'none yet'}")
+
+
+def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
+    """The runs with these names, each once."""
+    return list({(run := find_run(state, name)).id: run for name in names}.values())
+
+
+def _decode(path: Path, decoder: msgspec.json.Decoder[msgspec.Struct]) -> object:
+    try:
+        return decoder.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _created(path: Path) -> float:
+    try:
+        return path.stat().st_ctime
+    except OSError:
+        return 0.0

@@ -1,0 +1,56 @@
+"""A pseudo-terminal between a program and its output file, for programs that insist on one.
+
+Run as `python -I -S terminal.py ARGV…`: it stands below the waiter and above the program, so that neither the
+panel nor the supervisor can take the terminal away by dying. Standard library only.
+"""
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+
+COLUMNS, ROWS = 120, 40
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def run_in_terminal(argv: list[str]) -> int:
+    """Run `argv` on a new terminal, copy what it shows to standard output, return its exit status (128+signal)."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+            os._exit(127)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    for number in _FORWARDED:
+        signal.signal(number, lambda received, _frame: _forward(pid, received))
+    _copy(terminal)
+    _, status = os.waitpid(pid, 0)
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _forward(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def _copy(terminal: int) -> None:
+    while True:
+        try:
+            block = os.read(terminal, 65536)
+        except OSError:
+            return  # EIO: the last process on the terminal has gone
+        if not block:
+            return
+        # The terminal turns \n into \r\n; a log file wants its lines back.
+        os.write(1, block.replace(b"\r\n", b"\n"))
+
+
+if __name__ == "__main__":
+    sys.exit(run_in_terminal(sys.argv[1:]))

@@ -1,0 +1,28 @@
+"""One line of events.jsonl: what a trainer reports about itself.
+
+Every line is a JSON object with `time` (unix seconds) and `type`; a field that does not apply is left away.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Any event; `type` is start, metrics, epoch, checkpoint, image or summary, others are ignored.
+
+    `epoch` counts from 1, `step` counts finished steps over the whole run, `epochs` and `steps` are the totals.
+    """
+
+    time: float
+    type: str
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    values: dict[str, float | int | None] = {}
+    settings: dict[str, Any] = {}
+    path: str | None = None
+    bytes: int | None = None
+    caption: str | None = None

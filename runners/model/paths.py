@@ -1,0 +1,79 @@
+"""Where everything lies on disk. Standard library only: the supervisor imports it."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds `tui/`, `runners/`, `trainers/` and `presets/`, installed or not."""
+
+SHIPPED_PRESETS = ROOT / "presets"
+TRAINERS = ROOT / "trainers"
+
+
+def state_dir() -> Path:
+    """The folder of all state: `$FRESNEL_STATE_DIR`, else `$XDG_STATE_HOME/fresnel-tui`."""
+    chosen = os.environ.get("FRESNEL_STATE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "fresnel-tui"
+
+
+def config_dir() -> Path:
+    """The user's own folder: `$XDG_CONFIG_HOME/fresnel-tui`, else `~/.config/fresnel-tui`."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "fresnel-tui"
+
+
+def preset_folders() -> list[Path]:
+    """Folders searched for presets, the first that has a name wins: here, the user's, ours."""
+    return [Path.cwd() / "presets", config_dir() / "presets", SHIPPED_PRESETS]
+
+
+class StateDirectory:
+    """The layout of the state folder; nothing is created by naming it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root if root is not None else state_dir()
+        self.runs = self.root / "runs"
+        self.live = self.root / "live"
+        self.allocation_lock = self.root / "allocation.lock"
+        self.gpu_reading = self.root / "gpus.json"
+        self.sampler_lock = self.root / "sampler.lock"
+        self.sampler_wanted = self.root / "sampler.wanted"
+        self.sampler_log = self.root / "sampler.log"
+        self.session = self.root / "session.json"
+
+    def create(self) -> "StateDirectory":
+        """Make the folders, readable by their owner only."""
+        for folder in (self.root, self.runs, self.live):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self
+
+    def run(self, run_id: str) -> "RunDirectory":
+        """The directory of one run."""
+        return RunDirectory(self.runs / run_id)
+
+    def live_marker(self, run_id: str) -> Path:
+        """The empty file that stands from before a run's first write until after its ending is recorded."""
+        return self.live / run_id
+
+
+class RunDirectory:
+    """The files of one run; one writer each (see the table in the README)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self.spec = path / "spec.json"
+        self.plan = path / "plan.json"
+        self.state = path / "state.json"
+        self.output = path / "output.log"
+        self.events = path / "events.jsonl"
+        self.supervisor_events = path / "supervisor.jsonl"
+        self.stop = path / "stop.json"
+        self.exit = path / "exit"
+        self.leader = path / "leader"
+        self.supervisor_lock = path / "supervisor.lock"
+        self.run_lock = path / "run.lock"
+        self.supervisor_log = path / "supervisor.log"

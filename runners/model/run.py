@@ -1,0 +1,110 @@
+"""A run as front ends see it: what is recorded on disk, and the status derived from it."""
+
+from typing import Any
+
+import msgspec
+
+from runners.model.plan import LaunchPlan
+from runners.model.states import State, is_terminal
+
+
+class StopProgress(msgspec.Struct, frozen=True):
+    """Where a stop stands: the current rung, its place on the ladder, and when the next one comes (unix s)."""
+
+    rung: str
+    step: int
+    steps: int
+    until: float
+    asked_by: str = ""
+    asked_at: float = 0.0
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """What the supervisor writes to state.json."""
+
+    state: State
+    reason: str = ""
+    attempt: int = 1
+    host: str = ""
+    boot_id: str = ""
+    supervisor_pid: int | None = None
+    waiter_pid: int | None = None
+    waiter_ticks: int | None = None
+    leader_pid: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    stop: StopProgress | None = None
+
+
+class StopIntent(msgspec.Struct):
+    """The durable wish to stop a run: stop.json. `presses` counts requests; each moves one rung on."""
+
+    time: float
+    by: str
+    presses: int = 1
+    force: bool = False
+    reason: str = ""
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A checkpoint file seen on disk: size in bytes, modification time in unix seconds."""
+
+    path: str
+    bytes: int
+    modified: float
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a run is, by its own events; unknown is None. `pace_s` is seconds per step, lately."""
+
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    fraction: float | None = None
+    eta_s: float | None = None
+    phase: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run as it stands now; times in unix seconds, `cost_usd` decimal text or None when no price is known."""
+
+    id: str
+    preset: str
+    name: str
+    state: State
+    reason: str
+    directory: str
+    created: float
+    plan: LaunchPlan | None = None
+    record: RunRecord | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """True while the run may still change."""
+        return not is_terminal(self.state)
+
+    @property
+    def started(self) -> float | None:
+        """When its program started, or None."""
+        return self.record.started if self.record else None
+
+    @property
+    def ended(self) -> float | None:
+        """When its ending was recorded, or None."""
+        return self.record.ended if self.record else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its program's exit status; None while it runs or when unknown."""
+        return self.record.exit_code if self.record else None
+
+    def seconds(self, now: float) -> float | None:
+        """How long it has run, or ran, in seconds; None when it never started."""
+        if self.started is None:
+            return None
+        return max(0.0, (self.ended if self.ended is not None else now) - self.started)
+
+
+Json = dict[str, Any]

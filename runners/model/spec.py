@@ -1,0 +1,106 @@
+"""What a person asks for: the RunSpec, a preset plus overrides, resolved and frozen."""
+
+from typing import Literal
+
+import msgspec
+
+Launcher = Literal["python", "torchrun", "accelerate", "command"]
+StopTarget = Literal["leader", "group", "workers"]
+Scalar = bool | int | float | str | None
+ParameterValue = Scalar | list[bool | int | float | str]
+
+
+class GpuRequest(msgspec.Struct, frozen=True):
+    """A wish for GPUs: a count, all of them, or named ones (indices or UUIDs).
+
+    `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks a wish
+    given on the command line or in the GPU picker, which is never quietly replaced by the CPU.
+    """
+
+    count: int = 0
+    all: bool = False
+    ids: tuple[str, ...] = ()
+    required: bool = False
+    explicit: bool = False
+
+    @property
+    def wants_gpus(self) -> bool:
+        """True when at least one GPU is asked for."""
+        return self.all or bool(self.ids) or self.count > 0
+
+
+class Rung(msgspec.Struct, frozen=True):
+    """One step of a stop ladder: how to ask, and how long to wait in seconds before the next step."""
+
+    how: str
+    wait_s: float
+
+
+class StopRule(msgspec.Struct, frozen=True):
+    """How a run is stopped: who is signalled, and the ladder from the gentlest rung to the last."""
+
+    ladder: tuple[Rung, ...]
+    target: StopTarget = "leader"
+
+
+DEFAULT_STOP = StopRule((Rung("SIGINT", 30.0), Rung("SIGTERM", 15.0), Rung("SIGKILL", 5.0)))
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One editable parameter of a preset: its value, its flag, and what values make sense."""
+
+    name: str
+    value: ParameterValue
+    default: ParameterValue
+    type: Literal["int", "float", "str", "bool", "list"]
+    flag: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[bool | int | float | str, ...] = ()
+    help: str = ""
+
+
+class Price(msgspec.Struct, frozen=True):
+    """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and why this one."""
+
+    usd_per_hour: str
+    per: Literal["gpu", "machine"]
+    basis: Literal["preset", "flag", "session"]
+    name: str = ""
+    source: str = ""
+    date: str = ""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """What a preset's author expects: seconds, and dollars as decimal text; either may be unknown."""
+
+    seconds: float | None = None
+    usd: str | None = None
+
+
+class RunSpec(msgspec.Struct, frozen=True):
+    """Everything that defines a run before GPUs, port and directory are known; `${...}` still stands in texts."""
+
+    preset: str
+    name: str
+    launcher: Launcher
+    source: str = ""
+    description: str = ""
+    interpreter: str = "python"
+    script: str = ""
+    module: str = ""
+    command: tuple[str, ...] = ()
+    shell: bool = False
+    arguments: tuple[str, ...] = ()
+    launcher_arguments: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    working_directory: str = ""
+    environment: dict[str, str] = {}
+    gpus: GpuRequest = GpuRequest()
+    processes: int | None = None
+    terminal: bool = False
+    stop: StopRule = DEFAULT_STOP
+    checkpoints: tuple[str, ...] = ()
+    price: str | None = None
+    price_basis: Literal["preset", "flag"] = "preset"
+    estimate: Estimate = Estimate()

@@ -1,0 +1,58 @@
+"""The states a run can be in, their words and signs, and the transitions between them.
+
+Standard library only: the supervisor imports it, and the supervisor stays small.
+"""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are derived."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    ORPHANED = "orphaned"
+    LOST = "lost"
+
+
+TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})
+
+SIGNS = {
+    State.QUEUED: "◷",
+    State.STARTING: "◌",
+    State.RUNNING: "▶",
+    State.STOPPING: "◼",
+    State.DONE: "✔",
+    State.FAILED: "✘",
+    State.STOPPED: "■",
+    State.ORPHANED: "⚠",
+    State.LOST: "?",
+}
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED}),
+    State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED}),
+    State.RUNNING: frozenset({State.STOPPING, State.DONE, State.FAILED, State.STARTING}),
+    State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED}),
+    State.DONE: frozenset(),
+    State.FAILED: frozenset(),
+    State.STOPPED: frozenset(),
+    State.ORPHANED: frozenset({State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED}),
+    State.LOST: frozenset(),
+}
+
+
+def is_terminal(state: State) -> bool:
+    """True when a run in this state will never change again."""
+    return state in TERMINAL
+
+
+def check_transition(before: State, after: State) -> None:
+    """Raise ValueError when a run may not go from `before` to `after`."""
+    if after is not before and after not in TRANSITIONS[before]:
+        raise ValueError(f"a run cannot go from {before} to {after}")

@@ -1,0 +1,1 @@
+"""Which GPUs there are, who holds them, and who gets them next."""

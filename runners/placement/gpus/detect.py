@@ -1,0 +1,54 @@
+"""Choose and open a backend. Each is a name in a table, imported when it is used."""
+
+from importlib import import_module
+
+from runners.model.paths import StateDirectory
+from runners.placement.gpus.absent import Absent
+from runners.placement.gpus.backend import Backend, DriverTrouble, NoDriver
+from runners.placement.gpus.choice import Choice
+
+BACKENDS = {
+    "nvml": "runners.placement.gpus.nvml",
+    "amd": "runners.placement.gpus.amd",
+    "simulated": "runners.placement.gpus.simulated",
+}
+
+
+def open_backend(choice: Choice, state: StateDirectory) -> Backend:
+    """Open what `choice` asks for; what cannot be opened becomes an empty backend with a problem text."""
+    if choice.kind == "none":
+        return Absent()
+    if choice.kind == "auto":
+        return _detect(choice, state)
+    try:
+        return _open(choice.kind, choice, state)
+    except (NoDriver, DriverTrouble) as reason:
+        return Absent(str(reason))
+
+
+def _detect(choice: Choice, state: StateDirectory) -> Backend:
+    """NVML if it works, else AMD cards, else nothing; an NVIDIA driver in trouble is told in any case."""
+    trouble: DriverTrouble | None = None
+    try:
+        return _open("nvml", choice, state)
+    except NoDriver:
+        pass
+    except DriverTrouble as found:
+        trouble = found
+    try:
+        backend = _open("amd", choice, state)
+    except NoDriver:
+        return Absent(str(trouble) if trouble else None)
+    # Libraries of a driver that is not even loaded are no news beside AMD cards that work.
+    if trouble and trouble.loaded:
+        backend.problem = str(trouble)
+    return backend
+
+
+def _open(name: str, choice: Choice, state: StateDirectory) -> Backend:
+    try:
+        module = import_module(BACKENDS[name])
+    except ImportError as error:
+        raise NoDriver(f"{name} cannot be read: {error}") from None
+    backend: Backend = module.open_backend(choice, state)
+    return backend

@@ -1,0 +1,61 @@
+"""Locks as signs of life: a pid can be reused, a lock cannot outlive its holders.
+
+Standard library only: the supervisor imports it.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def is_held(path: Path) -> bool:
+    """True when some process of this host holds the exclusive lock on `path`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # A shared probe: two probes never mistake each other for a holder.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def acquire(path: Path, patience_s: float = 0.5) -> int | None:
+    """Take the exclusive lock on `path`; return its descriptor, or None when another holds it.
+
+    A probe holds the lock for microseconds, so one refusal is no answer: try for `patience_s` seconds.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(0.005)
+        except OSError:
+            os.close(descriptor)
+            raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the exclusive lock on `path` for the length of the block; waits as long as it takes."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,84 @@
+"""Which processes belong to which run: every process a run starts inherits its mark in the environment.
+
+Standard library only: the supervisor imports it. Reads /proc; on systems without it, finds nothing.
+"""
+
+import os
+
+MARK = "FRESNEL_RUN_ID"
+
+
+def mark_of(pid: int) -> str | None:
+    """The run id in the environment of process `pid`, or None when it has none or may not be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read()
+    except OSError:
+        return None
+    key = MARK.encode() + b"="
+    start = 0 if environment.startswith(key) else environment.find(b"\0" + key) + 1
+    if start == 0 and not environment.startswith(key):
+        return None
+    end = environment.find(b"\0", start)
+    return environment[start + len(key) : end if end >= 0 else None].decode("utf-8", "replace")
+
+
+def marked_processes(run_id: str) -> list[int]:
+    """The pids of this user's live processes (zombies left out) that carry the mark of `run_id`."""
+    user = os.getuid()
+    found = []
+    for name in _process_names():
+        try:
+            if os.stat(f"/proc/{name}").st_uid != user and user != 0:
+                continue
+        except OSError:
+            continue
+        pid = int(name)
+        if mark_of(pid) == run_id and not is_zombie(pid):
+            found.append(pid)
+    return found
+
+
+def is_zombie(pid: int) -> bool:
+    """True when `pid` has ended and only waits to be reaped, or is gone."""
+    return process_state(pid) in ("Z", "X", "")
+
+
+def process_state(pid: int) -> str:
+    """The state letter of `pid` in /proc/PID/stat; empty when there is no such process."""
+    fields = _stat_fields(pid)
+    return fields[0] if fields else ""
+
+
+def start_ticks(pid: int) -> int | None:
+    """When `pid` started, in clock ticks since boot: with the pid it names one process for ever."""
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def group_of(pid: int) -> int | None:
+    """The process group of `pid`, or None when there is no such process."""
+    fields = _stat_fields(pid)
+    return int(fields[2]) if fields else None
+
+
+def parent_of(pid: int) -> int | None:
+    """The parent of `pid`, or None when there is no such process."""
+    fields = _stat_fields(pid)
+    return int(fields[1]) if fields else None
+
+
+def _process_names() -> list[str]:
+    try:
+        return [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat_fields(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()

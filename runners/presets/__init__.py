@@ -1,0 +1,1 @@
+"""YAML presets to frozen RunSpecs."""

@@ -1,0 +1,130 @@
+"""The keys of a preset file: one definition for validation, the JSON Schema and the documentation."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Duration = Annotated[
+    str | int | float,
+    Meta(description="A length of time: seconds, or text such as '90s', '10m', '2h', '1d'."),
+]
+DEFAULT_LADDER = ("SIGINT 30s", "SIGTERM 15s", "SIGKILL 5s")
+
+
+class ParameterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A parameter with its limits; the short form is just its value."""
+
+    value: Annotated[
+        bool | int | float | str | list[bool | int | float | str] | None,
+        Meta(description="The default. null leaves the flag away; true gives the bare flag; false leaves it away."),
+    ] = None
+    type: Annotated[
+        Literal["int", "float", "str", "bool", "list"] | UnsetType,
+        Meta(description="The type; taken from the value when not given."),
+    ] = UNSET
+    flag: Annotated[str, Meta(description="The command-line flag; --NAME when not given; '' passes it bare.")] | UnsetType = UNSET
+    minimum: Annotated[float | None, Meta(description="Smallest value allowed.")] = None
+    maximum: Annotated[float | None, Meta(description="Largest value allowed.")] = None
+    choices: Annotated[list[bool | int | float | str], Meta(description="The only values allowed.")] = []
+    help: Annotated[str, Meta(description="One line shown in the launch form.")] = ""
+
+
+class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which GPUs a run wants."""
+
+    count: Annotated[int, Meta(ge=0, description="How many GPUs.")] | Literal["all"] = 0
+    ids: Annotated[
+        list[int | str] | str | int, Meta(description="Which ones: '0-6,7', a list of indices, or UUIDs.")
+    ] = []
+    required: Annotated[
+        bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")
+    ] = False
+
+
+class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How the run is stopped."""
+
+    ladder: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            description="Rungs in order, each 'HOW WAIT': HOW is stop-file or a signal such as SIGINT; "
+            "WAIT is how long before the next rung, e.g. 'stop-file 600s'. SIGKILL is added when it is missing.",
+        ),
+    ] = msgspec.field(default_factory=lambda: list(DEFAULT_LADDER))
+    target: Annotated[
+        Literal["leader", "group", "workers"],
+        Meta(
+            description="Who gets the signals: the process that was started (leader), its process group, or the "
+            "worker processes below it. SIGKILL always goes to everything the run started."
+        ),
+    ] = "leader"
+
+
+class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What the author expects the run to take; shown before launch, marked as the preset's word."""
+
+    time: Duration | None = None
+    cost: Annotated[str | float | int | None, Meta(description="US dollars.")] = None
+
+
+class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A preset: what to run, on how many GPUs, how to stop it, what it should cost."""
+
+    launcher: Annotated[
+        Literal["python", "torchrun", "accelerate", "command"],
+        Meta(description="How it is started: python, torchrun and accelerate run `script` or `module`; command runs `command`."),
+    ]
+    description: Annotated[str, Meta(description="One line shown beside the preset's name.")] = ""
+    interpreter: Annotated[
+        str, Meta(description="The Python that runs it; ${python} is the one fresnel-tui runs with. Default: python on PATH.")
+    ] = "python"
+    script: Annotated[str, Meta(description="The Python file to run; relative to working_directory.")] = ""
+    module: Annotated[str, Meta(description="The Python module to run instead of a script, as in python -m.")] = ""
+    command: Annotated[
+        list[str] | str,
+        Meta(description="For launcher command: a list of words; a text is split like a shell would, but no shell runs it."),
+    ] = []
+    shell: Annotated[bool, Meta(description="Give the text in `command` to /bin/sh instead of splitting it.")] = False
+    arguments: Annotated[list[str | int | float], Meta(description="Fixed arguments, before the parameters.")] = []
+    launcher_arguments: Annotated[
+        list[str | int | float], Meta(description="Extra arguments for torchrun or accelerate themselves.")
+    ] = []
+    parameters: Annotated[
+        dict[str, ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None],
+        Meta(description="Arguments people edit: NAME: VALUE becomes --NAME VALUE. Long form: value, type, flag, minimum, maximum, choices, help."),
+    ] = {}
+    working_directory: Annotated[
+        str, Meta(description="Where it runs. Default: the directory fresnel-tui was started in; relative paths start at the preset's folder.")
+    ] = ""
+    environment: Annotated[
+        dict[str, str | int | float | bool], Meta(description="Variables added to the environment.")
+    ] = {}
+    gpus: Annotated[
+        int | str | GpuKeys,
+        Meta(description="How many GPUs (2; 0 for none), which ones ('0-6'), 'all', or count, ids and required."),
+    ] = 1
+    processes: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Processes that torchrun or accelerate start. Default: one per GPU, at least one."),
+    ] = None
+    terminal: Annotated[bool, Meta(description="Run it in a pseudo-terminal, for programs that insist on one.")] = False
+    stop: Annotated[StopKeys, Meta(description="How it is stopped.")] = StopKeys()
+    checkpoints: Annotated[
+        list[str] | str, Meta(description="Where its checkpoints appear: one or more glob patterns.")
+    ] = []
+    price: Annotated[
+        str | float | int | None, Meta(description="A name from prices.yaml, or US dollars per GPU and hour.")
+    ] = None
+    estimate: Annotated[EstimateKeys, Meta(description="What the run should take.")] = EstimateKeys()
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a preset file, for editors that complete and check YAML."""
+    schema = msgspec.json.schema(PresetKeys)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "fresnel-tui preset",
+        **schema,
+    }

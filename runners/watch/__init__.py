@@ -1,0 +1,1 @@
+"""What a run says: its output, its events, the stream of changes."""

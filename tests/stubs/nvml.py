@@ -1,0 +1,39 @@
+"""Builds the stand-in NVML and writes the scenarios it answers from."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "nvml"
+VARIABLE = "NVML_STUB_SCENARIO"
+
+
+def compiler() -> str | None:
+    """The C compiler, or None where there is none."""
+    return shutil.which("gcc") or shutil.which("cc")
+
+
+def build(folder: Path) -> Path:
+    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH."""
+    tool = compiler()
+    assert tool is not None
+    sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(
+        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), *sources], check=True
+    )
+    return folder
+
+
+def write_scenario(path: Path, text: str) -> Path:
+    """Replace the scenario at once: the stub never sees half of it."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(path)
+    return path
+
+
+def environment(library: Path, scenario: Path) -> dict[str, str]:
+    """The variables under which a new process finds the stub instead of a driver."""
+    return {"LD_LIBRARY_PATH": str(library), VARIABLE: str(scenario), "PATH": os.environ["PATH"]}

@@ -1,0 +1,187 @@
+"""AMD cards from a made-up sysfs tree, and amdsmi in its several ways to fail."""
+
+import builtins
+import os
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from runners.placement.gpus.amd import Amd
+from runners.placement.gpus.amd_smi import AmdSmi
+from runners.placement.gpus.backend import NoDriver
+
+
+def _write(folder: Path, **files: str | int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+def _add_card(root: Path, number: int, address: str, **files: str | int) -> Path:
+    device = root / "sys/devices/pci0000:00" / address
+    _write(device, vendor="0x1002", device="0x74a1", **files)
+    card = root / "sys/class/drm" / f"card{number}"
+    card.mkdir(parents=True)
+    (card / "device").symlink_to(device)
+    return device
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two cards, the second one silent about most; an integrated card of another maker; a connector."""
+    _add_card(tmp_path, 2, "0000:85:00.0", mem_info_vram_total=206141652992, gpu_busy_percent=250)
+    first = _add_card(
+        tmp_path,
+        1,
+        "0000:05:00.0",
+        gpu_busy_percent=97,
+        mem_busy_percent=41,
+        mem_info_vram_total=206141652992,
+        mem_info_vram_used=50_000_000_000,
+        unique_id="8f3a2c1d00e4b765",
+        product_name="AMD Instinct MI300X OAM",
+    )
+    _write(
+        first / "hwmon/hwmon3",
+        temp2_input=61000,
+        power1_input=532000000,
+        power1_cap=750000000,
+        freq1_input=2100000000,
+        freq2_input=1300000000,
+    )
+    _write(first / "ras", umc_err_count="ue: 2\nce: 7")
+    _write(tmp_path / "sys/class/drm/card0/device", vendor="0x8086")
+    _write(tmp_path / "sys/class/drm/card1-DP-1")
+    _write(tmp_path / "sys/module/amdgpu", version="6.10.5")
+    return tmp_path
+
+
+def _nothing() -> AmdSmi:
+    smi = AmdSmi.__new__(AmdSmi)
+    smi._handles = {}
+    return smi
+
+
+def test_cards_are_read_in_the_order_of_their_addresses(root: Path) -> None:
+    backend = Amd(root, _nothing)
+    first, second = backend.snapshots(0.0)
+    assert backend.driver == "6.10.5"
+    assert (first.index, first.uuid, first.name) == (0, "GPU-8f3a2c1d00e4b765", "AMD Instinct MI300X OAM")
+    assert (first.vendor, first.pci) == ("amd", "0000:05:00.0")
+    assert (first.utilization, first.memory_utilization) == (97, 41)
+    assert (first.memory_used, first.memory_total) == (50_000_000_000, 206141652992)
+    assert (first.temperature_c, first.power_w, first.power_limit_w) == (61, 532, 750)
+    assert (first.clock_mhz, first.memory_clock_mhz, first.ecc_errors) == (2100, 1300, 2)
+    assert (second.index, second.uuid, second.name) == (1, "PCI-0000:85:00.0", "AMD GPU 0x74a1")
+
+
+def test_what_a_card_does_not_tell_or_tells_wrongly_is_none(root: Path) -> None:
+    second = Amd(root, _nothing).snapshots(0.0)[1]
+    assert second.utilization is None
+    assert second.memory_used is None
+    assert (second.temperature_c, second.power_w, second.clock_mhz, second.ecc_errors) == (None,) * 4
+
+
+def test_sixteen_exabytes_are_no_memory(root: Path) -> None:
+    (root / "sys/devices/pci0000:00/0000:05:00.0/mem_info_vram_used").write_text(str(2**64 - 4096))
+    assert Amd(root, _nothing).snapshots(0.0)[0].memory_used is None
+
+
+def test_a_card_that_vanishes_costs_only_its_own_row(root: Path) -> None:
+    backend = Amd(root, _nothing)
+    (root / "sys/devices/pci0000:00/0000:05:00.0").rename(root / "gone")
+    first, second = backend.snapshots(0.0)
+    assert first.error is not None and "gone" in first.error and first.utilization is None
+    assert second.error is None
+
+
+def test_no_card_is_no_driver(tmp_path: Path) -> None:
+    with pytest.raises(NoDriver, match="amdgpu"):
+        Amd(tmp_path)
+
+
+def test_libdrm_names_a_card_without_a_product_name(root: Path) -> None:
+    _write(root / "sys/devices/pci0000:00/0000:85:00.0", revision="0x00")
+    _write(root / "usr/share/libdrm", **{"amdgpu.ids": "# ids\n1.0.0\n74A1,\t00,\tAMD Instinct MI300X"})
+    assert Amd(root, _nothing).snapshots(0.0)[1].name == "AMD Instinct MI300X"
+
+
+def _add_client(root: Path, pid: int, descriptor: str, client: int, kibibytes: int) -> None:
+    folder = root / "proc" / str(pid)
+    (folder / "fd").mkdir(parents=True, exist_ok=True)
+    (folder / "fd" / descriptor).symlink_to("/dev/dri/renderD128")
+    usage = f"drm-pdev:\t0000:05:00.0\ndrm-client-id:\t{client}\ndrm-memory-vram:\t{kibibytes} KiB"
+    _write(folder / "fdinfo", **{descriptor: usage})
+
+
+def test_vram_of_processes_counts_each_client_once(root: Path) -> None:
+    pid = os.getpid()
+    _add_client(root, pid, "7", client=11, kibibytes=1024)
+    _add_client(root, pid, "8", client=11, kibibytes=1024)
+    _add_client(root, pid, "9", client=12, kibibytes=2048)
+    first, second = Amd(root, _nothing).snapshots(0.0)
+    (process,) = first.processes
+    assert (process.pid, process.memory_used, process.outside) == (pid, 3 << 20, False)
+    assert process.command is not None and second.processes == ()
+
+
+def test_compute_processes_come_from_kfd_where_it_lists_them(root: Path) -> None:
+    kfd = root / "sys/class/kfd/kfd"
+    _write(kfd / "topology/nodes/0", gpu_id=0, properties="location_id 0\ndomain 0")
+    _write(kfd / "topology/nodes/1", gpu_id=51234, properties=f"location_id {0x85 << 8}\ndomain 0")
+    _write(kfd / "proc/4194400", vram_51234=7 << 30)
+    first, second = Amd(root, _nothing).snapshots(0.0)
+    assert first.processes == ()
+    (process,) = second.processes
+    assert (process.pid, process.memory_used, process.outside) == (4194400, 7 << 30, True)
+
+
+class _Handle(str):
+    pass
+
+
+def _fake_amdsmi(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("amdsmi")
+    module.__dict__.update(
+        amdsmi_init=lambda: os.write(1, b"noise on stdout\n"),
+        amdsmi_get_processor_handles=lambda: [_Handle("0000:85:00.0")],
+        amdsmi_get_gpu_device_bdf=lambda handle: str(handle),
+        amdsmi_get_gpu_activity=lambda handle: {"gfx_activity": 88, "umc_activity": "N/A"},
+        amdsmi_get_gpu_vram_usage=lambda handle: {"vram_total": 196592, "vram_used": 1024},
+        amdsmi_get_power_info=lambda handle: {"current_socket_power": "N/A", "average_socket_power": 410},
+        amdsmi_get_clock_info=lambda handle, kind: {"clk": 2100},
+        AmdSmiClkType=SimpleNamespace(GFX=0),
+        AmdSmiTemperatureType=SimpleNamespace(HOTSPOT=1),
+        AmdSmiTemperatureMetric=SimpleNamespace(CURRENT=0),
+    )
+    monkeypatch.setitem(sys.modules, "amdsmi", module)
+
+
+def test_amdsmi_fills_the_gaps_and_only_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _fake_amdsmi(monkeypatch)
+    first, second = Amd(root).snapshots(0.0)
+    assert first.utilization == 97
+    assert (second.utilization, second.power_w, second.clock_mhz) == (88, 410, 2100)
+    assert (second.memory_used, second.memory_total) == (1 << 30, 206141652992)
+    assert second.temperature_c is None
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("error", [KeyError("libamd_smi.so"), AttributeError("amdsmi_x"), ImportError("none")])
+def test_a_broken_amdsmi_leaves_what_sysfs_tells(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(name: str, *rest: object, **options: object) -> ModuleType:
+        if name == "amdsmi":
+            raise error
+        return original(name, *rest, **options)  # type: ignore[arg-type]
+
+    original = builtins.__import__
+    monkeypatch.setattr("runners.placement.gpus.amd_smi.import_module", refuse)
+    first, second = Amd(root).snapshots(0.0)
+    assert first.utilization == 97
+    assert second.power_w is None and second.error is None

@@ -1,0 +1,164 @@
+"""NVML through the real pynvml and a stand-in library, each scenario in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.model.gpus import GpuSnapshot
+from tests.stubs import nvml as stub
+
+pytestmark = pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
+
+READ_ONCE = """
+import sys, msgspec
+from runners.model.paths import StateDirectory
+from runners.placement.gpus.choice import parse
+from runners.placement.gpus.detect import open_backend
+backend = open_backend(parse(sys.argv[1]), StateDirectory())
+gpus = backend.snapshots(0.0)
+answer = {"name": backend.name, "gpus": gpus, "problem": backend.problem, "driver": backend.driver}
+sys.stdout.buffer.write(msgspec.json.encode(answer))
+"""
+
+
+class Answer(msgspec.Struct):
+    """What one process found."""
+
+    name: str
+    gpus: tuple[GpuSnapshot, ...]
+    problem: str | None
+    driver: str | None
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stub.build(tmp_path_factory.mktemp("nvml"))
+
+
+def _read(library: Path, folder: Path, scenario: str, choice: str = "nvml") -> Answer:
+    path = stub.write_scenario(folder / "scenario", scenario)
+    search = os.pathsep.join(entry for entry in sys.path if entry)
+    environment = stub.environment(library, path) | {"PYTHONPATH": search, "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONCE, choice], env=environment, capture_output=True, check=True, timeout=30
+    )
+    return msgspec.json.decode(done.stdout, type=Answer)
+
+
+def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
+    found = _read(
+        library,
+        tmp_path,
+        f"""
+        driver 570.86.15
+        gpu 0 name NVIDIA H100 80GB HBM3
+        gpu 0 uuid GPU-6d1c
+        gpu 0 bus 0xcb
+        gpu 0 utilization 98
+        gpu 0 memory_utilization 44
+        gpu 0 memory_total 85520809984
+        gpu 0 memory_used 66571993088
+        gpu 0 temperature 71
+        gpu 0 power 640250
+        gpu 0 power_limit 700000
+        gpu 0 clock 1755
+        gpu 0 memory_clock 2619
+        gpu 0 throttle 0x25
+        gpu 0 ecc 3
+        process 0 {os.getpid()} 1073741824 compute
+        process 0 {os.getpid()} 5 graphics
+        process 0 4194400 - graphics
+        """,
+        choice="auto",
+    )
+    assert (found.name, found.driver, found.problem) == ("nvml", "570.86.15", None)
+    (gpu,) = found.gpus
+    assert (gpu.index, gpu.uuid, gpu.name) == (0, "GPU-6d1c", "NVIDIA H100 80GB HBM3")
+    assert (gpu.vendor, gpu.pci) == ("nvidia", "0000:cb:00.0")
+    assert (gpu.utilization, gpu.memory_utilization) == (98, 44)
+    assert (gpu.memory_used, gpu.memory_total) == (66571993088, 85520809984)
+    assert (gpu.temperature_c, gpu.power_w, gpu.power_limit_w) == (71, 640.25, 700)
+    assert (gpu.clock_mhz, gpu.memory_clock_mhz, gpu.ecc_errors) == (1755, 2619, 3)
+    assert gpu.throttle == ("power cap", "thermal (software)")
+    ours, other = gpu.processes
+    assert (ours.pid, ours.memory_used, ours.outside) == (os.getpid(), 1 << 30, False)
+    assert ours.user and ours.command and "python" in ours.command
+    assert (other.memory_used, other.outside, other.user) == (None, True, None)
+
+
+def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp_path: Path) -> None:
+    fields = ("utilization", "power", "power_limit", "clock", "memory_clock", "throttle", "ecc", "processes", "mig")
+    lines = [f"gpu 0 {field} error 3" for field in fields]
+    (gpu,) = _read(library, tmp_path, "\n".join([*lines, "gpu 0 temperature 44"])).gpus
+    assert (gpu.utilization, gpu.memory_utilization) == (None, None)
+    assert (gpu.power_w, gpu.power_limit_w, gpu.clock_mhz, gpu.memory_clock_mhz) == (None,) * 4
+    assert (gpu.ecc_errors, gpu.throttle, gpu.processes) == (None, (), ())
+    assert (gpu.temperature_c, gpu.memory_total, gpu.error) == (44, 80 << 30, None)
+
+
+def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> None:
+    found = _read(library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0")
+    old, unified, empty = found.gpus
+    assert (old.memory_used, old.memory_total) == (1 << 30, 80 << 30)
+    assert (unified.memory_used, unified.memory_total) == (None, None)
+    assert (empty.memory_used, empty.memory_total) == (1 << 30, None)
+
+
+def test_a_lost_gpu_costs_only_its_own_row(library: Path, tmp_path: Path) -> None:
+    healthy, lost, hurt = _read(library, tmp_path, "gpu 0 clock 1000\ngpu 1 lost\ngpu 2 power error 15").gpus
+    assert (healthy.clock_mhz, healthy.error) == (1000, None)
+    assert lost.error is not None and lost.error.startswith("GPU is lost:")
+    assert (lost.index, lost.utilization, lost.memory_total) == (1, None, None)
+    assert hurt.error is not None and hurt.uuid == "GPU-stub-2" and hurt.temperature_c is None
+
+
+def test_mig_instances_are_rows_without_utilization(library: Path, tmp_path: Path) -> None:
+    scene = "gpu 0 utilization 50\nmig 0 MIG-aaaa 10737418240 1024\nmig 0 MIG-bbbb 21474836480 2048\ngpu 1 clock 1"
+    parent, first, second, other = _read(library, tmp_path, scene).gpus
+    assert parent.utilization is None and parent.mig_parent is None
+    assert [row.uuid for row in (first, second)] == ["MIG-aaaa", "MIG-bbbb"]
+    assert {row.mig_parent for row in (first, second)} == {parent.uuid}
+    assert (first.utilization, first.memory_total, first.memory_used) == (None, 10737418240, 1024)
+    assert "MIG" in first.name and first.pci == parent.pci
+    assert other.index == 1 and other.utilization == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (18, "NVML: driver/library version mismatch: reboot or reload the driver; running jobs continue"),
+        (4, "NVML: no permission"),
+        (9, "NVML: the driver is not loaded"),
+        (999, "NVML: unknown error"),
+        (23, "NVML: "),
+    ],
+)
+@pytest.mark.parametrize("choice", ["nvml", "auto"])
+def test_a_driver_that_does_not_start_says_what_to_do(
+    library: Path, tmp_path: Path, code: int, words: str, choice: str
+) -> None:
+    if choice == "auto" and list(Path("/sys/class/drm").glob("card*/device/mem_info_vram_total")):
+        pytest.skip("this machine has AMD cards, which auto would show")
+    found = _read(library, tmp_path, f"init {code}\ngpu 0 clock 1", choice)
+    assert found.gpus == ()
+    assert found.problem is not None and found.problem.startswith(words)
+    assert "\n" not in found.problem
+
+
+def test_a_driver_that_stops_working_is_a_problem(library: Path, tmp_path: Path) -> None:
+    found = _read(library, tmp_path, "system 999\ngpu 0 clock 1")
+    assert found.gpus == () and found.problem is not None and "unknown error" in found.problem
+
+
+def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> None:
+    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": "20261121-run"})
+    try:
+        (gpu,) = _read(library, tmp_path, f"process 0 {marked.pid} 1024").gpus
+        assert [process.run for process in gpu.processes] == ["20261121-run"]
+    finally:
+        marked.kill()
+        marked.wait()

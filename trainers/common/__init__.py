@@ -1,0 +1,1 @@
+"""What several trainers share: events, stopping, checkpoints, and working in several processes."""

@@ -1,0 +1,43 @@
+"""A picture to judge a decoder by: held-out photographs with what the decoder made of them below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+CELL, GAP, MARGIN, LINE = 160, 8, 76, 14
+PAPER, INK = (250, 250, 250), (20, 20, 20)
+
+
+def write_contact_sheet(
+    path: Path, images: Tensor, renders: Tensor, names: list[str], values: list[float], title: str
+) -> None:
+    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a title."""
+    count = len(names)
+    width = MARGIN + count * (CELL + GAP)
+    top = 2 * (LINE + GAP)
+    sheet = Image.new("RGB", (width, top + 2 * (CELL + GAP) + LINE + GAP), PAPER)
+    draw = ImageDraw.Draw(sheet)
+    draw.text((GAP, GAP), title, fill=INK)
+    for row, (label, pictures) in enumerate((("photograph", images), ("render", renders))):
+        y = top + row * (CELL + GAP)
+        draw.text((GAP, y + CELL // 2), label, fill=INK)
+        for column in range(count):
+            sheet.paste(to_picture(pictures[column]), (MARGIN + column * (CELL + GAP), y))
+    for column, (name, value) in enumerate(zip(names, values, strict=True)):
+        x = MARGIN + column * (CELL + GAP)
+        draw.text((x, top - LINE), name[:26], fill=INK)
+        draw.text((x, top + 2 * (CELL + GAP)), f"{value:.1f} dB", fill=INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.part")
+    sheet.save(draft, format="PNG")
+    draft.replace(path)
+
+
+def to_picture(image: Tensor) -> Image.Image:
+    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel visible."""
+    pixels = (image.detach().cpu().clamp(0, 1).permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    return Image.fromarray(pixels).resize((CELL, CELL), Image.Resampling.NEAREST)

@@ -1,0 +1,218 @@
+"""Images to learn from: a folder of photographs, or crops of those that two common packages ship."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.data import Dataset
+
+from trainers.common.settings import SettingsError
+from trainers.gaussian import features
+from trainers.gaussian.decoder import GRID
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+CROPS_ACROSS, CROPS_DOWN = 3, 2
+TRAINING_PHOTOGRAPHS = (
+    "skimage/data/astronaut.png",
+    "skimage/data/motorcycle_left.png",
+    "skimage/data/rocket.jpg",
+    "sklearn/datasets/images/flower.jpg",
+    "skimage/data/hubble_deep_field.jpg",
+    "skimage/data/ihc.png",
+    "skimage/data/retina.jpg",
+    "skimage/data/motorcycle_right.png",
+)
+HELD_OUT_PHOTOGRAPHS = (
+    "skimage/data/coffee.png",
+    "sklearn/datasets/images/china.jpg",
+    "skimage/data/chelsea.png",
+)
+"""Shipped by scikit-image and scikit-learn, whose README.txt files name authors and licences. The two
+motorcycle pictures show one scene, so both are for training."""
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its name."""
+
+    path: Path
+    name: str
+    box: tuple[int, int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Photographs to learn from and others to judge by, and what is known about them."""
+
+    training: tuple[Photograph, ...]
+    held_out: tuple[Photograph, ...]
+    feature_dim: int
+    feature_folder: Path | None
+    has_depth: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the names in their order: equal for equal splits."""
+        names = [photograph.name for photograph in (*self.training, *self.held_out)]
+        return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[:16]
+
+
+def collect(
+    folder: Path | None, kind: str, feature_dim: int, max_images: int | None, held_out: float
+) -> Collection:
+    """Choose photographs from a folder, or built-in ones for None, and check that all they need is there.
+
+    kind is `auto`, `dinov2` or `patch`; max_images counts held-out ones too; held_out is their share. Raises
+    SettingsError naming what is missing or wrong.
+    """
+    kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
+    if kind == "patch" and feature_dim != features.PATCH_FEATURE_DIM:
+        raise SettingsError(
+            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
+        )
+    if folder is None:
+        if kind == "dinov2":
+            raise SettingsError(
+                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features"
+            )
+        training, judging = built_in_crops(max_images, held_out)
+        return Collection(training, judging, feature_dim, None, False)
+    training, judging = split_folder(folder, max_images, held_out)
+    stems = [photograph.path.stem for photograph in (*training, *judging)]
+    if kind == "dinov2":
+        features.check_feature_files(folder / "features", stems, feature_dim)
+    has_depth = features.find_depth_files(folder / "features", stems)
+    return Collection(
+        training, judging, feature_dim, folder / "features" if kind == "dinov2" else None, has_depth
+    )
+
+
+def split_folder(
+    folder: Path, max_images: int | None, held_out: float
+) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
+    """Return the training and the held-out images of a folder, in an order that only their names decide."""
+    if not folder.is_dir():
+        raise SettingsError(f"--data_dir: there is no folder {folder}")
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    stems = [path.stem for path in paths]
+    for earlier, later in pairwise(paths):
+        if earlier.stem == later.stem:
+            raise SettingsError(f"{earlier.name} and {later.name} would share their features; rename one")
+    if len(stems) < 2:
+        raise SettingsError(
+            f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
+        )
+    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[:max_images]
+    for path in shuffled:
+        try:
+            with Image.open(path) as image:
+                image.verify()
+        except (OSError, SyntaxError, UnidentifiedImageError) as problem:
+            raise SettingsError(f"{path} cannot be read as an image ({problem})") from problem
+    judging = held_out_count(len(shuffled), held_out)
+    chosen = tuple(Photograph(path, path.stem) for path in shuffled)
+    return chosen[judging:], chosen[:judging]
+
+
+def built_in_crops(
+    max_images: int | None, held_out: float
+) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
+    """Return distinct square crops of the built-in photographs; none is on both sides of the split."""
+    training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
+    total = min(max_images or len(training) + len(judging), len(training) + len(judging))
+    judged = min(held_out_count(total, held_out), len(judging))
+    return tuple(training[: total - judged]), tuple(judging[:judged])
+
+
+def crops_in_turn(shipped: tuple[str, ...]) -> list[Photograph]:
+    """Return the first crop of every photograph, then the second of every one, and so on."""
+    by_photograph = []
+    for relative in shipped:
+        path = shipped_file(relative)
+        with Image.open(path) as image:
+            width, height = image.size
+        side = min(width // CROPS_ACROSS, height // CROPS_DOWN)
+        corners = [
+            (
+                (width - CROPS_ACROSS * side) // 2 + column * side,
+                (height - CROPS_DOWN * side) // 2 + row * side,
+            )
+            for row in range(CROPS_DOWN)
+            for column in range(CROPS_ACROSS)
+        ]
+        by_photograph.append(
+            [
+                Photograph(path, f"{path.stem}-{number}", (left, top, left + side, top + side))
+                for number, (left, top) in enumerate(corners, start=1)
+            ]
+        )
+    return [crop for turn in zip(*by_photograph, strict=True) for crop in turn]
+
+
+def shipped_file(relative: str) -> Path:
+    """Return where an installed package keeps a file; nothing is imported and nothing downloaded.
+
+    Raises SettingsError where the package or the file is not there.
+    """
+    package, _, inside = relative.partition("/")
+    found = importlib.util.find_spec(package)
+    path = Path(found.origin).parent / inside if found and found.origin else None
+    if path is None or not path.is_file():
+        raise SettingsError(
+            f"the built-in photograph {relative} is not installed: install fresnel-tui with its `train` extra,"
+            " or give photographs of your own with --data_dir"
+        )
+    return path
+
+
+def held_out_count(total: int, share: float) -> int:
+    """Return how many of total images are held out: about that share, at least one, never all."""
+    return max(1, min(total - 1, round(total * share)))
+
+
+class PhotographSet(Dataset[dict[str, Any]]):
+    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known, disparity.
+
+    Images are squashed to squares of S pixels, as the features' images were. `disparity` (1,S,S) is for the loss,
+    `patch_disparity` (37,37) for the decoder; both are left out where there is no depth.
+    """
+
+    def __init__(self, photographs: tuple[Photograph, ...], collection: Collection, size: int) -> None:
+        self.photographs, self.collection, self.size = photographs, collection, size
+
+    def __len__(self) -> int:
+        return len(self.photographs)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        photograph, collection = self.photographs[index], self.collection
+        with Image.open(photograph.path) as file:
+            image = file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
+        item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
+        folder, stem = collection.feature_folder, photograph.path.stem
+        if folder is None:
+            item["features"] = features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
+        else:
+            path = folder / f"{stem}{features.FEATURE_SUFFIXES[collection.feature_dim]}"
+            item["features"] = features.read_features(path, collection.feature_dim)
+        if collection.has_depth:
+            beside = photograph.path.parent / "features" / f"{stem}{features.DEPTH_SUFFIX}"
+            disparity = features.read_disparity(beside).unsqueeze(0)
+            item["patch_disparity"] = F.adaptive_avg_pool2d(disparity, GRID)[0, 0]
+            item["disparity"] = F.interpolate(disparity, size=self.size, mode="bilinear", antialias=True)[0]
+        return item
+
+
+def to_square(image: Image.Image, size: int) -> Tensor:
+    """Return an RGB image squashed to (3,size,size) in [0,1]."""
+    resized = image.resize((size, size), Image.Resampling.LANCZOS)
+    return torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1).contiguous()

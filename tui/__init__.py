@@ -1,0 +1,1 @@
+"""Front ends: the Textual panel and the headless commands. Both thin."""

@@ -1,0 +1,28 @@
+"""The entry point: chooses the front end before anything of Textual is imported."""
+
+import sys
+
+COMMANDS = frozenset(
+    "launch list status logs stop wait gpus cost presets plan session".split()
+)
+
+
+def main() -> None:
+    """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
+    words = sys.argv[1:]
+    if "--no-ui" in words or (words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))):
+        from tui.headless import run_command
+
+        sys.exit(run_command([word for i, word in enumerate(words) if not _is_switch(words, i)]))
+    from tui.headless.panel import open_panel
+
+    sys.exit(open_panel(words))
+
+
+def _is_switch(words: list[str], position: int) -> bool:
+    # Behind a bare `--` everything belongs to somebody else's command.
+    return words[position] == "--no-ui" and "--" not in words[:position]
+
+
+if __name__ == "__main__":
+    main()

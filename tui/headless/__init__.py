@@ -1,0 +1,33 @@
+"""The headless front end: the same use cases for scripts. Data on stdout, words on stderr."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from runners.model.errors import ExitCode, FresnelError
+from tui.headless.arguments import build_parser, split_command
+
+
+def run_command(words: Sequence[str]) -> int:
+    """Run one headless command and return its exit code."""
+    mine, command = split_command(words)
+    parser = build_parser()
+    arguments = parser.parse_args(mine)
+    if not hasattr(arguments, "action"):
+        parser.print_help()
+        return ExitCode.DONE if not words else ExitCode.WRONG_INPUT
+    arguments.command_words = command
+    if command is not None and arguments.command_name not in ("launch", "plan"):
+        parser.error("`-- COMMAND` goes with launch and plan")
+    try:
+        return int(arguments.action(arguments))
+    except FresnelError as error:
+        print(f"fresnel-tui: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE

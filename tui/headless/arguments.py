@@ -1,0 +1,115 @@
+"""The command line: every command, its flags and its help."""
+
+import argparse
+from collections.abc import Sequence
+
+from runners import __version__
+from tui.headless import cost, gpus, inspect, launch, logs, presets, stop
+
+_EXIT_CODES = """\
+exit codes:
+  0 done   1 the run failed (or was stopped)   2 wrong input   3 not found   4 denied (GPUs not free)   130 interrupted
+
+RUN is a run's id, the beginning of one, a name (its newest run), or `last`.
+Everything is kept in $FRESNEL_STATE_DIR (default: $XDG_STATE_HOME/fresnel-tui).
+Without a command, the panel opens: `fresnel-tui`, or `fresnel-tui --launch PRESET`.
+"""
+
+
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """The words before a bare `--`, and those behind it (None when there is no `--`)."""
+    listed = list(words)
+    if "--" not in listed:
+        return listed, None
+    at = listed.index("--")
+    return listed[:at], listed[at + 1 :]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all headless commands."""
+    parser = argparse.ArgumentParser(
+        prog="fresnel-tui",
+        description="Launch, watch and stop training runs that survive the terminal they were started from.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"fresnel-tui {__version__}")
+    parser.add_argument("--no-ui", action="store_true", help="do not open the panel; implied by a command")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command_name")
+    _add_launching(commands)
+    _add_inspecting(commands)
+    _add_ending(commands)
+    _add_money(commands)
+    return parser
+
+
+def _command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    for name, action, text in (
+        ("launch", launch.run_launch, "start a run: a preset, or any command behind --"),
+        ("plan", launch.run_plan, "print exactly what launch would run, and start nothing"),
+    ):
+        parser = _command(commands, name, text)
+        parser.usage = f"fresnel-tui {name} [PRESET] [options] [-- COMMAND ARGS…]"
+        parser.add_argument("preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file")
+        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+                            help="change a parameter or any key of the preset (repeatable)")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--gpus", metavar="N", help="how many GPUs: a number, 0 for none, or all")
+        which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")
+        parser.add_argument("--name", default="", help="what to call the run")
+        parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
+        if name == "launch":
+            until = parser.add_mutually_exclusive_group()
+            until.add_argument("--wait", action="store_true", help="return when the run has ended")
+            until.add_argument("--follow", action="store_true", help="show its output, then a summary")
+        parser.set_defaults(action=action)
+
+
+def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "list", "show the runs: all live ones and the newest ended ones")
+    parser.add_argument("--all", action="store_true", help="every ended run, not only the newest 100")
+    parser.set_defaults(action=inspect.run_list)
+    parser = _command(commands, "status", "show one run")
+    parser.add_argument("run", metavar="RUN")
+    parser.set_defaults(action=inspect.run_status)
+    parser = _command(commands, "logs", "print a run's output")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
+    parser.set_defaults(action=logs.run_logs)
+    parser = _command(commands, "gpus", "show the GPUs, who holds them, and their numbers inside the run")
+    parser.set_defaults(action=gpus.run_gpus)
+    parser = _command(commands, "presets", "list the presets, or print the JSON Schema of a preset file")
+    parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")
+    parser.set_defaults(action=presets.run_presets)
+
+
+def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "stop", "stop runs by their stop ladder; asked again, the next rung is taken")
+    parser.add_argument("runs", nargs="*", metavar="RUN")
+    parser.add_argument("--all", action="store_true", help="every live run")
+    parser.add_argument("--force", action="store_true", help="SIGKILL at once: no checkpoint is written")
+    parser.add_argument("--wait", action="store_true", help="return when they have ended")
+    parser.set_defaults(action=stop.run_stop)
+    parser = _command(commands, "wait", "wait until a run has ended; its ending is the exit code")
+    parser.add_argument("run", metavar="RUN")
+    parser.set_defaults(action=stop.run_wait)
+
+
+def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "cost", "show what is being spent, and on what")
+    parser.set_defaults(action=cost.run_cost)
+    parser = _command(commands, "session", "a rented machine's billing period: start, status, end")
+    parser.add_argument("what", nargs="?", choices=["start", "status", "end"], default="status")
+    parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
+    parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
+    parser.add_argument("--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00")
+    parser.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
+    parser.set_defaults(action=cost.run_session)

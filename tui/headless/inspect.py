@@ -1,0 +1,64 @@
+"""`list` and `status`."""
+
+import argparse
+import time
+
+from runners.lifecycle.control import adopt_orphans
+from runners.lifecycle.store import find_run, list_run_ids, list_runs
+from runners.model.errors import ExitCode
+from runners.model.paths import StateDirectory
+from runners.model.states import SIGNS
+from tui.format import DASH, dollars, duration, indices, metric
+from tui.headless.output import print_json, print_pairs, print_table, say
+from tui.headless.summary import describe_run
+from tui.overview import Overview, look_at, to_json
+
+_SHOWN_ENDED = 100
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Show the runs, newest last."""
+    state = StateDirectory()
+    adopt_orphans(state)
+    runs = list_runs(state, None if arguments.all else _SHOWN_ENDED)
+    views = [look_at(run) for run in runs]
+    if arguments.json:
+        print_json([to_json(view) for view in views])
+    elif views:
+        headings = ("run", "state", "GPUs", "progress", "loss", "ETA", "age", "cost", "reason")
+        print_table(headings, [_row(view) for view in views])
+    else:
+        say("no runs yet: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists presets")
+    older = 0 if arguments.all else len(list_run_ids(state)) - len(runs)
+    if older > 0:
+        say(f"{older:,} older runs: --all shows them")
+    return ExitCode.DONE
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    """Show one run."""
+    state = StateDirectory()
+    adopt_orphans(state)
+    view = look_at(find_run(state, arguments.run))
+    if arguments.json:
+        print_json(to_json(view))
+    else:
+        print_pairs(describe_run(view))
+    return ExitCode.DONE
+
+
+def _row(view: Overview) -> tuple[str, ...]:
+    run = view.run
+    gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
+    fraction = view.progress.fraction
+    return (
+        run.id,
+        f"{SIGNS[run.state]} {run.state}",
+        gpus or "cpu",
+        DASH if fraction is None else f"{fraction:.0%}",
+        metric(view.metrics.get("loss")),
+        duration(view.progress.eta_s),
+        duration(time.time() - run.created),
+        dollars(view.cost),
+        run.reason,
+    )

@@ -1,0 +1,81 @@
+"""`logs`, and following a run's output."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from runners.lifecycle.control import adopt_orphans, wait_until_ended
+from runners.lifecycle.store import find_run
+from runners.model.errors import ExitCode
+from runners.model.paths import StateDirectory
+
+_BLOCK = 1 << 20
+
+
+class OutputFollower:
+    """Copies what is appended to an output file to stdout, byte for byte."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+        self.descriptor = -1
+
+    def __enter__(self) -> "OutputFollower":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+    def copy(self) -> None:
+        """Write everything new to stdout."""
+        if self.descriptor < 0:
+            try:
+                self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return
+        while block := os.pread(self.descriptor, _BLOCK, self.offset):
+            sys.stdout.buffer.write(block)
+            self.offset += len(block)
+        sys.stdout.buffer.flush()
+
+
+def run_logs(arguments: argparse.Namespace) -> int:
+    """Print a run's output as it was written; with -f until the run has ended."""
+    state = StateDirectory()
+    run = find_run(state, arguments.run)
+    path = state.run(run.id).output
+    start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
+    with OutputFollower(path, start) as follower:
+        follower.copy()
+        if arguments.follow and run.is_live:
+            adopt_orphans(state)
+            wait_until_ended(state, run.id, follower.copy)
+            follower.copy()
+    return ExitCode.DONE
+
+
+def last_lines_offset(path: Path, count: int) -> int:
+    """Where the last `count` lines of a file begin, found from its end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        position = end = os.fstat(descriptor).st_size
+        if count <= 0:
+            return end
+        missing = count + 1 if end and os.pread(descriptor, 1, end - 1) == b"\n" else count
+        while position > 0:
+            begin = max(0, position - _BLOCK)
+            block = os.pread(descriptor, position - begin, begin)
+            at = len(block)
+            while missing and (at := block.rfind(b"\n", 0, at)) >= 0:
+                missing -= 1
+            if not missing:
+                return begin + at + 1
+            position = begin
+        return 0
+    finally:
+        os.close(descriptor)

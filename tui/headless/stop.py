@@ -1,0 +1,45 @@
+"""`stop` and `wait`."""
+
+import argparse
+
+from runners.lifecycle.control import adopt_orphans, request_stop, wait_until_ended
+from runners.lifecycle.store import find_run, find_runs, list_runs, read_run
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.paths import StateDirectory
+from tui.format import duration
+from tui.headless.output import print_json, say
+from tui.headless.summary import run_exit_code
+from tui.overview import look_at, to_json
+
+
+def run_stop(arguments: argparse.Namespace) -> int:
+    """Ask runs to stop."""
+    if bool(arguments.runs) == arguments.all:
+        raise WrongInput("name the runs to stop, or --all", "`fresnel-tui list` shows them")
+    state = StateDirectory()
+    adopt_orphans(state)
+    runs = [run for run in list_runs(state, 0) if run.is_live] if arguments.all else find_runs(state, arguments.runs)
+    for run in runs:
+        if not run.is_live:
+            say(f"{run.id} has ended already: {run.state}")
+            continue
+        intent = request_stop(state, run, arguments.force)
+        ladder = run.plan.stop.ladder if run.plan else ()
+        step = len(ladder) if arguments.force else min(intent.presses, len(ladder))
+        rest = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :])
+        say(f"stopping {run.id}: {rest}")
+    ended = [wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id) for run in runs]
+    if arguments.json:
+        print_json([to_json(look_at(run)) for run in ended])
+    return ExitCode.DONE
+
+
+def run_wait(arguments: argparse.Namespace) -> int:
+    """Wait for a run's end."""
+    state = StateDirectory()
+    run = wait_until_ended(state, find_run(state, arguments.run).id)
+    if arguments.json:
+        print_json(to_json(look_at(run)))
+    else:
+        say(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
+    return run_exit_code(run)

@@ -1,0 +1,83 @@
+"""The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
+
+from runners.model.errors import ExitCode
+from runners.model.run import Run
+from runners.model.states import SIGNS, State
+from tui.format import DASH, dollars, duration, indices, metric, size
+from tui.headless.output import print_pairs
+from tui.overview import Overview, look_at
+
+_NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
+_UNITS = {"psnr": " dB"}
+
+
+def run_exit_code(run: Run) -> ExitCode:
+    """0 when the run did what it was started for, 1 otherwise."""
+    return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED
+
+
+def print_summary(run: Run) -> None:
+    """Print what a person wants to know of an ended run."""
+    print("\n" + "─" * 78)
+    print_pairs(describe_run(look_at(run)))
+
+
+def describe_run(view: Overview) -> list[tuple[str, str]]:
+    """A run as names and values for people."""
+    run, plan = view.run, view.run.plan
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    if run.reason:
+        pairs.append(("reason", run.reason))
+    stop = run.record.stop if run.record else None
+    if stop is not None:
+        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}"))
+    if plan is not None:
+        gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
+        pairs.append(("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else "")))
+    pairs += [(readable_metric(name), format_metric(name, value)) for name, value in view.metrics.items()]
+    pairs += _progress(view)
+    pairs.append(("checkpoint", _checkpoint(view)))
+    pairs += [("picture", path) for path in view.images]
+    pairs.append(("wall time", duration(view.seconds)))
+    pairs.append(("cost", _cost(view)))
+    pairs.append(("folder", run.directory))
+    return pairs
+
+
+def readable_metric(name: str) -> str:
+    """`held_out_psnr` as `held-out PSNR`."""
+    text = name.replace("held_out", "held-out").replace("_", " ")
+    return " ".join(_NAMES.get(word, word) for word in text.split())
+
+
+def format_metric(name: str, value: float | int | None) -> str:
+    """A metric's value with its unit where the name tells it."""
+    return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
+
+
+def _progress(view: Overview) -> list[tuple[str, str]]:
+    progress = view.progress
+    pairs = []
+    if progress.epoch is not None:
+        pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
+    if progress.step is not None:
+        pairs.append(("step", f"{progress.step:,} of {progress.steps or DASH:,}" if progress.steps else f"{progress.step:,}"))
+    if progress.eta_s is not None:
+        pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
+    return pairs
+
+
+def _checkpoint(view: Overview) -> str:
+    if view.checkpoint is None:
+        return "none seen on disk"
+    return f"{view.checkpoint.path} ({size(view.checkpoint.bytes)})"
+
+
+def _cost(view: Overview) -> str:
+    price = view.run.plan.price if view.run.plan else None
+    if view.cost is None or price is None:
+        return f"{DASH} (no price: give the preset one, use --price, or start a session)"
+    named = f" {price.name}" if price.name else ""
+    projected = f"; {dollars(view.projected)} at its end" if view.projected is not None else ""
+    return f"{dollars(view.cost)} at {dollars(view.rate)}/h (by {price.basis}{named}; estimate of GPU time){projected}"

@@ -1,0 +1,91 @@
+"""One run with everything there is to say about it: status, progress, metrics, checkpoint, cost."""
+
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.cost.meter import projected_cost, run_cost, run_rate
+from runners.model.run import Checkpoint, Progress, Run
+from runners.watch.checkpoints import newest_checkpoint
+from runners.watch.events import EventStream
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What both front ends show of a run at one moment; money in dollars, None when no price is known."""
+
+    run: Run
+    progress: Progress
+    metrics: dict[str, float | int | None]
+    trend: tuple[float, ...]
+    checkpoint: Checkpoint | None
+    images: tuple[str, ...]
+    seconds: float | None
+    rate: Decimal | None
+    cost: Decimal | None
+    projected: Decimal | None
+
+
+def look_at(run: Run, events: EventStream | None = None, now: float | None = None) -> Overview:
+    """The overview of `run`; a kept event stream makes looking again cheap."""
+    now = time.time() if now is None else now
+    events = events or EventStream(Path(run.directory) / "events.jsonl")
+    events.poll()
+    progress = events.progress(now)
+    if not run.is_live:
+        progress = msgspec.structs.replace(progress, eta_s=None)
+    return Overview(
+        run=run,
+        progress=progress,
+        metrics=dict(events.metrics),
+        trend=tuple(events.trend),
+        checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
+        images=tuple(events.images[-1:]),
+        seconds=run.seconds(now),
+        rate=run_rate(run),
+        cost=run_cost(run, now),
+        projected=projected_cost(run, progress.eta_s, now),
+    )
+
+
+def to_json(view: Overview) -> dict[str, Any]:
+    """The documented JSON of a run: times in ISO 8601 UTC, money in dollars, unknown is null."""
+    run, plan = view.run, view.run.plan
+    return {
+        "id": run.id,
+        "preset": run.preset,
+        "name": run.name,
+        "state": str(run.state),
+        "reason": run.reason or None,
+        "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
+        "gpu_uuids": [gpu.uuid for gpu in plan.gpus] if plan else [],
+        "simulated": any(gpu.simulated for gpu in plan.gpus) if plan else False,
+        "created": iso(run.created),
+        "started": iso(run.started),
+        "ended": iso(run.ended),
+        "seconds": None if view.seconds is None else round(view.seconds, 3),
+        "exit_code": run.exit_code,
+        "cost_usd": None if view.cost is None else float(round(view.cost, 6)),
+        "usd_per_hour": None if view.rate is None else float(view.rate),
+        "price_basis": plan.price.basis if plan and plan.price else None,
+        "checkpoint": None
+        if view.checkpoint is None
+        else {
+            "path": view.checkpoint.path,
+            "bytes": view.checkpoint.bytes,
+            "modified": iso(view.checkpoint.modified),
+        },
+        "metrics": view.metrics,
+        "progress": msgspec.to_builtins(view.progress),
+        "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
+        "host": run.record.host if run.record else None,
+        "directory": run.directory,
+    }
+
+
+def iso(moment: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC."""
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
