@@ -2,9 +2,7 @@
 
 import sys
 
-COMMANDS = frozenset(
-    "launch list status logs stop wait gpus cost presets plan session".split()
-)
+COMMANDS = frozenset(["launch", "list", "status", "logs", "stop", "wait", "gpus", "cost", "presets", "plan", "session"])
 
 
 def main() -> None:

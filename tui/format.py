@@ -44,7 +44,7 @@ def metric(value: float | int | None) -> str:
     """A metric with four significant digits."""
     if value is None:
         return DASH
-    if isinstance(value, int) or float(value).is_integer() and abs(value) < 1e6:
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
         return f"{int(value):,}"
     return f"{value:.4g}"
 

@@ -26,11 +26,28 @@ def build_argv(
         return [interpreter, *program, *arguments]
     if launcher == "torchrun":
         rendezvous = [f"--nproc-per-node={processes}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-        return [interpreter, "-m", "torch.distributed.run", *rendezvous, *launcher_arguments, *program, *arguments]
+        return [
+            interpreter,
+            "-m",
+            "torch.distributed.run",
+            *rendezvous,
+            *launcher_arguments,
+            *program,
+            *arguments,
+        ]
     count = [f"--num_processes={processes}", "--num_machines=1", f"--main_process_port={port}"]
     place = [] if on_gpu else ["--cpu"]
     place += ["--multi_gpu"] if on_gpu and processes > 1 else []
-    return [interpreter, "-m", "accelerate.commands.launch", *count, *place, *launcher_arguments, *program, *arguments]
+    return [
+        interpreter,
+        "-m",
+        "accelerate.commands.launch",
+        *count,
+        *place,
+        *launcher_arguments,
+        *program,
+        *arguments,
+    ]
 
 
 def unbuffer(argv: list[str]) -> list[str]:

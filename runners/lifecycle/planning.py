@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.host.identity import boot_id, host_name, user_name
+from runners.host.marks import MARK
 from runners.lifecycle.launchers import build_argv, unbuffer
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
@@ -20,7 +21,6 @@ from runners.model.paths import ROOT, TRAINERS
 from runners.model.plan import AssignedGpu, LaunchPlan, Origin
 from runners.model.spec import Price, RunSpec
 from runners.placement.allocation import Allocation
-from runners.placement.marks import MARK
 from runners.placement.visibility import ALL_VARIABLES, visibility
 from runners.presets.parameters import arguments_of
 from runners.presets.words import fill_words, used_words
@@ -100,9 +100,7 @@ def masked_spec(spec: RunSpec) -> RunSpec:
     )
 
 
-def _words(
-    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
-) -> dict[str, str]:
+def _words(spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int) -> dict[str, str]:
     words = {
         "run_dir": str(directory),
         "run_id": run_id,
@@ -156,7 +154,12 @@ def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
 
 
 def _argv(
-    spec: RunSpec, words: Mapping[str, str], folder: Path, environment: Mapping[str, str], processes: int, on_gpu: bool
+    spec: RunSpec,
+    words: Mapping[str, str],
+    folder: Path,
+    environment: Mapping[str, str],
+    processes: int,
+    on_gpu: bool,
 ) -> list[str]:
     arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
     for parameter in spec.parameters:
@@ -195,10 +198,8 @@ def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str
 
 def _executable(name: str, folder: Path, environment: Mapping[str, str]) -> str:
     expanded = Path(name).expanduser()
-    if "/" in name:
-        found = shutil.which(str(folder / expanded))
-    else:
-        found = shutil.which(name, path=environment.get("PATH"))
+    place = environment.get("PATH")
+    found = shutil.which(str(folder / expanded)) if "/" in name else shutil.which(name, path=place)
     if found is None:
         raise WrongInput(f"no program `{name}`", f"looked in {folder if '/' in name else 'PATH'}")
     return found

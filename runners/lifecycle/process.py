@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Iterable
 
-from runners.placement.marks import MARK, group_of, mark_of, marked_processes, parent_of
+from runners.host.marks import MARK, group_of, mark_of, marked_processes, parent_of
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -1,18 +1,21 @@
 """Runs as they lie on disk: found, read, and their status derived from records, locks, host and boot."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from runners.host.identity import boot_id, host_name
+from runners.host.locks import is_held
 from runners.model.errors import NotFound, WrongInput
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
 from runners.model.states import State, is_terminal
 from runners.placement.leases import holds_gpus, live_run_ids
-from runners.placement.locks import is_held
+
+T = TypeVar("T")
 
 _plan = msgspec.json.Decoder(LaunchPlan)
 _record = msgspec.json.Decoder(RunRecord)
@@ -67,13 +70,17 @@ def list_run_ids(state: StateDirectory) -> list[str]:
         return []
 
 
-def list_runs(state: StateDirectory, finished: int | None = None) -> list[Run]:
-    """Live runs and the newest `finished` of the others (all when None), oldest first."""
+def list_runs(state: StateDirectory, finished: int | None = None, known: Mapping[str, Run] | None = None) -> list[Run]:
+    """Live runs and the newest `finished` of the others (all when None), oldest first.
+
+    Ended runs found in `known` are taken from there: an ending never changes.
+    """
     ids = list_run_ids(state)
     live = set(live_run_ids(state))
     ended = [run_id for run_id in ids if run_id not in live]
     chosen = live | set(ended if finished is None else ended[len(ended) - min(finished, len(ended)) :])
-    return [read_run(state, run_id) for run_id in ids if run_id in chosen]
+    known = known or {}
+    return [known[run_id] if run_id in known else read_run(state, run_id) for run_id in ids if run_id in chosen]
 
 
 def find_run(state: StateDirectory, name: str) -> Run:
@@ -101,7 +108,7 @@ def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
     return list({(run := find_run(state, name)).id: run for name in names}.values())
 
 
-def _decode(path: Path, decoder: msgspec.json.Decoder[msgspec.Struct]) -> object:
+def _decode(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
     try:
         return decoder.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError):

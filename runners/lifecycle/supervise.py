@@ -17,6 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 from runners.host.files import append_event, read_json, write_json
 from runners.host.identity import boot_id, boot_time, host_name
+from runners.host.locks import acquire
+from runners.host.marks import is_zombie, marked_processes, start_ticks
 from runners.lifecycle.ladder import Ladder
 from runners.lifecycle.process import (
     become_subreaper,
@@ -28,8 +30,6 @@ from runners.lifecycle.process import (
 )
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.states import State, is_terminal
-from runners.placement.locks import acquire
-from runners.placement.marks import is_zombie, marked_processes, start_ticks
 
 _SAFETY_WAKE_S = 20.0  # a poke can be lost; the durable intent on disk cannot
 _CLEANUP_POLL_S = 0.05
@@ -83,7 +83,11 @@ class Supervisor:
         """Take over a run whose supervisor died; one that never started or vanished is recorded as such."""
         recorded = self.record.get("boot_id")
         if recorded and recorded != boot_id():
-            self.end(State.LOST, f"host rebooted {time.strftime('%Y-%m-%d %H:%M', time.localtime(boot_time()))}", None)
+            self.end(
+                State.LOST,
+                f"host rebooted {time.strftime('%Y-%m-%d %H:%M', time.localtime(boot_time()))}",
+                None,
+            )
             return
         waiter, ticks = self.record.get("waiter_pid"), self.record.get("waiter_ticks")
         if waiter and ticks is not None and start_ticks(waiter) == ticks and not is_zombie(waiter):

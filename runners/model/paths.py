@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from runners.host.identity import host_name
+
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `tui/`, `runners/`, `trainers/` and `presets/`, installed or not."""
 
@@ -38,15 +40,17 @@ class StateDirectory:
         self.runs = self.root / "runs"
         self.live = self.root / "live"
         self.allocation_lock = self.root / "allocation.lock"
-        self.gpu_reading = self.root / "gpus.json"
-        self.sampler_lock = self.root / "sampler.lock"
-        self.sampler_wanted = self.root / "sampler.wanted"
-        self.sampler_log = self.root / "sampler.log"
+        # A shared home shows one state folder to several hosts; each has GPUs, and so a sampler, of its own.
+        self.host = self.root / "hosts" / host_name()
+        self.gpu_reading = self.host / "gpus.json"
+        self.sampler_lock = self.host / "sampler.lock"
+        self.sampler_wanted = self.host / "sampler.wanted"
+        self.sampler_log = self.host / "sampler.log"
         self.session = self.root / "session.json"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only."""
-        for folder in (self.root, self.runs, self.live):
+        for folder in (self.root, self.runs, self.live, self.host):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
 

@@ -33,17 +33,17 @@ def allocate(
         return _without_gpus(request, reading)
     if request.ids:
         return _named(request, reading.gpus, leases)
-    free = [gpu for gpu in reading.gpus if _obstacle(gpu, leases) is None]
-    wanted = len(reading.gpus) if request.all else request.count
-    if wanted > len(reading.gpus):
+    usable = _usable(reading.gpus)
+    free = [gpu for gpu in usable if _obstacle(gpu, leases) is None]
+    wanted = len(usable) if request.all else request.count
+    if wanted > len(usable):
         return Denied(
-            f"{_gpus(wanted)} asked for, but this machine has {len(reading.gpus)}",
-            f"ask for at most {len(reading.gpus)}, or --gpus 0 for the CPU",
+            f"{_gpus(wanted)} asked for, but this machine has {len(usable)}",
+            f"ask for at most {len(usable)}, or --gpus 0 for the CPU",
         )
     if len(free) < wanted:
-        busy = [text for gpu in reading.gpus if (text := _obstacle(gpu, leases))]
         return Denied(
-            f"{_gpus(wanted)} asked for, {len(free)} of {len(reading.gpus)} free: {'; '.join(busy)}",
+            f"{_gpus(wanted)} asked for, {len(free)} of {len(usable)} free: {_obstacles(usable, leases)}",
             "wait for them, stop what holds them, or ask for fewer with --gpus",
         )
     return Allocation(tuple(free[:wanted]))
@@ -66,22 +66,38 @@ def _named(
         indices = ", ".join(str(gpu.index) for gpu in gpus)
         return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}")
     chosen = [by_name[name] for name in request.ids]
-    obstacles = [text for gpu in chosen if (text := _obstacle(gpu, leases))]
+    obstacles = _obstacles(chosen, leases)
     if obstacles:
-        return Denied("; ".join(obstacles), "wait, stop what holds it, or choose other GPUs with --gpu-ids")
+        return Denied(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
     return Allocation(tuple(chosen))
+
+
+def _usable(gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot]:
+    """GPUs a program can be given: one that is cut into MIG instances is not, its instances are."""
+    parents = {gpu.mig_parent for gpu in gpus}
+    return [gpu for gpu in gpus if gpu.uuid not in parents]
+
+
+def _obstacles(gpus: Sequence[GpuSnapshot], leases: Mapping[str, Sequence[Lease]]) -> str:
+    """What is in the way, GPUs with the same obstacle named together; empty when nothing is."""
+    by_reason: dict[str, list[int]] = {}
+    for gpu in gpus:
+        reason = _obstacle(gpu, leases)
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(gpu.index)
+    return "; ".join(f"GPU {','.join(map(str, where))} {reason}" for reason, where in by_reason.items())
 
 
 def _obstacle(gpu: GpuSnapshot, leases: Mapping[str, Sequence[Lease]]) -> str | None:
     if gpu.error:
-        return f"GPU {gpu.index}: {gpu.error}"
+        return gpu.error
     holders = leases.get(gpu.uuid)
     if holders:
-        return f"GPU {gpu.index} is held by {', '.join(lease.run for lease in holders)}"
+        return f"held by {', '.join(lease.run for lease in holders)}"
     for process in gpu.processes:
         if process.run is None and not gpu.simulated:
             who = f"user {process.user}" if process.user else "somebody outside this container"
-            return f"GPU {gpu.index} is used by pid {process.pid} of {who}, not ours"
+            return f"used by pid {process.pid} of {who}, not ours"
     return None
 
 

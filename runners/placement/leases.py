@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.locks import is_held
+from runners.host.marks import marked_processes
 from runners.model.paths import RunDirectory, StateDirectory
-from runners.placement.locks import is_held
-from runners.placement.marks import marked_processes
 
 
 class Lease(msgspec.Struct, frozen=True):

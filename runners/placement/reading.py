@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.identity import host_name
+from runners.host.locks import is_held
 from runners.model.gpus import GpuReading
 from runners.model.paths import ROOT, StateDirectory
 from runners.placement.gpus.choice import parse, setting
-from runners.placement.gpus.owner import host_name, owner_of
-from runners.placement.locks import is_held
+from runners.placement.gpus.owner import owner_of
 
 STALE_S = 5.0
 FRESH_S = 3.0

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.identity import host_name
+from runners.host.locks import acquire, is_held
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.paths import StateDirectory
@@ -22,9 +24,8 @@ from runners.placement.gpus.backend import Backend
 from runners.placement.gpus.choice import parse, setting
 from runners.placement.gpus.detect import open_backend
 from runners.placement.gpus.host import HostMeter
-from runners.placement.gpus.owner import host_name, record_owner
+from runners.placement.gpus.owner import record_owner
 from runners.placement.leases import live_run_ids
-from runners.placement.locks import acquire, is_held
 
 INTERVAL_S = 1.0
 DEADLINE_S = 10.0

@@ -88,9 +88,7 @@ def _telling_word(command: Sequence[str]) -> str:
     return command[0]
 
 
-def _spec_of(
-    path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: _Source
-) -> RunSpec:
+def _spec_of(path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: _Source) -> RunSpec:
     for override in overrides:
         _apply_override(values, override, source)
     parameters = _build_parameters(values.pop("parameters", None), source)
@@ -101,9 +99,7 @@ def _spec_of(
     return _build_spec(path, name, keys, parameters, source)
 
 
-def _build_spec(
-    path: Path, name: str, keys: PresetKeys, parameters: tuple[Parameter, ...], source: _Source
-) -> RunSpec:
+def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Parameter, ...], source: _Source) -> RunSpec:
     return RunSpec(
         preset=path.stem,
         name=name or path.stem,
@@ -144,7 +140,9 @@ def _apply_override(values: dict[str, Any], override: str, source: _Source) -> N
         source.flags["parameters", name] = flag
         value = parse_value(parameter, text)
         source.attempt(("parameters", name), lambda: with_value(parameter, value))
-        parameters[name] = {**entry, "value": value} if isinstance(entry, dict) else {"value": value, "type": parameter.type}
+        parameters[name] = (
+            {**entry, "value": value} if isinstance(entry, dict) else {"value": value, "type": parameter.type}
+        )
         parameters[name]["_default"] = parameter.default
         return
     path = tuple(key.split("."))

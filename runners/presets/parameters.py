@@ -54,7 +54,7 @@ def parse_value(parameter: Parameter, text: str) -> ParameterValue:
     """A value typed by a person for `parameter`, in YAML's spelling; text parameters take it as it stands."""
     if parameter.type == "str":
         return None if text in ("null", "~") else text
-    value = parse_scalar(text)
+    value: ParameterValue = parse_scalar(text)
     if parameter.type == "list" and not isinstance(value, list):
         return [part for part in (parse_scalar(part) for part in text.split(",")) if part is not None]
     return value

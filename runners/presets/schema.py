@@ -23,7 +23,9 @@ class ParameterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         Literal["int", "float", "str", "bool", "list"] | UnsetType,
         Meta(description="The type; taken from the value when not given."),
     ] = UNSET
-    flag: Annotated[str, Meta(description="The command-line flag; --NAME when not given; '' passes it bare.")] | UnsetType = UNSET
+    flag: (
+        Annotated[str, Meta(description="The command-line flag; --NAME when not given; '' passes it bare.")] | UnsetType
+    ) = UNSET
     minimum: Annotated[float | None, Meta(description="Smallest value allowed.")] = None
     maximum: Annotated[float | None, Meta(description="Largest value allowed.")] = None
     choices: Annotated[list[bool | int | float | str], Meta(description="The only values allowed.")] = []
@@ -37,9 +39,7 @@ class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ids: Annotated[
         list[int | str] | str | int, Meta(description="Which ones: '0-6,7', a list of indices, or UUIDs.")
     ] = []
-    required: Annotated[
-        bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")
-    ] = False
+    required: Annotated[bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")] = False
 
 
 class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -74,17 +74,20 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     launcher: Annotated[
         Literal["python", "torchrun", "accelerate", "command"],
-        Meta(description="How it is started: python, torchrun and accelerate run `script` or `module`; command runs `command`."),
+        Meta(description="How it is started: all but command run `script` or `module`."),
     ]
     description: Annotated[str, Meta(description="One line shown beside the preset's name.")] = ""
     interpreter: Annotated[
-        str, Meta(description="The Python that runs it; ${python} is the one fresnel-tui runs with. Default: python on PATH.")
+        str,
+        Meta(
+            description="The Python that runs it; ${python} is the one fresnel-tui runs with. Default: python on PATH."
+        ),
     ] = "python"
     script: Annotated[str, Meta(description="The Python file to run; relative to working_directory.")] = ""
     module: Annotated[str, Meta(description="The Python module to run instead of a script, as in python -m.")] = ""
     command: Annotated[
         list[str] | str,
-        Meta(description="For launcher command: a list of words; a text is split like a shell would, but no shell runs it."),
+        Meta(description="For launcher command: a list of words; a text is split as by a shell, but none runs it."),
     ] = []
     shell: Annotated[bool, Meta(description="Give the text in `command` to /bin/sh instead of splitting it.")] = False
     arguments: Annotated[list[str | int | float], Meta(description="Fixed arguments, before the parameters.")] = []
@@ -93,10 +96,11 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = []
     parameters: Annotated[
         dict[str, ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None],
-        Meta(description="Arguments people edit: NAME: VALUE becomes --NAME VALUE. Long form: value, type, flag, minimum, maximum, choices, help."),
+        Meta(description="Arguments people edit: NAME: VALUE becomes --NAME VALUE; the long form has limits."),
     ] = {}
     working_directory: Annotated[
-        str, Meta(description="Where it runs. Default: the directory fresnel-tui was started in; relative paths start at the preset's folder.")
+        str,
+        Meta(description="Where it runs; relative to the preset's folder. Default: where fresnel-tui was started."),
     ] = ""
     environment: Annotated[
         dict[str, str | int | float | bool], Meta(description="Variables added to the environment.")

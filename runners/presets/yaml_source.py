@@ -66,7 +66,7 @@ def _build(loader: CoreLoader, node: yaml.Node, key: tuple[str | int, ...], line
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, child, (*key, i), lines, path) for i, child in enumerate(node.value)]
     try:
-        return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        return loader.construct_object(node, deep=True)
     except ValueError as error:
         raise WrongInput(f"{path}:{node.start_mark.line + 1}: {error}") from None
 
@@ -76,7 +76,7 @@ def _build_mapping(
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        name = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        name = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(name, Hashable) or isinstance(name, (tuple, list, dict)):
             raise WrongInput(f"{path}:{line}: a key must be a word, not {type(name).__name__}")

@@ -13,7 +13,7 @@ def newest_checkpoint(patterns: Iterable[str]) -> Checkpoint | None:
     """The newest file or folder matching any glob pattern; files still being written (*.tmp …) do not count."""
     best: Checkpoint | None = None
     for pattern in patterns:
-        for path in glob.iglob(pattern, recursive=True):
+        for path in glob.iglob(pattern, recursive=True):  # noqa: PTH207 (patterns are absolute)
             if path.endswith(_UNFINISHED):
                 continue
             found = _look_at(Path(path))

@@ -21,7 +21,8 @@ def build(folder: Path) -> Path:
     sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
-        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), *sources], check=True
+        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), *sources],
+        check=True,
     )
     return folder
 

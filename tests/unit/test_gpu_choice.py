@@ -27,7 +27,9 @@ def test_every_form_is_read(text: str, choice: Choice) -> None:
     assert parse(text) == choice
 
 
-@pytest.mark.parametrize("text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"])
+@pytest.mark.parametrize(
+    "text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"]
+)
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(WrongInput, match="FRESNEL_GPUS") as refused:
         parse(text)

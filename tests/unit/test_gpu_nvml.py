@@ -11,7 +11,9 @@ import pytest
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
 
-pytestmark = pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
+pytestmark = pytest.mark.skipif(
+    stub.compiler() is None, reason="no C compiler to build the stand-in NVML with"
+)
 
 READ_ONCE = """
 import sys, msgspec
@@ -44,7 +46,11 @@ def _read(library: Path, folder: Path, scenario: str, choice: str = "nvml") -> A
     search = os.pathsep.join(entry for entry in sys.path if entry)
     environment = stub.environment(library, path) | {"PYTHONPATH": search, "HOME": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", READ_ONCE, choice], env=environment, capture_output=True, check=True, timeout=30
+        [sys.executable, "-c", READ_ONCE, choice],
+        env=environment,
+        capture_output=True,
+        check=True,
+        timeout=30,
     )
     return msgspec.json.decode(done.stdout, type=Answer)
 
@@ -91,7 +97,17 @@ def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp_path: Path) -> None:
-    fields = ("utilization", "power", "power_limit", "clock", "memory_clock", "throttle", "ecc", "processes", "mig")
+    fields = (
+        "utilization",
+        "power",
+        "power_limit",
+        "clock",
+        "memory_clock",
+        "throttle",
+        "ecc",
+        "processes",
+        "mig",
+    )
     lines = [f"gpu 0 {field} error 3" for field in fields]
     (gpu,) = _read(library, tmp_path, "\n".join([*lines, "gpu 0 temperature 44"])).gpus
     assert (gpu.utilization, gpu.memory_utilization) == (None, None)
@@ -101,7 +117,9 @@ def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp
 
 
 def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> None:
-    found = _read(library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0")
+    found = _read(
+        library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0"
+    )
     old, unified, empty = found.gpus
     assert (old.memory_used, old.memory_total) == (1 << 30, 80 << 30)
     assert (unified.memory_used, unified.memory_total) == (None, None)
@@ -117,7 +135,8 @@ def test_a_lost_gpu_costs_only_its_own_row(library: Path, tmp_path: Path) -> Non
 
 
 def test_mig_instances_are_rows_without_utilization(library: Path, tmp_path: Path) -> None:
-    scene = "gpu 0 utilization 50\nmig 0 MIG-aaaa 10737418240 1024\nmig 0 MIG-bbbb 21474836480 2048\ngpu 1 clock 1"
+    migs = "mig 0 MIG-aaaa 10737418240 1024\nmig 0 MIG-bbbb 21474836480 2048"
+    scene = f"gpu 0 utilization 50\n{migs}\ngpu 1 clock 1"
     parent, first, second, other = _read(library, tmp_path, scene).gpus
     assert parent.utilization is None and parent.mig_parent is None
     assert [row.uuid for row in (first, second)] == ["MIG-aaaa", "MIG-bbbb"]

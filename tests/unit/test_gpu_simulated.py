@@ -3,14 +3,15 @@
 import os
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from runners.host.locks import acquire
 from runners.model.paths import StateDirectory
 from runners.placement.gpus.models import GIB, model_named
 from runners.placement.gpus.simulated import Simulated
-from runners.placement.locks import acquire
 
 RUN = "20261121-101500-gaussian-7f3a"
 
@@ -75,7 +76,7 @@ def test_load_and_memory_ramp_up_smoothly(state: StateDirectory, run_lock: int) 
     assert memory == sorted(memory)
     busy = [gpu.utilization or 0 for gpu in steps]
     assert busy[0] <= 2 and busy[-1] > 80
-    assert max(abs(after - before) for before, after in zip(busy, busy[1:], strict=False)) < 25
+    assert max(abs(after - before) for before, after in pairwise(busy)) < 25
 
 
 def test_a_released_gpu_is_idle_again(state: StateDirectory, run_lock: int) -> None:

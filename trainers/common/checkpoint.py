@@ -91,9 +91,7 @@ def random_state() -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": (name, torch.from_numpy(np.array(keys, dtype=np.int64)), position, has_gauss, cached),
         "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state()
-        if torch.cuda.is_available()
-        else None,
+        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }
 
 

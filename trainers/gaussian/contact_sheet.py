@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ PAPER, INK = (250, 250, 250), (20, 20, 20)
 
 
 def write_contact_sheet(
-    path: Path, images: Tensor, renders: Tensor, names: list[str], values: list[float], title: str
+    path: Path, images: Tensor, renders: Tensor, names: Sequence[str], values: Sequence[float], title: str
 ) -> None:
     """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a title."""
     count = len(names)

@@ -169,7 +169,7 @@ def shipped_file(relative: str) -> Path:
     path = Path(found.origin).parent / inside if found and found.origin else None
     if path is None or not path.is_file():
         raise SettingsError(
-            f"the built-in photograph {relative} is not installed: install fresnel-tui with its `train` extra,"
+            f"the built-in photograph {relative} is missing: install fresnel-tui with its `train` extra,"
             " or give photographs of your own with --data_dir"
         )
     return path
@@ -183,8 +183,8 @@ def held_out_count(total: int, share: float) -> int:
 class PhotographSet(Dataset[dict[str, Any]]):
     """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known, disparity.
 
-    Images are squashed to squares of S pixels, as the features' images were. `disparity` (1,S,S) is for the loss,
-    `patch_disparity` (37,37) for the decoder; both are left out where there is no depth.
+    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S) is for the
+    loss, `patch_disparity` (37,37) for the decoder; both are left out where there is no depth.
     """
 
     def __init__(self, photographs: tuple[Photograph, ...], collection: Collection, size: int) -> None:

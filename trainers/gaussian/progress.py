@@ -25,7 +25,7 @@ ORDER_SETTINGS = ("batch_size", "processes", "seed", "photographs")
 
 @dataclass
 class Progress:
-    """How far a run has come; `sums` are over the images of the epoch it is in, `values` of the last whole one."""
+    """How far a run has come; `sums` are over this epoch's images, `values` are the last whole epoch's."""
 
     epoch: int = 0
     step: int = 0
@@ -56,7 +56,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Steps of the whole run."""
-        return self.settings.epochs * self.steps_per_epoch
+        return int(self.settings.epochs) * self.steps_per_epoch
 
     @property
     def step(self) -> int:

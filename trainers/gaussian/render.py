@@ -2,8 +2,8 @@
 
 The mathematics is that of 3D Gaussian Splatting (Kerbl et al. 2023) with the EWA projection of Zwicker et al.
 2001: every Gaussian becomes an ellipse in the image, ellipses are sorted by distance and laid over each other
-from front to back. The image is cut into square tiles, each tile is given only the Gaussians that reach it, and
-tiles are worked off in chunks of about PAIRS_PER_CHUNK pairs of a pixel and a Gaussian, each of which keeps
+from front to back. The image is cut into square tiles, each tile is given only the Gaussians that reach it,
+and tiles are drawn in chunks of about PAIRS_PER_CHUNK pairs of a pixel and a Gaussian, each of which keeps
 nothing for the backward pass but its inputs where there are several.
 """
 
@@ -22,7 +22,7 @@ FOCAL_LENGTH = 0.8
 NEAR = 0.01
 """Nothing closer to the camera than this is drawn."""
 LOW_PASS = 0.3 + 1e-4
-"""Variance in square pixels added to every ellipse so that none falls between pixels (3D Gaussian Splatting)."""
+"""Variance in square pixels added to every ellipse lest it fall between pixels (3D Gaussian Splatting)."""
 REACH = 3.0
 """Where an ellipse ends, in standard deviations."""
 OPAQUE = 0.99
@@ -46,7 +46,7 @@ class Gaussians(NamedTuple):
 
 
 class Rendering(NamedTuple):
-    """What the camera sees: image (B,3,S,S) on black, coverage (B,S,S) and distance times coverage (B,S,S)."""
+    """What the camera sees: image (B,3,S,S) on black, distance (B,S,S) times coverage, coverage (B,S,S)."""
 
     image: Tensor
     distance: Tensor
@@ -62,7 +62,7 @@ class Ellipses(NamedTuple):
 
 
 def project(gaussians: Gaussians, size: int) -> Ellipses:
-    """Project Gaussians into a square image of size pixels; row 0 is at the top and pixel i spans [i, i+1]."""
+    """Project Gaussians into an image of size x size pixels; row 0 is on top and pixel i spans [i, i+1]."""
     x, y, z = gaussians.positions.unbind(-1)
     distances = -z
     focal = FOCAL_LENGTH * size
@@ -78,7 +78,7 @@ def project(gaussians: Gaussians, size: int) -> Ellipses:
 
 
 def render(gaussians: Gaussians, size: int, tile: int | None = None) -> Rendering:
-    """Draw B sets of Gaussians as images of size pixels; nearer ones hide farther ones, equals go by index."""
+    """Draw B sets of Gaussians in images of size pixels; nearer ones hide farther, equals go by index."""
     tile = tile or (8 if size <= 128 else 16)
     across = -(-size // tile)
     ellipses = project(gaussians, size)
@@ -146,7 +146,7 @@ def tile_members(ellipses: Ellipses, order: Tensor, size: int, tile: int) -> tup
 def splat_table(gaussians: Gaussians, ellipses: Ellipses) -> Tensor:
     """Return one row per Gaussian of all images, and a last one that draws nothing, as (B*N+1, 10).
 
-    Columns: centre x, y · inverse covariance xx, xy, yy · logarithm of the opacity · red, green, blue, distance.
+    Columns: centre x, y · inverse covariance xx, xy, yy · log of the opacity · red, green, blue, distance.
     """
     (xx, xy), (_, yy) = (row.unbind(-1) for row in ellipses.covariances.unbind(-2))
     determinant = xx * yy - xy * xy
@@ -164,7 +164,7 @@ def splat_table(gaussians: Gaussians, ellipses: Ellipses) -> Tensor:
 
 
 def chunk_starts(lengths: list[int], pixels: int) -> list[int]:
-    """Return where to cut tiles, sorted by falling length, into chunks of few enough pairs; the end comes last."""
+    """Return where to cut tiles, sorted by falling length, into chunks of few pairs; the end is last."""
     starts = [0]
     while starts[-1] < len(lengths):
         pairs = max(lengths[starts[-1]], 1) * pixels
@@ -181,7 +181,7 @@ def draw_tiles(table: Tensor, members: Tensor, centres: Tensor, basis: Tensor) -
     splats = F.embedding(members, table)
     x, y = (splats[..., :2] - centres.unsqueeze(1)).unbind(-1)
     a, b, c, opacity = splats[..., 2:6].unbind(-1)
-    # The exponent is a quadratic polynomial of the pixel's place in its tile: one matrix product for all pairs.
+    # The exponent is a quadratic polynomial of the pixel's place in its tile: one product for all pairs.
     constant = opacity - 0.5 * (a * x * x + 2 * b * x * y + c * y * y)
     polynomial = torch.stack((-0.5 * a, -b, -0.5 * c, a * x + b * y, b * x + c * y, constant), dim=-1)
     exponent = polynomial @ basis

@@ -60,28 +60,28 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     some, any_number = whole_number(1), whole_number(0)
     # fmt: off
-    add("--data_dir", type=Path, help="folder of images with features/ inside; without it: built-in photographs")
+    add("--data_dir", type=Path, help="folder of images and features/; without it: built-in photographs")
     add("--features", choices=("auto", "dinov2", "patch"), default="auto",
-        help="DINOv2 files, or descriptors of the image's own pixels; auto: dinov2 with --data_dir, else patch")
-    add("--feature_dim", type=int, choices=sorted(FEATURE_SUFFIXES), default=384, help="DINOv2 small, base, large")
+        help="DINOv2 files or descriptors of the image's pixels; auto: dinov2 with --data_dir, else patch")
+    add("--feature_dim", type=int, choices=sorted(FEATURE_SUFFIXES), default=384, help="of DINOv2's features")
     add("--max_images", type=some, help="use at most so many images, held-out ones included")
     add("--held_out", type=number_between(0, 1), default=0.2, help="share of the images to judge by")
     add("--image_size", type=whole_number(16, 2048), default=64, help="side of the square images, in pixels")
-    add("--gaussians_per_patch", type=whole_number(1, 64), default=4, help="Gaussians for each of 37 x 37 patches")
+    add("--gaussians_per_patch", type=whole_number(1, 64), default=4, help="Gaussians per patch, of 37 x 37")
     add("--epochs", type=some, default=5, help="times to go through the training images")
     add("--batch_size", type=some, default=4, help="images per step and process")
     add("--lr", type=number_between(0, 1), default=1e-3, help="highest learning rate of a cosine schedule")
     add("--stochastic_k", type=any_number, default=0, metavar="N",
-        help="draw N Gaussians per training step, widened to cover as much as all; all in the last quarter of the"
-        " epochs; 0: always all")
+        help="draw N Gaussians per training step, widened to cover as much as all; in the last quarter of"
+        " the epochs all; 0: always all")
     add("--progressive_schedule", action=argparse.BooleanOptionalAction, default=False,
         help="begin with 1 Gaussian per patch, then 2, 4 and all, a quarter of the epochs each")
     add("--workers", type=any_number, default=0, help="processes that load images; 0: load in the trainer")
     add("--seed", type=any_number, default=0, help="decides the weights, the order of images and all chance")
-    add("--resume", metavar="PATH|auto", help="go on from a checkpoint; auto: from the newest in the output folder")
-    add("--output_dir", type=Path, default=run_directory() or Path("output"), help="for checkpoints/ and images/")
-    add("--checkpoint_every", type=some, default=1, metavar="EPOCHS", help="save and draw every so many epochs")
-    add("--keep", type=any_number, default=3, help="keep so many of this run's checkpoints and best.pt; 0: all")
+    add("--resume", metavar="PATH|auto", help="go on from a checkpoint; auto: the newest in output_dir")
+    add("--output_dir", type=Path, default=run_directory() or Path("output"), help="where results go")
+    add("--checkpoint_every", type=some, default=1, metavar="EPOCHS", help="save and draw every so often")
+    add("--keep", type=any_number, default=3, help="keep the last so many checkpoints and best.pt; 0: all")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if PyTorch sees one")
     add("--threads", type=any_number, default=0, help="CPU threads of PyTorch; 0: as PyTorch chooses")
     # fmt: on
@@ -152,8 +152,8 @@ def evaluate(
     ]
     sums = [0.0, 0.0, 0.0, 0.0]
     shown: list[tuple[Tensor, Tensor, str, float]] = []
-    for batch in load_batches(held_out, batches, settings, ranks.device):
-        batch = to_device(batch, ranks.device)
+    for loaded in load_batches(held_out, batches, settings, ranks.device):
+        batch = to_device(loaded, ranks.device)
         image = batch["image"]
         gaussians = decoder(batch["features"], batch.get("patch_disparity"), slots)
         drawn = render(gaussians, settings.image_size).image
@@ -165,10 +165,8 @@ def evaluate(
     decoder.train()
     totals = sum_over_ranks(sums, ranks.device)
     if sheet and ranks.leads:
-        photographs, renders, names, values = zip(*shown[:8], strict=True)
-        write_contact_sheet(
-            sheet[0], torch.stack(photographs), torch.stack(renders), list(names), list(values), sheet[1]
-        )
+        photographs, renders, names, marks = zip(*shown[:8], strict=True)
+        write_contact_sheet(sheet[0], torch.stack(photographs), torch.stack(renders), names, marks, sheet[1])
     means = [total / totals[3] for total in totals]
     return {"held_out_psnr": means[0], "held_out_ssim": means[1], "mean_colour_psnr": means[2]}
 
@@ -241,7 +239,7 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
             group["lr"] = rate
         run.optimiser.zero_grad(set_to_none=True)
         loss, parts = losses_of_batch(run.model, to_device(batch, ranks.device), run.slots, settings, sampled)
-        loss.backward()
+        torch.autograd.backward(loss)
         norm = float(nn.utils.clip_grad_norm_(run.decoder.parameters(), 1.0))
         weight = len(batch["image"])
         images, *sums = sum_over_ranks([weight, *(part * weight for part in parts.values())], ranks.device)
@@ -340,7 +338,7 @@ def train(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped on request, 1 failed, 2 a bad setting, 130 interrupted."""
+    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130 interrupted."""
     leads = os.environ.get("RANK", "0") == "0"
     try:
         return train(read_settings(arguments))

@@ -43,7 +43,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
@@ -58,8 +60,14 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         parser = _command(commands, name, text)
         parser.usage = f"fresnel-tui {name} [PRESET] [options] [-- COMMAND ARGS…]"
         parser.add_argument("preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file")
-        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
-                            help="change a parameter or any key of the preset (repeatable)")
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            dest="overrides",
+            help="change a parameter or any key of the preset (repeatable)",
+        )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--gpus", metavar="N", help="how many GPUs: a number, 0 for none, or all")
         which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")

@@ -70,7 +70,11 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
 
 
 def _pairs(meter: Meter, session: Session | None, now: float) -> list[tuple[str, str]]:
-    pairs = [("now", f"{dollars(meter.per_hour)}/h"), ("live runs", dollars(meter.live_runs)), ("basis", meter.basis)]
+    pairs = [
+        ("now", f"{dollars(meter.per_hour)}/h"),
+        ("live runs", dollars(meter.live_runs)),
+        ("basis", meter.basis),
+    ]
     if session is not None:
         pairs.insert(1, ("session", f"{dollars(meter.session)} in {duration(now - session.started)}"))
     if meter.budget_left is not None and meter.per_hour:
@@ -99,9 +103,7 @@ def _json(meter: Meter, session: Session | None, views: list[Overview]) -> dict[
         "live_runs_usd": _number(meter.live_runs),
         "budget_left_usd": _number(meter.budget_left),
         "basis": meter.basis,
-        "runs": [
-            {"id": v.run.id, "cost_usd": _number(v.cost), "projected_usd": _number(v.projected)} for v in views
-        ],
+        "runs": [{"id": v.run.id, "cost_usd": _number(v.cost), "projected_usd": _number(v.projected)} for v in views],
     }
 
 

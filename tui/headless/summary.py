@@ -62,7 +62,12 @@ def _progress(view: Overview) -> list[tuple[str, str]]:
     if progress.epoch is not None:
         pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
     if progress.step is not None:
-        pairs.append(("step", f"{progress.step:,} of {progress.steps or DASH:,}" if progress.steps else f"{progress.step:,}"))
+        pairs.append(
+            (
+                "step",
+                f"{progress.step:,} of {progress.steps or DASH:,}" if progress.steps else f"{progress.step:,}",
+            )
+        )
     if progress.eta_s is not None:
         pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
     return pairs

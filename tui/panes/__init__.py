@@ -1,0 +1,1 @@
+"""The panes of the main screen. A pane announces; its screen decides."""

@@ -64,17 +64,19 @@ def draw(
     marks: re.Pattern[str] | None = None,
     mark: Style = MARK,
 ) -> Strip:
-    """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its own colours."""
+    """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its colours."""
     text = safe.text
     if not safe.runs and marks is None:
         return Strip([Segment(text[start:end], base)])
     styles = [base] * (end - start)
     for run in safe.runs:
         low, high = max(start, run.start) - start, min(end, run.end) - start
-        styles[low:high] = [base + style_of(run.look)] * (high - low)
+        if low < high:
+            styles[low:high] = [base + style_of(run.look)] * (high - low)
     for found in marks.finditer(text) if marks is not None else ():
         low, high = max(start, found.start()) - start, min(end, found.end()) - start
-        styles[low:high] = [style + mark for style in styles[low:high]]
+        if low < high:
+            styles[low:high] = [style + mark for style in styles[low:high]]
     segments: list[Segment] = []
     at = start
     for style, same in groupby(styles):

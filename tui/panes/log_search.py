@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from runners.watch.logsearch import Errors, MatchCount, Pattern, Plain, Regex, find
+from runners.watch.logsearch import MatchCount, Pattern, Plain, Regex, find
 from runners.watch.source import LogSource
 
 _STEP = 4 << 20
@@ -42,10 +42,11 @@ class LogSearch:
         """Raises `re.error` when `text` is no regular expression."""
         self.text = text
         self.regex = regex
-        self._source = source
         self.pattern: Pattern = Regex(text) if regex else Plain(text)
         self.marks = re.compile(text if regex else re.escape(text))
         self.matches = MatchCount(source, self.pattern)
+        self.counting = False
+        self.at: int | None = None
 
     def count(self, stopped: Callable[[], bool], tell: Callable[[], None]) -> None:
         """Count the matching lines, telling of it every few MiB and at the end."""
@@ -60,9 +61,7 @@ class LogSearch:
         return LogSearch(source, self.text, self.regex)
 
 
-def seek(
-    source: LogSource, pattern: Pattern, offset: int, backward: bool, stopped: Callable[[], bool]
-) -> int | None:
+def seek(source: LogSource, pattern: Pattern, offset: int, backward: bool, stopped: Callable[[], bool]) -> int | None:
     """The next line that matches, from the file's other end if there is none; None if none does at all."""
     for start in (offset, source.size if backward else -1):
         for found in find(source, pattern, start, backward):
@@ -71,8 +70,3 @@ def seek(
             if found.start is not None:
                 return found.start
     return None
-
-
-def errors() -> Pattern:
-    """What `e` looks for."""
-    return Errors()

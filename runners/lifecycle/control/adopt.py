@@ -4,11 +4,11 @@ import os
 
 from runners.backends.local import spawn_supervisor
 from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.host.marks import MARK
 from runners.lifecycle.store import read_run
 from runners.model.paths import StateDirectory
 from runners.placement.leases import live_run_ids
-from runners.placement.locks import is_held
-from runners.placement.marks import MARK
 
 
 def adopt_orphans(state: StateDirectory) -> list[str]:

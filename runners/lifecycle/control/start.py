@@ -11,6 +11,7 @@ from runners.backends.local import spawn_supervisor
 from runners.cost.prices import choose_price
 from runners.cost.sessions import read_session
 from runners.host.files import write_whole
+from runners.host.locks import acquire, locked
 from runners.lifecycle.planning import Planned, make_plan, masked_spec
 from runners.lifecycle.store import read_run
 from runners.model.errors import DeniedError
@@ -21,7 +22,6 @@ from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
 from runners.placement.allocation import Allocation, Denied, allocate
 from runners.placement.leases import held_leases
-from runners.placement.locks import acquire, locked
 from runners.placement.reading import read_gpus
 
 

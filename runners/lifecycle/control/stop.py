@@ -8,10 +8,10 @@ import msgspec
 
 from runners.host.files import write_whole
 from runners.host.identity import user_name
+from runners.host.locks import is_held
 from runners.lifecycle.control.adopt import adopt
 from runners.model.paths import StateDirectory
 from runners.model.run import Run, StopIntent
-from runners.placement.locks import is_held
 
 
 def request_stop(state: StateDirectory, run: Run, force: bool = False, reason: str = "") -> StopIntent:

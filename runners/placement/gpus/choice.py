@@ -37,6 +37,5 @@ def parse(text: str) -> Choice:
         return Choice("simulated", int(found[1]), found[2].strip())
     raise WrongInput(
         f"{VARIABLE}={text!r} is not a choice of GPUs.",
-        f"Write sim:8xMI300X (1 to {MOST_SIMULATED} simulated GPUs of a model), nvml, amd, none, "
-        "or leave it unset.",
+        f"Write sim:8xMI300X (1 to {MOST_SIMULATED} simulated GPUs of a model), nvml, amd, none, or leave it unset.",
     )

@@ -4,9 +4,10 @@ import os
 
 import msgspec
 
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.host.marks import start_ticks
 from runners.model.paths import StateDirectory
-from runners.placement.locks import is_held
-from runners.placement.marks import start_ticks
 
 
 class SamplerOwner(msgspec.Struct, frozen=True):
@@ -24,11 +25,6 @@ class SamplerOwner(msgspec.Struct, frozen=True):
 
 
 _owner = msgspec.json.Decoder(SamplerOwner)
-
-
-def host_name() -> str:
-    """This host's name, as readings carry it."""
-    return os.uname().nodename
 
 
 def record_owner(descriptor: int, setting: str) -> None:

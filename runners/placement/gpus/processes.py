@@ -3,8 +3,8 @@
 import msgspec
 import psutil
 
+from runners.host.marks import mark_of, start_ticks
 from runners.model.gpus import GpuProcess
-from runners.placement.marks import mark_of, start_ticks
 
 COMMAND_LENGTH = 300
 _MOST_REMEMBERED = 500

@@ -8,13 +8,13 @@ import zlib
 
 import msgspec
 
+from runners.host.marks import mark_of, marked_processes
 from runners.model.gpus import GpuProcess, GpuSnapshot, Vendor
 from runners.model.paths import StateDirectory
 from runners.placement.gpus.choice import Choice
 from runners.placement.gpus.models import model_named
 from runners.placement.gpus.processes import ProcessTable
 from runners.placement.leases import Lease, held_leases
-from runners.placement.marks import mark_of, marked_processes
 
 WARM_UP_S = 8.0
 """From a run's plan to full load."""

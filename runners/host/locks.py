@@ -1,7 +1,4 @@
-"""Locks as signs of life: a pid can be reused, a lock cannot outlive its holders.
-
-Standard library only: the supervisor imports it.
-"""
+"""Locks as signs of life: a pid can be reused, a lock cannot outlive its holders."""
 
 import fcntl
 import os

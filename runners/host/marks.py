@@ -1,6 +1,6 @@
 """Which processes belong to which run: every process a run starts inherits its mark in the environment.
 
-Standard library only: the supervisor imports it. Reads /proc; on systems without it, finds nothing.
+Reads /proc; on systems without it, finds nothing.
 """
 
 import os

@@ -1,0 +1,87 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
+SMALL = ("--max_images", "10", "--image_size", "32", "--batch_size", "2", "--threads", "1", "--device", "cpu")
+
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+
+def environment(run_directory: Path | None, **more: str) -> dict[str, str]:
+    """The environment a trainer is started in, with `$FRESNEL_RUN_DIR` only where a folder is given."""
+    kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
+    return kept | ({"FRESNEL_RUN_DIR": str(run_directory)} if run_directory else {}) | more
+
+
+@pytest.fixture(scope="session")
+def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the trainer by its path on a few small images and waits for it."""
+
+    def run(
+        *more: str,
+        run_directory: Path | None = None,
+        cwd: Path | None = None,
+        processes: int = 1,
+        **variables: str,
+    ) -> subprocess.CompletedProcess[str]:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        return subprocess.run(
+            [sys.executable, *(launcher if processes > 1 else []), str(TRAINER), *SMALL, *more],
+            env=environment(run_directory, **variables),
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def start_trainer() -> Callable[..., subprocess.Popen[str]]:
+    """Starts the trainer by its path on a few small images and returns at once."""
+
+    def start(*more: str, run_directory: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(TRAINER), *SMALL, *more],
+            env=environment(run_directory),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def read_events() -> Callable[..., list[dict[str, Any]]]:
+    """Reads the events of a run, all of them or those of one type."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    def read(run_directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
+        lines = (run_directory / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        events = [json.loads(line, parse_constant=refuse) for line in lines]
+        return [event for event in events if kind in (None, event["type"])]
+
+    return read
+
+
+@pytest.fixture
+def keep_signals() -> Iterator[None]:
+    """Puts the signal handlers back that a trainer run inside this process replaces."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

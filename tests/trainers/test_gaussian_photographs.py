@@ -1,0 +1,144 @@
+"""Which images are learnt from and judged by, and what is read about them."""
+
+import re
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytest.importorskip("sklearn")
+
+from PIL import Image  # noqa: E402
+
+from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.gaussian import features, photographs  # noqa: E402
+from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+
+
+def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
+    """A folder of images, red at the top and blue at the bottom, with DINOv2 features and some depths."""
+    (folder / "features").mkdir(parents=True)
+    chance = np.random.default_rng(0)
+    for number in range(count):
+        pixels = np.zeros((40, 60, 3), dtype=np.uint8)
+        pixels[:20, :, 0], pixels[20:, :, 2] = 200 + number, 255
+        Image.fromarray(pixels).save(folder / f"photo_{number}.png")
+        chance.standard_normal((37, 37, 384)).astype("<f4").tofile(
+            folder / "features" / f"photo_{number}_dinov2.bin"
+        )
+    for number in range(depths):
+        np.linspace(0, 1, 64 * 64).astype("<f4").tofile(folder / "features" / f"photo_{number}_depth.bin")
+    return folder
+
+
+def test_no_photograph_is_on_both_sides_of_the_split_and_no_crop_overlaps_another() -> None:
+    found = collect(None, "auto", 384, 50, 0.2)
+    assert (len(found.training), len(found.held_out)) == (40, 10)
+    assert not {crop.path for crop in found.training} & {crop.path for crop in found.held_out}
+    sides = {crop.path.stem: side for side in ("training", "held_out") for crop in getattr(found, side)}
+    assert sides["motorcycle_left"] == sides["motorcycle_right"]
+    for one, other in combinations((*found.training, *found.held_out), 2):
+        if one.path == other.path:
+            assert one.box and other.box
+            apart = (
+                one.box[2] <= other.box[0]
+                or other.box[2] <= one.box[0]
+                or one.box[3] <= other.box[1]
+                or other.box[3] <= one.box[1]
+            )
+            assert apart, (one.name, other.name)
+
+
+def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photographs.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(SettingsError, match=r"train.*extra.*--data_dir"):
+        collect(None, "auto", 384, None, 0.2)
+
+
+def test_a_feature_file_is_rows_columns_channels_with_the_top_row_first(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 2)
+    row, column, channel = np.meshgrid(np.arange(37), np.arange(37), np.arange(384), indexing="ij")
+    for path in (folder / "features").iterdir():
+        (row * 1e6 + column * 1e3 + channel).astype("<f4").tofile(path)
+    found = collect(folder, "auto", 384, None, 0.5)
+    item = PhotographSet(found.training, found, 32)[0]
+    assert item["features"].shape == (384, 37, 37)
+    assert item["features"][300, 2, 5] == 2_005_300
+    assert item["image"].shape == (3, 32, 32)
+    assert item["image"][0, 0].min() > 0.7 > item["image"][0, -1].max()
+
+
+def test_the_descriptor_of_pixels_follows_the_image(tmp_path: Path) -> None:
+    image = torch.zeros(3, 148, 148)
+    image[:, : 148 // 2] = 1
+    described = features.describe_patches(image)
+    assert described.shape == (384, 37, 37)
+    assert torch.equal(described, features.describe_patches(image))
+    assert described[:64, 2, 10].min() > 0 > described[:64, 30, 10].max()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (
+            lambda f: (f / "features/photo_1_dinov2.bin").unlink(),
+            r"1 of 4 feature files.*photo_1_dinov2\.bin",
+        ),
+        (
+            lambda f: (f / "features/photo_2_dinov2.bin").write_bytes(b"x" * 4_205_568),
+            r"photo_2_dinov2\.bin has 4,205,568 bytes, expected 2,102,784.*--feature_dim 768",
+        ),
+        (lambda f: (f / "features/photo_3_depth.bin").unlink(), r"1 of 4 depth files.*photo_3_depth\.bin"),
+        (
+            lambda f: (f / "features/photo_0_depth.bin").write_bytes(b"x" * 12),
+            r"photo_0_depth\.bin has 12 bytes",
+        ),
+        (lambda f: (f / "photo_0.png").write_bytes(b"no image"), r"photo_0\.png cannot be read"),
+        (
+            lambda f: (f / "photo_0.JPG").write_bytes((f / "photo_1.png").read_bytes()),
+            r"photo_0\.JPG and photo_0\.png",
+        ),
+    ],
+)
+def test_a_wrong_folder_is_refused_by_the_name_of_the_file(
+    tmp_path: Path,
+    spoil: Callable[[Path], None],
+    expected: str,
+    capfd: pytest.CaptureFixture[str],
+    keep_signals: None,
+) -> None:
+    from trainers.gaussian import train
+
+    folder = make_folder(tmp_path / "data", 4, depths=4)
+    spoil(folder)
+    assert train.main(["--data_dir", str(folder), "--output_dir", str(tmp_path / "output")]) == 2
+    errors = capfd.readouterr().err
+    assert errors.count("\n") == 1
+    assert re.search(expected, errors)
+    assert not (tmp_path / "output").exists()
+
+
+def test_features_of_zeros_are_refused_by_name(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 2)
+    np.zeros((37, 37, 384), dtype="<f4").tofile(folder / "features" / "photo_0_dinov2.bin")
+    with pytest.raises(ValueError, match=r"photo_0_dinov2\.bin holds nothing but zeros"):
+        features.read_features(folder / "features" / "photo_0_dinov2.bin", 384)
+
+
+def test_a_folder_with_depth_trains_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_signals: None, read_events
+) -> None:
+    from trainers.gaussian import train
+
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
+    folder = make_folder(tmp_path / "data", 4, depths=4)
+    assert (
+        train.main(["--data_dir", str(folder), "--image_size", "32", "--epochs", "1", "--device", "cpu"]) == 0
+    )
+    assert 0 < read_events(tmp_path / "run", "summary")[0]["values"]["depth"] < 3

@@ -1,0 +1,158 @@
+"""The panel: wires the feed to the screens and the keys to the use cases. Quitting never touches a run."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from runners.lifecycle.control import request_stop, start
+from runners.model.errors import ExitCode, FresnelError
+from runners.model.paths import StateDirectory
+from runners.model.run import Run
+from runners.model.spec import RunSpec
+from runners.presets.catalogue import resolve_preset
+from tui.feed import Feed, Picture
+from tui.panes.runs import RunPane
+from tui.screens.cockpit import CockpitScreen
+from tui.screens.help import HelpScreen
+from tui.screens.launch import LaunchScreen, describe_launch
+from tui.screens.stop import StopScreen
+
+_LAST_WORDS_S = 1.0
+
+
+class PanelApp(App[None]):
+    """The Textual application."""
+
+    TITLE = "fresnel-tui"
+    CSS_PATH = "panel.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", show=False, system=True),
+    ]
+
+    def __init__(self, state: StateDirectory, launch: RunSpec | None = None) -> None:
+        super().__init__()
+        self.state = state
+        self.feed = Feed(state)
+        self.picture: Picture | None = None
+        self.cockpit = CockpitScreen()
+        self._launch_first = launch
+
+    def on_mount(self) -> None:
+        """Show the cockpit, start the feed, leave when the terminal does."""
+        self.push_screen(self.cockpit)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
+        self._watch()
+        if self._launch_first is not None:
+            self._start(self._launch_first)
+
+    def _terminal_gone(self) -> None:
+        """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
+        timer = threading.Timer(_LAST_WORDS_S, os._exit, (129,))
+        timer.daemon = True
+        timer.start()
+        self.exit(return_code=129)
+
+    @work(exclusive=True)
+    async def _watch(self) -> None:
+        pictures: asyncio.Queue[Picture] = asyncio.Queue(1)
+        reader = asyncio.create_task(self.feed.pictures(pictures))
+        try:
+            while True:
+                taking = asyncio.create_task(pictures.get())
+                await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
+                if not taking.done():
+                    taking.cancel()
+                    reader.result()  # raises what ended the feed
+                    return
+                self.picture = taking.result()
+                self.cockpit.show(self.picture)
+        finally:
+            reader.cancel()
+
+    # ── what keys do ──────────────────────────────────────────────────────────────────────────────────────
+
+    def action_launch(self) -> None:
+        """Open the launch dialog."""
+
+        def answered(spec: RunSpec | None) -> None:
+            if spec is not None:
+                self._start(spec)
+
+        self.push_screen(LaunchScreen(self.state, self.picture), answered)
+
+    def action_stop(self) -> None:
+        """Ask whether the selected run shall stop."""
+        view = self.cockpit.query_one(RunPane).selected
+        if view is None or not view.run.is_live:
+            self.notify("the selected run has ended already" if view else "no run is selected", timeout=3)
+            return
+        run = view.run
+
+        def answered(answer: str | None) -> None:
+            if answer is not None:
+                self._stop(run)
+
+        self.push_screen(StopScreen(view), answered)
+
+    def action_help(self) -> None:
+        """Show every key."""
+        self.push_screen(HelpScreen())
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: our actions first, then Textual's own."""
+        yield SystemCommand("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch)
+        yield SystemCommand("Stop the selected run", "by its stop ladder (s)", self.action_stop)
+        yield SystemCommand("Search in the log", "text or /regex/ (/)", self.cockpit.action_search)
+        yield SystemCommand("Zoom the focused pane", "and back (z)", self.cockpit.action_zoom)
+        yield SystemCommand("Keys and signs", "help (?)", self.action_help)
+        yield from (c for c in super().get_system_commands(screen) if c.title in ("Theme", "Quit", "Screenshot"))
+
+    @work(thread=True, group="action")
+    def _start(self, spec: RunSpec) -> None:
+        try:
+            run = start(self.state, spec)
+        except (FresnelError, OSError) as error:
+            self.call_from_thread(self._complain, str(error))
+            return
+        self.call_from_thread(self._started, run, describe_launch(spec))
+
+    def _started(self, run: Run, words: str) -> None:
+        self.notify(words, timeout=4, markup=False)
+        for note in run.plan.notes if run.plan else ():
+            self.notify(note, timeout=6, markup=False)
+        self.cockpit.want(run.id)
+        self.feed.hurry()
+
+    @work(thread=True, group="action")
+    def _stop(self, run: Run) -> None:
+        try:
+            request_stop(self.state, run)
+        except (FresnelError, OSError) as error:
+            self.call_from_thread(self._complain, str(error))
+        self.call_from_thread(self.feed.hurry)
+
+    def _complain(self, words: str) -> None:
+        self.notify(words, title="not done", severity="error", timeout=10, markup=False)
+
+
+def run_panel(preset: str | None = None, overrides: Sequence[str] = ()) -> int:
+    """Open the panel, with a preset launched and selected when one is named; return the exit code."""
+    try:
+        spec = resolve_preset(preset, overrides) if preset else None
+    except FresnelError as error:
+        print(f"fresnel-tui: {error}", file=sys.stderr)
+        return error.exit_code
+    app = PanelApp(StateDirectory().create(), spec)
+    app.run()
+    return app.return_code or ExitCode.DONE

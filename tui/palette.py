@@ -1,0 +1,51 @@
+"""Colours with a meaning, kept in one place; a sign and a word always say the same."""
+
+from runners.model.states import State
+
+STATE_STYLES = {
+    State.QUEUED: "cyan",
+    State.STARTING: "cyan",
+    State.RUNNING: "green",
+    State.STOPPING: "yellow",
+    State.DONE: "bright_black",
+    State.FAILED: "red bold",
+    State.STOPPED: "bright_black",
+    State.ORPHANED: "yellow bold",
+    State.LOST: "red bold",
+}
+
+# Blue, orange, teal, pink …: told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008).
+RUN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#0072B2")
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def run_colour(letter: str) -> str:
+    """The colour that goes with a run's letter."""
+    return RUN_COLOURS[(ord(letter) - 65) % len(RUN_COLOURS)] if letter else ""
+
+
+def bar(fraction: float | None, width: int) -> str:
+    """A bar of `width` cells in steps of an eighth; dots where the value is unknown."""
+    if fraction is None:
+        return "·" * width
+    eighths = round(min(1.0, max(0.0, fraction)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    text = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return text.ljust(width, "░" if not rest else " ")[:width]
+
+
+def sparkline(values: tuple[float, ...], width: int) -> str:
+    """The course of `values` in `width` cells: each cell the mean of its share, scaled between least and most."""
+    finite = [value for value in values if value == value]
+    if len(finite) < 2 or width < 1:
+        return ""
+    width = min(width, len(finite))
+    means = []
+    for i in range(width):
+        share = finite[i * len(finite) // width : (i + 1) * len(finite) // width]
+        means.append(sum(share) / len(share))
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    return "".join(_SPARKS[round((value - low) / span * 7)] for value in means)

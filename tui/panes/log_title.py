@@ -1,0 +1,43 @@
+"""Where one is in a log, in words and as a bar."""
+
+from textual.scrollbar import ScrollBar
+
+from runners.watch.logfile import LogFile
+from tui.panes.log_view import Viewport
+
+BAR = 10_000
+"""The scroll bar's length, in no unit: it shows a share of the bytes."""
+
+
+def describe(log: LogFile | None, view: Viewport | None, following: bool, paused_at: tuple[int, int]) -> str:
+    """Following or paused, and how many lines; `paused_at`: lines (-1: not known) and bytes at the pause."""
+    if log is None or view is None:
+        return "no log"
+    count, exact = log.line_count
+    lines = f"{'' if exact else '~'}{_lines(count)}"
+    if following:
+        return f"following · {lines}" if log.size else "following · nothing written yet"
+    at = log.index.line_at(view.top)
+    place = f"line {at + 1:,} of {lines}" if at is not None else lines
+    return f"paused · {_news(log, count, exact, paused_at)}G follows · {place}"
+
+
+def _news(log: LogFile, count: int, exact: bool, paused_at: tuple[int, int]) -> str:
+    known, size = paused_at
+    if exact and known >= 0:
+        return f"{_lines(count - known, 'new ')} · " if count > known else ""
+    return f"{(log.size - size) / 1e6:,.1f} MB new · " if log.size > size else ""
+
+
+def _lines(count: int, kind: str = "") -> str:
+    return f"{count:,} {kind}line{'' if count == 1 else 's'}"
+
+
+def place_bar(bar: ScrollBar, view: Viewport, log: LogFile) -> None:
+    """Show on a scroll bar which part of the log is on the screen."""
+    size = max(1, log.size)
+    # Rounded, since each change of the bar paints it anew.
+    share = max(BAR // 100, BAR * (view.bottom - view.top) // size // 100 * 100)
+    bar.window_virtual_size = BAR
+    bar.window_size = share
+    bar.position = BAR - share if view.bottom >= log.size else min(BAR - share, BAR * view.top // size)

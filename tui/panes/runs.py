@@ -1,0 +1,183 @@
+"""The run pane: a line per run, newest first, with a cursor."""
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from runners.model.states import SIGNS, State
+from tui.feed import Picture
+from tui.format import DASH, dollars, duration, indices, metric
+from tui.overview import Overview
+from tui.palette import STATE_STYLES, run_colour, sparkline
+
+
+class RunPane(ScrollView):
+    """Runs with state, GPUs, progress, loss, ETA and cost. Announces which one the cursor is on."""
+
+    can_focus = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("home,g", "move(-100000)", "First", show=False),
+        Binding("end,G", "move(100000)", "Last", show=False),
+        Binding("pagedown", "move(10)", "Page down", show=False),
+        Binding("pageup", "move(-10)", "Page up", show=False),
+        Binding("enter", "open", "Log", show=False),
+    ]
+
+    class Selected(Message):
+        """The cursor moved to another run, or the first run appeared."""
+
+        def __init__(self, view: Overview) -> None:
+            super().__init__()
+            self.view = view
+
+    class Opened(Message):
+        """Enter was pressed on a run."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture: Picture | None = None
+        self.selected_id: str | None = None
+        self._rows: list[Text] = []
+
+    @property
+    def selected(self) -> Overview | None:
+        """The run under the cursor."""
+        if self.picture is None:
+            return None
+        return next((view for view in self.picture.runs if view.run.id == self.selected_id), None)
+
+    @property
+    def cursor(self) -> int:
+        """The row under the cursor."""
+        runs = self.picture.runs if self.picture else ()
+        return next((i for i, view in enumerate(runs) if view.run.id == self.selected_id), 0)
+
+    def show(self, picture: Picture) -> None:
+        """Take in a new picture; the cursor stays on its run; only rows that changed are painted."""
+        self.picture = picture
+        if picture.runs and self.selected is None:
+            self.select(picture.runs[0].run.id)
+        rows = [self._row(view) for view in picture.runs]
+        before, self._rows = self._rows, rows
+        self.virtual_size = Size(self.size.width, max(1, len(rows)))
+        if len(before) != len(rows):
+            self.refresh()
+        else:
+            top = round(self.scroll_offset.y)
+            for y, (old, new) in enumerate(zip(before, rows, strict=True)):
+                if old != new:
+                    self.refresh(Region(0, y - top, self.size.width, 1))
+        live = sum(view.run.is_live for view in picture.runs)
+        self.border_subtitle = f"{live} live · {len(rows) + picture.hidden:,} in all"
+
+    def select(self, run_id: str) -> None:
+        """Put the cursor on a run."""
+        if run_id == self.selected_id:
+            return
+        self.selected_id = run_id
+        view = self.selected
+        if view is not None:
+            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False)
+            self.post_message(self.Selected(view))
+        self.refresh()
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by `rows`."""
+        if self.picture and self.picture.runs:
+            target = min(len(self.picture.runs) - 1, max(0, self.cursor + rows))
+            self.select(self.picture.runs[target].run.id)
+
+    def action_open(self) -> None:
+        """Go to the log of the run under the cursor."""
+        self.post_message(self.Opened())
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the run that was clicked."""
+        offset = event.get_content_offset(self)
+        row = (offset.y if offset else -1) + round(self.scroll_offset.y)
+        if self.picture and 0 <= row < len(self.picture.runs):
+            self.select(self.picture.runs[row].run.id)
+
+    def on_resize(self) -> None:
+        """Lay the columns out anew."""
+        if self.picture is not None:
+            self._rows = [self._row(view) for view in self.picture.runs]
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One run's line, or what to do when there is none."""
+        width = self.scrollable_content_region.width
+        row = y + round(self.scroll_offset.y)
+        if not self._rows:
+            text = Text("no runs yet: press n to launch one" if y == 0 and self.picture else "", style="dim")
+        elif row < len(self._rows):
+            text = self._rows[row].copy()
+        else:
+            return Strip.blank(width, self.rich_style)
+        selected = bool(self._rows) and row == self.cursor
+        text.truncate(width, overflow="ellipsis", pad=True)
+        base = self.rich_style + (Style(reverse=True) if selected and self.has_focus else Style(bold=selected))
+        segments = [Segment(s.text, base + (s.style or Style())) for s in text.render(self.app.console) if s.text]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _row(self, view: Overview) -> Text:
+        run, width = view.run, self.size.width
+        letter = self.picture.letters.get(run.id, " ") if self.picture else " "
+        row = Text(no_wrap=True)
+        row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
+        row.append(
+            f"{SIGNS[run.state]} {_state_word(view):<{16 if width >= 100 else 8}.{16 if width >= 100 else 8}} ",
+            style=STATE_STYLES[run.state],
+        )
+        name_width = 24 if width >= 100 else 15 if width >= 60 else 11
+        row.append(f"{run.name or run.id:<{name_width}.{name_width}} ")
+        gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
+        row.append(f"{gpus or 'cpu':<5.5} ")
+        row.append(f"{_progress(view, width):>{13 if width >= 100 else 5}} ")
+        if width >= 60:
+            row.append(f"{_quality(view, width):<{28 if width >= 120 else 14}} ")
+        if run.reason and not run.is_live and width < 100:
+            row.append(f"{run.reason} ", style=STATE_STYLES[run.state])
+        if width >= 60:
+            row.append(f"{_time(view):<10} ")
+        row.append(f"{dollars(view.cost):>6}")
+        if width >= 100:
+            row.append(f" {run.reason}", style="dim")
+        return row
+
+
+def _state_word(view: Overview) -> str:
+    stop = view.run.record.stop if view.run.record else None
+    if view.run.state is State.STOPPING and stop is not None:
+        return f"{stop.rung} {stop.step}/{stop.steps}"
+    return str(view.run.state)
+
+
+def _progress(view: Overview, width: int) -> str:
+    progress = view.progress
+    if progress.step is not None and progress.steps and width >= 100:
+        return f"{progress.step:,}/{progress.steps:,}"
+    return DASH if progress.fraction is None else f"{progress.fraction:.0%}"
+
+
+def _quality(view: Overview, width: int) -> str:
+    loss = view.metrics.get("loss")
+    if loss is None:
+        return ""
+    return f"loss {metric(loss)} {sparkline(view.trend, 16 if width >= 120 else 3)}"
+
+
+def _time(view: Overview) -> str:
+    if view.run.is_live and view.progress.eta_s is not None:
+        return f"ETA {duration(view.progress.eta_s)}"
+    return duration(view.seconds)

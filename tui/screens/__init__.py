@@ -1,0 +1,1 @@
+"""The panel's screens and dialogs."""

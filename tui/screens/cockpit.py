@@ -1,0 +1,153 @@
+"""The main screen: meter, GPUs, runs, and the live log of the selected run."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from runners.model.run import Run
+from tui.feed import Picture
+from tui.overview import Overview
+from tui.panes.gpus import GpuPane
+from tui.panes.log import LogPane
+from tui.panes.log_search import SearchBar
+from tui.panes.meter import MeterBar
+from tui.panes.runs import RunPane
+
+
+class CockpitScreen(Screen[None]):
+    """Everything at a glance: is it running, how far, how well, on what, for how much."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "app.launch", "Launch"),
+        Binding("s", "app.stop", "Stop"),
+        Binding("slash", "search", "Search", key_display="/"),
+        Binding("1", "focus_pane('gpus')", "GPUs", show=False),
+        Binding("2", "focus_pane('runs')", "Runs", show=False),
+        Binding("3,l", "focus_pane('log')", "Log"),
+        Binding("z", "zoom", "Zoom"),
+        Binding("escape", "back", "Back", show=False),
+        Binding("question_mark", "app.help", "Help", key_display="?"),
+        Binding("q", "app.quit", "Quit"),
+    ]
+
+    def __init__(self, selected: str | None = None) -> None:
+        super().__init__()
+        self._wanted = selected
+        self._shown: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """Meter, two panes, log, search line, keys."""
+        yield MeterBar(id="meter")
+        with Horizontal(id="upper"):
+            yield GpuPane(id="gpus")
+            yield RunPane(id="runs")
+        yield LogPane(id="log")
+        yield SearchBar(id="search", placeholder="search in the log: text, or /regex/")
+        yield Footer(show_command_palette=True)
+
+    def on_mount(self) -> None:
+        """The run list has the keys first."""
+        self.query_one("#search").display = False
+        self.query_one("#runs").border_title = "Runs"
+        self.query_one(RunPane).focus()
+
+    def show(self, picture: Picture) -> None:
+        """Hand a new picture to every pane."""
+        self.query_one(MeterBar).picture = picture
+        gpus, runs = self.query_one(GpuPane), self.query_one(RunPane)
+        gpus.picture = picture
+        self.query_one("#upper").styles.height = self._upper_height(picture)
+        if self._wanted is not None and any(view.run.id == self._wanted for view in picture.runs):
+            runs.picture = picture
+            runs.select(self._wanted)
+            self._wanted = None
+        runs.show(picture)
+
+    def want(self, run_id: str) -> None:
+        """Select this run as soon as a picture has it."""
+        self._wanted = run_id
+
+    @property
+    def selected_run(self) -> Run | None:
+        """The run under the cursor."""
+        view = self.query_one(RunPane).selected
+        return view.run if view else None
+
+    def _upper_height(self, picture: Picture) -> int:
+        """Rows for GPUs and runs: what they need, and never more than half of the screen."""
+        reading = picture.reading
+        gpus = max(4, len(reading.gpus) if reading else 0) + (1 if reading and reading.problem else 0)
+        wanted = max(gpus, min(len(picture.runs), 8 if self.size.height < 40 else 14)) + 2
+        return max(6, min(wanted, self.size.height // 2))
+
+    @on(RunPane.Selected)
+    def _select(self, message: RunPane.Selected) -> None:
+        self._show_log(message.view)
+
+    def _show_log(self, view: Overview) -> None:
+        run = view.run
+        if self._shown != run.id:
+            self._shown = run.id
+            self.query_one(LogPane).show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
+
+    @on(RunPane.Opened)
+    def _open(self) -> None:
+        self.query_one(LogPane).focus()
+
+    def action_focus_pane(self, name: str) -> None:
+        """Give a pane the keys."""
+        if self.maximized is not None:
+            self.minimize()
+        self.query_one(f"#{name}").focus()
+
+    def action_zoom(self) -> None:
+        """The focused pane on the whole screen, and back."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused, container=False)
+
+    def action_back(self) -> None:
+        """Leave what is open: the search line, the zoom, then the log."""
+        search = self.query_one(SearchBar)
+        if search.display:
+            self._close_search()
+        elif self.maximized is not None:
+            self.minimize()
+        else:
+            self.query_one(RunPane).focus()
+
+    def action_search(self) -> None:
+        """Open the search line."""
+        search = self.query_one(SearchBar)
+        search.display = True
+        search.focus()
+
+    @on(SearchBar.Submitted)
+    def _search(self) -> None:
+        search, log = self.query_one(SearchBar), self.query_one(LogPane)
+        text, regex = search.wanted
+        self._close_search()
+        log.search(text, regex)
+
+    @on(SearchBar.Closed)
+    def _close_search(self) -> None:
+        self.query_one(SearchBar).display = False
+        self.query_one(LogPane).focus()
+
+    @on(LogPane.SearchChanged)
+    def _searched(self, message: LogPane.SearchChanged) -> None:
+        if message.error:
+            self.notify(f"not a regular expression: {message.error}", severity="error", markup=False)
+        elif message.done and message.count == 0 and self.query_one(LogPane).search_state is not None:
+            self.notify("nothing found", timeout=2)
+
+    @on(LogPane.NothingFound)
+    def _nothing(self) -> None:
+        self.notify("no such line", timeout=2)
