@@ -20,15 +20,24 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int | float | None) -> str:
-    """Bytes in the largest fitting binary unit: `7.6 MB`, `191 GB`."""
+    """Bytes on disk in decimal units, as file systems sell them: `7.6 MB`."""
+    return _scaled(count, 1000, (" B", " kB", " MB", " GB", " TB"))
+
+
+def memory(count: int | float | None) -> str:
+    """Bytes of memory in binary units, as GPUs have them: `191.5G` is GiB."""
+    return _scaled(count, 1024, ("B", "K", "M", "G", "T"))
+
+
+def _scaled(count: int | float | None, step: int, units: tuple[str, ...]) -> str:
     if count is None:
         return DASH
     value = float(count)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TB"
+    for unit in units:
+        if value < step or unit == units[-1]:
+            return f"{value:.0f}{unit}" if unit == units[0] or value >= 100 else f"{value:.1f}{unit}"
+        value /= step
+    return DASH
 
 
 def dollars(amount: Decimal | None) -> str:

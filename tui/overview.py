@@ -20,6 +20,7 @@ class Overview(msgspec.Struct, frozen=True):
     run: Run
     progress: Progress
     metrics: dict[str, float | int | None]
+    summary: dict[str, float | int | None]
     trend: tuple[float, ...]
     checkpoint: Checkpoint | None
     images: tuple[str, ...]
@@ -41,6 +42,7 @@ def look_at(run: Run, events: EventStream | None = None, now: float | None = Non
         run=run,
         progress=progress,
         metrics=dict(events.metrics),
+        summary=dict(events.summary),
         trend=tuple(events.trend),
         checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
         images=tuple(events.images[-1:]),

@@ -51,7 +51,7 @@ class Meter(msgspec.Struct, frozen=True):
 
     per_hour: Decimal | None
     session: Decimal | None
-    live_runs: Decimal
+    live_runs: Decimal | None
     budget_left: Decimal | None
     basis: str
 
@@ -59,7 +59,8 @@ class Meter(msgspec.Struct, frozen=True):
 def read_meter(runs: list[Run], session: Session | None, now: float) -> Meter:
     """The meter over live runs and the open session; the session's rate stands for the whole machine."""
     live = [run for run in runs if run.is_live]
-    live_cost = sum((cost for run in live if (cost := run_cost(run, now)) is not None), Decimal(0))
+    costs = [cost for run in live if (cost := run_cost(run, now)) is not None]
+    live_cost = sum(costs, Decimal(0)) if costs else None
     if session is not None:
         spent = session.cost(now)
         left = None if session.budget is None else Decimal(session.budget) - spent

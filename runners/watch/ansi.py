@@ -32,7 +32,8 @@ TOKEN = re.compile(
     "(?P<string>(?:\x1b[\\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x9c|\x1b\\\\)?)"
     "|(?P<csi>(?:\x1b\\[|\x9b)(?P<args>[0-?]*)(?P<mid>[ -/]*)(?P<final>[@-~]?))"
     "|(?P<escape>\x1b[ -/]*[0-~]?|[\x80-\x9f])"
-    "|(?P<control>[\x00-\x1f\x7f])"
+    "|(?P<control>[\x07-\x0d])"
+    "|(?P<picture>[\x00-\x06\x0e-\x1f\x7f]+)"
     "|(?P<mark>[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f])"
 )

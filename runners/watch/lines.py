@@ -17,6 +17,7 @@ LIMIT = 64 * 1024
 _REDRAWS = 8 * 1024  # of a long progress line only the last redraws matter; a day of them is one line
 
 _TAB = 8
+_PICTURES = {code: 0x2400 + code for code in range(32)} | {0x07: None, 0x7F: 0x2421}
 
 
 class Run(NamedTuple):
@@ -92,8 +93,8 @@ class _Row:
             stop = self.at // _TAB * _TAB + _TAB
             self.at = min(stop, len(self.cells))
             self.write(" " * (stop - self.at))
-        elif character != "\x07":
-            self.write("\u2421" if character == "\x7f" else chr(0x2400 + ord(character)))
+        else:
+            self.write(character.translate(_PICTURES))
 
     def erase(self, how: str) -> None:
         """ESC [ how K. Erasing the whole line also goes to its start: nobody does it for anything else."""
@@ -125,7 +126,9 @@ def _play(text: str, token: "re.Match[str] | None", row: _Row) -> None:
             row.write(text[done : token.start()])
         done = token.end()
         kind = token.lastgroup
-        if kind == "control":
+        if kind == "picture":
+            row.write(token.group().translate(_PICTURES))
+        elif kind == "control":
             row.control(token.group())
         elif kind == "mark":
             row.write(f"‹U+{ord(token.group()):04X}›")

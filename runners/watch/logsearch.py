@@ -15,16 +15,16 @@ from runners.watch.lines import LIMIT, plain
 from runners.watch.source import BLOCK, LogSource
 
 _PIECE = 64 * 1024
+_MAY_CROSS_LINES = re.compile(r"\[\^|\\[sWDnr]|\\[xu0]|\(\?[a-z]*s")
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
 _ERRORS = re.compile(
     rb"Traceback \(most recent call last\)|\w(?:Error|Exception)\b|\b(?:ERROR|FATAL)\b"
-    rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))"
-    rb"|out of memory|^(?:.*\s)?Killed\b|Segmentation fault|Bus error|core dumped"
-    rb"|Memory access fault|\bPanic\b|panicked at"
+    rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))|out of memory|^(?:.*\s)?Killed\b"
+    rb"|(?:Segmentation|Memory access) fault|[Bb]us error|core dumped",
 )
 _ERROR_WORDS = (
-    b"Traceback", b"rror", b"Exception", b"ERROR", b"fatal", b"FATAL", b"out of memory", b"Killed",
-    b"Segmentation", b"core dumped", b"Memory access", b"Panic", b"panicked",
+    b"Traceback", b"rror", b"Exception", b"ERROR", b"fatal", b"FATAL", b"out of memory", b"Killed", b" fault",
+    b"core dumped",
 )  # fmt: skip
 
 
@@ -73,12 +73,14 @@ class Regex:
 
     def __init__(self, text: str, ignore_case: bool = False) -> None:
         self._regex = re.compile(text.encode(), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+        # In pieces, since a search keeps every other thread waiting until it returns; and line by line where
+        # it could run on over the lines' ends, from each line anew.
+        self._piece = 0 if _MAY_CROSS_LINES.search(text) else _PIECE
 
     def first(self, chunk: bytes, start: int) -> int:
         """Where it matches next, over line ends too: `accepts` sorts that out."""
-        # In pieces, since a search keeps every other thread waiting until it returns.
         while start < len(chunk):
-            end = chunk.find(b"\n", start + _PIECE) + 1 or len(chunk)
+            end = chunk.find(b"\n", start + self._piece) + 1 or len(chunk)
             found = self._regex.search(chunk, start, end)
             if found:
                 return found.start()
@@ -154,11 +156,19 @@ def _hits(chunk: bytes, pattern: Pattern) -> Iterator[int]:
     if b"\x1b" not in chunk:
         yield from (start for start, _ in _matching_lines(chunk, pattern))
         return
+    low = 0
+    while low < len(chunk):
+        high = chunk.find(b"\n", low + _PIECE) + 1 or len(chunk)
+        yield from (low + start for start in _hits_in_colours(chunk[low:high], pattern))
+        low = high
+
+
+def _hits_in_colours(piece: bytes, pattern: Pattern) -> Iterator[int]:
     # Offsets are those of the bytes as written: walk both texts newline by newline.
     start = line = 0
-    for _, number in _matching_lines(_SGR.sub(b"", chunk), pattern):
+    for _, number in _matching_lines(_SGR.sub(b"", piece), pattern):
         while line < number:
-            start = chunk.index(b"\n", start) + 1
+            start = piece.index(b"\n", start) + 1
             line += 1
         yield start
 

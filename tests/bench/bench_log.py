@@ -1,7 +1,7 @@
 """The log pane's figures as Markdown: `python tests/bench/bench_log.py [--gigabytes 1] [--seconds 4]`.
 
-Not collected by pytest. Needs Linux, `--gigabytes` of room in the temporary folder and two cores: the producer
-and the reader of the terminal share the second.
+Not collected by pytest. Needs Linux, `--gigabytes` of room in the temporary folder and two cores: producer and
+reader of the terminal share the second.
 """
 
 import argparse
@@ -172,11 +172,19 @@ def measure_live(folder: Path, rate: int, seconds: float, keys: bool = False) ->
     path.unlink()
     half = len(newest) // 2
     key = f"{quantile(answers, 0.95):.0f}" if answers else ""
-    return (
-        f"| {rate:,} | {lines:,} | {statistics.median(newest[half:]):.0f} "
-        f"| {statistics.median(oldest[half:]):.0f} | {quantile(oldest[half:], 0.95):.0f} | {100 * spent / took:.0f} | {frames / took:.0f} "
-        f"| {size / took / 1000:.0f} | {memory:.0f} | {key} |"
+    row = (
+        f"{rate:,}",
+        f"{lines:,}",
+        f"{statistics.median(newest[half:]):.0f}",
+        f"{statistics.median(oldest[half:]):.0f}",
+        f"{quantile(oldest[half:], 0.95):.0f}",
+        f"{100 * spent / took:.0f}",
+        f"{frames / took:.0f}",
+        f"{size / took / 1000:.0f}",
+        f"{memory:.0f}",
+        key,
     )
+    return f"| {' | '.join(row)} |"
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -10,7 +10,7 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.paths import StateDirectory
 from runners.placement.leases import Lease, held_leases
 from runners.placement.reading import read_gpus
-from tui.format import DASH, percent, size
+from tui.format import DASH, memory, percent
 from tui.headless.output import print_json, print_table, say
 
 
@@ -30,7 +30,7 @@ def run_gpus(arguments: argparse.Namespace) -> int:
         cpu = reading.cpu
         say(
             f"no GPU here; CPU {percent(cpu.cpu_percent)} of {cpu.cpu_count or DASH} cores, "
-            f"memory {size(cpu.memory_used)} of {size(cpu.memory_total)}; runs use the CPU"
+            f"memory {memory(cpu.memory_used)} of {memory(cpu.memory_total)}; runs use the CPU"
         )
     return ExitCode.DONE
 
@@ -56,7 +56,7 @@ def _row(gpu: GpuSnapshot, leases: list[Lease]) -> tuple[str, ...]:
         str(gpu.index),
         name,
         percent(gpu.utilization),
-        f"{size(gpu.memory_used)} / {size(gpu.memory_total)}",
+        f"{memory(gpu.memory_used)} / {memory(gpu.memory_total)}",
         DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°",
         DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W",
         held or "free",

@@ -13,6 +13,7 @@ from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import GpuRequest, RunSpec
+from runners.placement.allocation import Denied
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import command_spec
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
@@ -107,19 +108,21 @@ def run_plan(arguments: argparse.Namespace) -> int:
         value["denied"] = denied.reason if denied else None
         print_json(value)
     else:
-        print_pairs(describe_plan(plan))
+        print_pairs(describe_plan(plan, denied))
     if denied:
         say(f"denied now: {denied.reason}" + (f"\n  {denied.hint}" if denied.hint else ""))
         return ExitCode.DENIED
     return ExitCode.DONE
 
 
-def describe_plan(plan: LaunchPlan) -> list[tuple[str, str]]:
-    """The plan as names and values for people."""
+def describe_plan(plan: LaunchPlan, denied: Denied | None = None) -> list[tuple[str, str]]:
+    """The plan as names and values for people; with a refusal in place of the GPUs it would need."""
     pairs = [("run", plan.run), ("command", shlex.join(plan.argv)), ("directory", plan.working_directory)]
     pairs += [("environment", f"{name}={value}") for name, value in plan.environment.items()]
     pairs += [("removed", name) for name in plan.environment_removed]
-    if plan.gpus:
+    if denied is not None:
+        pairs.append(("GPUs", f"denied now: {denied.reason}"))
+    elif plan.gpus:
         simulated = " (simulated)" if plan.gpus[0].simulated else ""
         mapping = ", ".join(f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
         pairs.append(("GPUs", f"{indices([gpu.index for gpu in plan.gpus])} {plan.gpus[0].name}{simulated}"))

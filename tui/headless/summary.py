@@ -35,7 +35,9 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else "")))
-    pairs += [(readable_metric(name), format_metric(name, value)) for name, value in view.metrics.items()]
+    pairs += [
+        (readable_metric(name), format_metric(name, value)) for name, value in (view.summary or view.metrics).items()
+    ]
     pairs += _progress(view)
     pairs.append(("checkpoint", _checkpoint(view)))
     pairs += [("picture", path) for path in view.images]

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
 from runners.placement.reading import is_stale
 from tui.feed import Picture
-from tui.format import DASH, percent, size
+from tui.format import DASH, memory, percent, size
 from tui.palette import bar, run_colour
 
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
@@ -78,13 +78,13 @@ class GpuPane(Widget):
         used, total = gpu.memory_used, gpu.memory_total
         if width >= _WIDE:
             fraction = used / total if used is not None and total else None
-            return f"{bar(fraction, 6)} {size(used):>7}/{size(total):<6} "
-        return f"{size(used):>7} "
+            return f"{bar(fraction, 6)} {memory(used):>6}/{memory(total):<5} "
+        return f"{memory(used):>6} "
 
     def _host_rows(self, host: HostSnapshot) -> list[Text]:
         wide = max(6, min(24, self.content_size.width - 24))
         cpu = None if host.cpu_percent is None else host.cpu_percent / 100
-        memory = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
+        used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
         disk = 1 - host.disk_free / host.disk_total if host.disk_free and host.disk_total else None
         load = DASH if host.load_1m is None else f"{host.load_1m:.2f}"
         return [
@@ -92,7 +92,7 @@ class GpuPane(Widget):
                 f"CPU    {bar(cpu, wide)} {percent(host.cpu_percent)} of {host.cpu_count or DASH} cores",
                 no_wrap=True,
             ),
-            Text(f"memory {bar(memory, wide)} {size(host.memory_used)}/{size(host.memory_total)}", no_wrap=True),
+            Text(f"memory {bar(used, wide)} {memory(host.memory_used)}/{memory(host.memory_total)}", no_wrap=True),
             Text(f"disk   {bar(disk, wide)} {size(host.disk_free)} free", no_wrap=True),
             Text(f"load   {load}   runs use the CPU", style="dim", no_wrap=True),
         ]

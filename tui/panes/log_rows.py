@@ -43,13 +43,14 @@ class ShownLine:
 
 
 def _breaks(text: str, width: int) -> Iterator[int]:
-    if text.isascii():
+    widths = {} if text.isascii() else {character: cell_len(character) for character in set(text)}
+    if all(cells == 1 for cells in widths.values()):
         yield from range(0, max(1, len(text)), width)
         return
     yield 0
     used = 0
     for at, character in enumerate(text):
-        cells = cell_len(character)
+        cells = widths[character]
         if used + cells > width and used:
             yield at
             used = 0

@@ -10,7 +10,7 @@ from runners.watch.logfile import LogFile
 from runners.watch.source import Line
 from tui.panes.log_rows import ShownLine
 
-_KEPT_CHARACTERS = 1 << 20
+_KEPT_CHARACTERS = 4 << 20
 
 
 class Row(NamedTuple):

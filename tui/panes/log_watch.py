@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 GLANCE = 0.5
@@ -39,14 +40,12 @@ async def watch_file(path: Path, look: Callable[[], bool], frame: float) -> None
 
 
 async def _take_notice(path: Path, woken: asyncio.Event, armed: asyncio.Event, stop: asyncio.Event) -> None:
-    from watchfiles import awatch
-
-    name = str(path)
+    awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
     while True:
         try:
             async for _ in awatch(
                 path.parent,
-                watch_filter=lambda _, changed: changed == name,
+                watch_filter=lambda _, changed: Path(changed).name == path.name,
                 recursive=False,
                 debounce=50,
                 step=5,

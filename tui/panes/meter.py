@@ -37,7 +37,7 @@ class MeterBar(Widget):
         meter, session = picture.meter, picture.session
         live = sum(view.run.is_live for view in picture.runs)
         parts = [f"{dollars(meter.per_hour)}/h est." if meter.per_hour is not None else f"{DASH}/h"]
-        if live:
+        if meter.live_runs is not None:
             parts.append(f"runs {dollars(meter.live_runs)}")
         if session is not None:
             parts.append(f"session {dollars(meter.session)} {duration(picture.time - session.started)}")

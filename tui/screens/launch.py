@@ -16,11 +16,10 @@ from runners.lifecycle.control import preview
 from runners.model.errors import FresnelError
 from runners.model.paths import StateDirectory
 from runners.model.spec import GpuRequest, Parameter, RunSpec
-from runners.placement.allocation import Denied
 from runners.presets.catalogue import PresetEntry, list_presets, resolve_preset
 from runners.presets.units import parse_gpu_request
 from tui.feed import Picture
-from tui.format import duration
+from tui.format import duration, indices
 from tui.headless.launch import describe_plan
 from tui.panes.gpus import describe_reading
 
@@ -55,8 +54,7 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
                 with VerticalScroll(id="form", can_focus=False):
                     yield Static(id="about")
                     yield Vertical(id="parameters")
-                    yield Label("GPUs", classes="heading")
-                    yield Static(id="gpulist")
+                    yield Static(id="gpulist", classes="heading")
                     yield Horizontal(
                         Label("GPUs", classes="name"),
                         Input(id="gpus", placeholder="a count, or which: 0-6,7; 0 for the CPU", compact=True),
@@ -65,8 +63,8 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
                     yield Label("Plan: exactly what runs", classes="heading")
                     yield Static(id="plan")
             with Horizontal(classes="buttons"):
-                yield Button("Launch (F2)", id="launch", variant="success")
-                yield Button("Close (Esc)", id="close")
+                yield Button("Launch (F2)", id="launch", variant="success", compact=True)
+                yield Button("Close (Esc)", id="close", compact=True)
 
     def on_mount(self) -> None:
         """List the presets and show who holds which GPU."""
@@ -184,7 +182,7 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
     def _plan(self, spec: RunSpec) -> None:
         try:
             plan, denied = preview(self.state, spec)
-            text = _plan_text(describe_plan(plan), denied)
+            text = _plan_text(describe_plan(plan, denied))
         except FresnelError as error:
             text = Text(str(error), style="red")
         self.app.call_from_thread(self.query_one("#plan", Static).update, text)
@@ -227,24 +225,27 @@ def _gpu_words(request: GpuRequest) -> str:
 
 
 def _gpu_list(picture: Picture | None) -> Text:
+    """Who holds which GPU, neighbours of one holder on one line."""
     reading = picture.reading if picture else None
     if picture is None or reading is None or not reading.gpus:
         return Text(describe_reading(reading), style="dim")
-    text = Text(describe_reading(reading))
+    by_holder: dict[str, list[int]] = {}
     for gpu in reading.gpus:
-        held = ", ".join(lease.run for lease in picture.leases.get(gpu.uuid, []))
-        text.append(f"\n{gpu.index:>3} ")
-        text.append(f"held by {held}" if held else "free", style="yellow" if held else "green")
+        holders = [f"{picture.letters.get(lease.run, '')} {lease.run}" for lease in picture.leases.get(gpu.uuid, [])]
+        by_holder.setdefault(", ".join(holders), []).append(gpu.index)
+    text = Text(describe_reading(reading))
+    for holder, where in by_holder.items():
+        text.append(f"\n{indices(where):>6} ")
+        text.append(f"held by {holder}" if holder else "free", style="yellow" if holder else "green")
     return text
 
 
-def _plan_text(pairs: list[tuple[str, str]], denied: Denied | None) -> Text:
+def _plan_text(pairs: list[tuple[str, str]]) -> Text:
     text = Text()
-    if denied is not None:
-        text.append(f"would be denied now: {denied.reason}\n", style="yellow")
-    for name, value in pairs:
+    # What decides whether it can run stands first.
+    for name, value in sorted(pairs, key=lambda pair: pair[0] not in ("GPUs", "mapping", "estimate", "price")):
         text.append(f"{name:<12}", style="dim")
-        text.append(f"{value}\n")
+        text.append(f"{value}\n", style="yellow" if value.startswith("denied") else "")
     return text
 
 

@@ -33,8 +33,8 @@ class StopScreen(ModalScreen[str | None]):
             dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}?"
             yield Static(self._text())
             with Horizontal(classes="buttons"):
-                yield Button(self._label(), id="stop", variant="warning")
-                yield Button("Leave it (n)", id="leave")
+                yield Button(self._label(), id="stop", variant="warning", compact=True)
+                yield Button("Leave it (n)", id="leave", compact=True)
 
     def on_mount(self) -> None:
         """The harmless answer has the focus."""

@@ -1,0 +1,116 @@
+"""A real terminal for tests: a program on a pty, its screen kept by pyte, keys sent as bytes."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pexpect
+import pyte
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CEILING_S = 30.0
+
+KEYS = {
+    "Enter": "\r",
+    "Escape": "\x1b",
+    "Tab": "\t",
+    "Up": "\x1b[A",
+    "Down": "\x1b[B",
+    "Home": "\x1b[H",
+    "End": "\x1b[F",
+    "F2": "\x1bOQ",
+    "Ctrl+P": "\x10",
+    "Ctrl+Q": "\x11",
+    "Backspace": "\x7f",
+}
+
+
+class Terminal:
+    """A program in a terminal of `columns` × `rows`."""
+
+    def __init__(self, arguments: Sequence[str], columns: int = 80, rows: int = 24, **environment: str) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.child = pexpect.spawn(
+            arguments[0],
+            list(arguments[1:]),
+            env=terminal_environment(environment),
+            dimensions=(rows, columns),
+            timeout=CEILING_S,
+        )
+        self.written = 0
+
+    def read(self, patience_s: float = 0.05) -> None:
+        """Take in what the program has written."""
+        try:
+            block = self.child.read_nonblocking(1 << 16, patience_s)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return
+        self.written += len(block)
+        self.stream.feed(_without_private_modes(block))
+
+    @property
+    def text(self) -> str:
+        """The screen as lines of text."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def wait_for(self, pattern: str, ceiling_s: float = CEILING_S) -> re.Match[str]:
+        """Wait until the regular expression is on the screen."""
+        deadline = time.monotonic() + ceiling_s
+        while True:
+            self.read()
+            found = re.search(pattern, self.text)
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"no {pattern!r} on the screen:\n{self.text}"
+
+    def wait_gone(self, pattern: str, ceiling_s: float = CEILING_S) -> None:
+        """Wait until the regular expression is no longer on the screen."""
+        deadline = time.monotonic() + ceiling_s
+        while re.search(pattern, self.text):
+            self.read()
+            assert time.monotonic() < deadline, f"{pattern!r} stays on the screen:\n{self.text}"
+
+    def press(self, *keys: str) -> None:
+        """Send keys by name, or characters as they are."""
+        for key in keys:
+            self.child.send(KEYS.get(key, key))
+            self.read(0.02)
+
+    def wait_end(self, ceiling_s: float = CEILING_S) -> int:
+        """Wait for the program's end; its exit code (128+signal when killed)."""
+        deadline = time.monotonic() + ceiling_s
+        while self.child.isalive():
+            self.read()
+            assert time.monotonic() < deadline, f"still alive:\n{self.text}"
+        self.child.close()
+        if self.child.exitstatus is not None:
+            return int(self.child.exitstatus)
+        return 128 + int(self.child.signalstatus or 0)
+
+    def close(self) -> None:
+        """End the program, whatever it does."""
+        if self.child.isalive():
+            self.child.close(force=True)
+
+
+def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """The test's environment in a terminal with colours, our package first on the path."""
+    return {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8", **more}
+
+
+def panel_command(*arguments: str) -> list[str]:
+    """The panel's own command line."""
+    return [sys.executable, "-m", "tui", *arguments]
+
+
+def _without_private_modes(block: bytes) -> bytes:
+    # Queries and modes that pyte does not know end up as text on its screen.
+    return re.sub(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z$]*[a-zA-Z]|\x1bP[^\x1b]*\x1b\\", _keep_known, block)
+
+
+def _keep_known(match: re.Match[bytes]) -> bytes:
+    return match.group() if match.group().startswith(b"\x1b[?") and match.group()[-1:] in b"hl" else b""

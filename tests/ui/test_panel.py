@@ -1,0 +1,187 @@
+"""The panel in a real terminal, driven by keys as a person drives it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+COUNTER = """\
+launcher: command
+shell: true
+command: "for i in $(seq 1 100000); do echo counting $i; sleep 0.05; done"
+gpus: 1
+parameters:
+  unused: {value: 3, type: int, minimum: 1, help: a number}
+stop:
+  ladder: [SIGINT 5s, SIGKILL 5s]
+  target: group
+"""
+
+
+@pytest.fixture
+def presets(tmp_path: Path) -> Path:
+    folder = tmp_path / "config" / "fresnel-tui" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "aa-counter.yaml").write_text(COUNTER)
+    return folder
+
+
+@pytest.fixture
+def open_terminal(presets: Path) -> Iterator[object]:
+    opened: list[Terminal] = []
+
+    def open_it(*arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> Terminal:
+        terminal = Terminal(panel_command(*arguments), columns, rows, **environment)
+        opened.append(terminal)
+        return terminal
+
+    yield open_it
+    for terminal in opened:
+        terminal.close()
+    headless("stop", "--all", "--force", "--wait")
+
+
+def headless(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tui", "--no-ui", *words],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def runs() -> list[dict[str, object]]:
+    return json.loads(headless("list", "--json").stdout)
+
+
+def test_launch_watch_stop_quit_and_find_again(open_terminal) -> None:
+    panel = open_terminal(FRESNEL_GPUS="sim:4xMI300X")
+    panel.wait_for("no runs yet")
+    panel.press("n")
+    panel.wait_for("Launch a run")
+    panel.wait_for("aa-counter")
+    panel.wait_for("Plan: exactly what runs")
+    panel.press("F2")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(r"counting \d+")
+    panel.wait_for("A:0")
+    panel.press("q")
+    assert panel.wait_end() == 0
+
+    (run,) = runs()
+    assert run["state"] == "running"
+    again = open_terminal(FRESNEL_GPUS="sim:4xMI300X")
+    again.wait_for(r"▶ running\s+aa-counter")
+    before = int(again.wait_for(r"counting (\d+)").group(1))
+    again.wait_for(rf"counting {before + 20}\b")
+    again.press("s")
+    again.wait_for("Stop aa-counter")
+    again.wait_for("Newest checkpoint: none seen on disk")
+    again.press("y")
+    again.wait_for(r"■ stopped\s+aa-counter")
+    again.press("q")
+    assert again.wait_end() == 0
+    assert [run["state"] for run in runs()] == ["stopped"]
+
+
+def test_launch_option_selects_the_new_run_and_quitting_leaves_it(open_terminal) -> None:
+    panel = open_terminal("--launch", "aa-counter", "--set", "gpus=0")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(r"counting \d+")
+    panel.press("Ctrl+Q")
+    assert panel.wait_end() == 0
+    assert [run["state"] for run in runs()] == ["running"]
+
+
+def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(open_terminal) -> None:
+    panel = open_terminal(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
+    panel.wait_for("no runs yet")
+    panel.press("n")
+    panel.wait_for(r"unused\s+3")
+    panel.press("Enter")
+    panel.press("0")
+    panel.wait_for("expected at least 1, got 0|--set unused=")
+    panel.press("Backspace", "Backspace", "7", "Tab")
+    panel.wait_for("--unused 7|unused +7")
+    panel.press("Home", "\x0b", "2-3")
+    panel.wait_for("GPU 2 → device 0, GPU 3 → device 1")
+    panel.press("F2")
+    panel.wait_for(r"▶ running\s+aa-counter\s+2-3")
+    (run,) = runs()
+    assert run["gpus"] == [2, 3]
+    assert run["simulated"] is True
+
+
+def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600")
+    assert held.returncode == 4  # no GPU without the simulation
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    assert headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600").returncode == 0
+    panel = open_terminal()
+    panel.wait_for(r"▶ running\s+holder")
+    panel.press("n")
+    panel.wait_for("denied now: 1 GPU asked for, 0 of 1")
+    panel.wait_for("held by A ")
+
+
+def test_help_palette_search_and_zoom(open_terminal) -> None:
+    panel = open_terminal("--launch", "aa-counter", "--set", "gpus=0")
+    panel.wait_for(r"counting 3\d")
+    panel.press("?")
+    panel.wait_for("scrolling up stops following")
+    panel.press("Escape")
+    panel.wait_gone("scrolling up stops following")
+    panel.press("/")
+    panel.wait_for("search in the log")
+    panel.press("counting 12", "Enter")
+    panel.wait_for(r"paused|matches|match")
+    panel.press("z")
+    panel.wait_gone("Runs ─")
+    panel.press("z")
+    panel.wait_for("Runs ─")
+    panel.press("Ctrl+P")
+    panel.wait_for("Stop the selected run")
+    panel.press("Escape")
+    panel.wait_gone("Stop the selected run")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)])
+def test_sizes_show_gpus_runs_log_and_keys(open_terminal, size: tuple[int, int]) -> None:
+    panel = open_terminal("--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for("GPUs · simulated")
+    panel.wait_for(r"7 .*free")
+    panel.wait_for("n Launch")
+    panel.wait_for(r"counting \d+")
+
+
+def test_without_gpus_the_pane_shows_the_cpu(open_terminal) -> None:
+    panel = open_terminal()
+    panel.wait_for("CPU · no GPU here")
+    panel.wait_for(r"memory .* [GM]B/")
+
+
+def test_terminal_gone_ends_the_panel_and_not_the_run(open_terminal) -> None:
+    panel = open_terminal("--launch", "aa-counter", "--set", "gpus=0")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    os.kill(panel.child.pid, signal.SIGHUP)
+    panel.wait_end(10)
+    assert [run["state"] for run in runs()] == ["running"]
+
+
+def test_panel_without_a_terminal_says_what_to_do() -> None:
+    ended = subprocess.run(
+        panel_command(), env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "needs a terminal" in ended.stderr
+    assert "--follow" in ended.stderr

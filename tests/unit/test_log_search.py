@@ -1,0 +1,149 @@
+"""What is searched is found: every line that matches once, none twice."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from runners.watch.logfile import LogFile
+from runners.watch.logsearch import Errors, MatchCount, Pattern, Plain, Regex, find
+from runners.watch.source import BLOCK
+
+
+def found(log: LogFile, pattern: Pattern, offset: int, backward: bool = False) -> list[int]:
+    return [hit.start for hit in find(log.source, pattern, offset, backward) if hit.start is not None]
+
+
+def counted(log: LogFile, pattern: Pattern) -> MatchCount:
+    matches = MatchCount(log.source, pattern)
+    while not matches.step(BLOCK):
+        pass
+    return matches
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[LogFile, list[bytes], list[int]]:
+    dice = random.Random(5)
+    lines = []
+    for at in range(40_000):
+        kind = dice.random()
+        text = b"step %d loss 0.%d" % (at, dice.randrange(10_000))
+        if kind < 0.001:
+            text += b" needle"
+        elif kind < 0.002:
+            text = b"\x1b[31mstep\x1b[0m %d nee\x1b[1mdle" % at
+        elif kind < 0.0025:
+            text = b"x" * dice.randrange(100_000) + b"needle"
+        lines.append(text + b"\n")
+    path = tmp_path_factory.mktemp("log") / "output.log"
+    path.write_bytes(b"".join(lines))
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    return LogFile(path), lines, starts
+
+
+@pytest.mark.parametrize("pattern", [Plain("needle"), Regex("need?le"), Regex("^.*needle$"), Regex("s[^x]*needle")])
+def test_all_matching_lines_are_found_both_ways(big: tuple[LogFile, list[bytes], list[int]], pattern: Pattern) -> None:
+    log, lines, starts = big
+    shown = [re.sub(rb"\x1b\[\d*m", b"", line) for line in lines]
+    if isinstance(pattern, Plain):
+        wanted = [starts[at] for at, line in enumerate(shown) if b"needle" in line]
+    else:
+        regex = pattern._regex
+        wanted = [starts[at] for at, line in enumerate(shown) if regex.search(line[:-1])]
+    assert len(wanted) > 40
+    assert found(log, pattern, -1) == wanted
+    assert found(log, pattern, log.size, backward=True) == wanted[::-1]
+    middle = wanted[len(wanted) // 2]
+    assert found(log, pattern, middle) == [hit for hit in wanted if hit > middle]
+    assert found(log, pattern, middle, backward=True) == [hit for hit in wanted if hit < middle][::-1]
+    matches = counted(log, pattern)
+    assert matches.count == len(wanted)
+    for number, start in enumerate(wanted, start=1):
+        assert matches.rank(start) == number
+    assert matches.rank(starts[1]) is None
+
+
+def test_a_search_tells_how_far_it_is_and_can_be_stopped(big: tuple[LogFile, list[bytes], list[int]]) -> None:
+    log, _, _ = big
+    going = find(log.source, Plain("no such thing"), -1)
+    assert next(going) == (None, BLOCK)
+    going.close()
+
+
+def test_counting_goes_on_as_the_log_grows(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"hit\nmiss\nhi")
+    log = LogFile(path)
+    matches = counted(log, Plain("hit"))
+    assert matches.count == 1
+    for extra in (b"t\n", b"hit\n" * 1000, b"miss\n" * 300_000, b"hit"):
+        with path.open("ab") as out:
+            out.write(extra)
+        log.refresh()
+        assert not matches.complete
+        while not matches.step(BLOCK):
+            pass
+    assert matches.count == 1003
+
+
+def lone(tmp_path: Path, line: bytes, pattern: Pattern) -> bool:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"first\n" + line + b"\nlast\n")
+    return found(LogFile(path), pattern, -1) == [6]
+
+
+def test_redraws_count_by_what_is_left_of_them(tmp_path: Path) -> None:
+    assert lone(tmp_path, b" 50%|\r100%|", Plain("100%"))
+    assert not lone(tmp_path, b" 50%|\r100%|", Plain(" 50%"))
+    assert lone(tmp_path, b"windows\r", Plain("windows"))
+
+
+def test_case_and_letters_beyond_ascii(tmp_path: Path) -> None:
+    assert lone(tmp_path, b"A Needle", Plain("needle", ignore_case=True))
+    assert not lone(tmp_path, b"A Needle", Plain("needle"))
+    assert lone(tmp_path, b"A Needle", Regex("NEED", ignore_case=True))
+    assert lone(tmp_path, "Größe".encode(), Plain("öß"))
+    assert lone(tmp_path, "Größe".encode(), Regex("Gr(öß|x)e$"))
+
+
+def test_a_regex_never_matches_over_two_lines(tmp_path: Path) -> None:
+    assert found(_log(tmp_path, b"a\nb\nab\n"), Regex("a[^x]*b"), -1) == [4]
+    assert found(_log(tmp_path, b"a\nb\n"), Regex(r"a\s+b"), -1) == []
+
+
+def _log(tmp_path: Path, data: bytes) -> LogFile:
+    path = tmp_path / "output.log"
+    path.write_bytes(data)
+    return LogFile(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Traceback (most recent call last):",
+        b"RuntimeError: CUDA error: device-side assert triggered",
+        b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        b"[rank0]: ValueError: 5 is not allowed",
+        b"error: no such file",
+        b"2026-11-20 12:00:00 ERROR could not open",
+        b"[Error] bad",
+        b"bash: line 1: 4242 Killed                  python train.py",
+        b"Segmentation fault (core dumped)",
+        b"Memory access fault by GPU node-2",
+        b"slurmstepd: fatal: not enough memory",
+        b"\x1b[31mError: broken\x1b[0m",
+    ],
+)
+def test_failures_are_recognised(tmp_path: Path, line: bytes) -> None:
+    assert lone(tmp_path, line, Errors())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"error: 0.0123", b"mean error 0.5 px", b"Error: 1e-3", b"default settings", b"terror", b"errors=0 fatalities"],
+)
+def test_measured_errors_are_no_failures(tmp_path: Path, line: bytes) -> None:
+    assert not lone(tmp_path, line, Errors())
