@@ -41,7 +41,7 @@ bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
 
 screenshots: $(STAMP)
-	$(BIN)/python tests/bench/screenshots.py
+	$(BIN)/python tests/ui/take_pictures.py
 
 clean:
 	rm -rf $(VENV)

@@ -33,7 +33,7 @@ def bar(fraction: float | None, width: int) -> str:
     eighths = round(min(1.0, max(0.0, fraction)) * width * 8)
     full, rest = divmod(eighths, 8)
     text = "█" * full + (_EIGHTHS[rest] if rest else "")
-    return text.ljust(width, "░" if not rest else " ")[:width]
+    return text.ljust(width, "░")[:width]
 
 
 def sparkline(values: tuple[float, ...], width: int) -> str:

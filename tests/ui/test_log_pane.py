@@ -379,6 +379,20 @@ async def test_nothing_is_painted_when_nothing_changed(log: Path, monkeypatch: p
         assert drawn == []
 
 
+async def test_a_hidden_pane_catches_up_when_it_is_shown(log: Path) -> None:
+    async with opened(log) as (app, pilot):
+        app.pane.display = False
+        await pilot.pause()
+        append(log, b"while away\n")
+        await until(
+            pilot, lambda: not app.pane.poll() and app.pane.log_file is not None and app.pane.log_file.size > 8890
+        )
+        assert app.pane.shown_text()[-1] == "line 999"
+        app.pane.display = True
+        await until(pilot, lambda: app.screen_rows()[-1] == "while away")
+        assert app.pane.line_here() == "while away"
+
+
 async def test_watching_ends_with_the_pane(log: Path) -> None:
     async with opened(log) as (app, pilot):
         (watching,) = [worker for worker in app.workers if worker.group == "watch"]

@@ -28,7 +28,7 @@ CHATTY_FRAME = 1 / 15
 _PAUSED_FRAME = 0.5  # the count of new lines below a reader
 _INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
 _INDEX_STEP = 8 << 20
-_KEPT_STRIPS = 1000
+_KEPT_STRIPS = 300
 
 
 class LogPane(LogFinding):
@@ -59,8 +59,10 @@ class LogPane(LogFinding):
     class _Progress(Message):
         """A thread got on with an index or a count."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, *, frame: float = FRAME, id: str | None = None, classes: str | None = None) -> None:
+        """`frame`: seconds between paints at least; a slow line wants more of them."""
         super().__init__(id=id, classes=classes)
+        self._frame = frame
         self.log_file: LogFile | None = None
         self.search_state: LogSearch | None = None
         self.view: Viewport | None = None
@@ -138,6 +140,12 @@ class LogPane(LogFinding):
             share = min(max(percent, 0.0), 100.0) / 100
             self._go(self.log_file.source.start_of(int(self.log_file.size * share)))
 
+    def line_here(self) -> str:
+        """The whole line that was gone to last, else the last one on the screen, as text: what a copy takes."""
+        rows = self.view.rows if self.view is not None else []
+        here = [row for row in rows if row.line.start == self.here] or rows[-1:]
+        return here[0].line.safe.text if here else ""
+
     def shown_text(self) -> list[str]:
         """The rows on the screen, as text."""
         return [row.line.safe.text[row.start : row.end] for row in self.view.rows] if self.view else []
@@ -204,7 +212,7 @@ class LogPane(LogFinding):
 
     def _start(self) -> None:
         if self.log_file is not None:
-            watching = watch_file(self.log_file.path, self.poll, FRAME)
+            watching = watch_file(self.log_file.path, self.poll, self._frame)
             self.run_worker(watching, group="watch", exclusive=True)
         self.paint(force=True)
 
@@ -229,7 +237,11 @@ class LogPane(LogFinding):
             return
         grown = self.log_file.size - self._painted_size
         chatty = grown > self.page * max(80, self.size.width)
-        frame = _PAUSED_FRAME if not self.following and self._is_full else CHATTY_FRAME if chatty else FRAME
+        frame = (
+            _PAUSED_FRAME
+            if not self.following and self._is_full
+            else max(self._frame, CHATTY_FRAME if chatty else FRAME)
+        )
         wait = self._painted + frame - monotonic()
         if wait <= 0.002:
             self.paint()

@@ -22,6 +22,8 @@ CURRENT_MARK = Style(reverse=True, bold=True, underline=True)
 class ShownLine:
     """One line of the log, ready to be cut into rows."""
 
+    __slots__ = ("_wrapped", "end", "safe", "start")
+
     def __init__(self, line: Line) -> None:
         self.start = line.start
         self.end = line.end

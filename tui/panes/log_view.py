@@ -11,6 +11,7 @@ from runners.watch.source import Line
 from tui.panes.log_rows import ShownLine
 
 _KEPT_CHARACTERS = 4 << 20
+_KEPT_LINES = 1000
 
 
 class Row(NamedTuple):
@@ -132,9 +133,9 @@ class Viewport:
         key = (line.start, line.end)
         shown = self._lines.get(key)
         if shown is None:
-            if self._characters > _KEPT_CHARACTERS:
+            if self._characters > _KEPT_CHARACTERS or len(self._lines) > _KEPT_LINES:
                 self._lines.clear()
                 self._characters = 0
             shown = self._lines[key] = ShownLine(line)
-            self._characters += len(shown.safe.text) + 100
+            self._characters += len(shown.safe.text)
         return shown

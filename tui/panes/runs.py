@@ -1,6 +1,6 @@
 """The run pane: a line per run, newest first, with a cursor."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -23,6 +23,7 @@ class RunPane(ScrollView):
     """Runs with state, GPUs, progress, loss, ETA and cost. Announces which one the cursor is on."""
 
     can_focus = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"runs--cursor", "runs--blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -126,34 +127,49 @@ class RunPane(ScrollView):
             return Strip.blank(width, self.rich_style)
         selected = bool(self._rows) and row == self.cursor
         text.truncate(width, overflow="ellipsis", pad=True)
-        base = self.rich_style + (Style(reverse=True) if selected and self.has_focus else Style(bold=selected))
+        base = self.rich_style
+        if selected:
+            base = self.get_component_rich_style("runs--cursor" if self.has_focus else "runs--blurred")
         segments = [Segment(s.text, base + (s.style or Style())) for s in text.render(self.app.console) if s.text]
         return Strip(segments).adjust_cell_length(width, base)
 
     def _row(self, view: Overview) -> Text:
-        run, width = view.run, self.size.width
+        run = view.run
+        columns = _Columns.fitting(self.scrollable_content_region.width or self.size.width)
         letter = self.picture.letters.get(run.id, " ") if self.picture else " "
+        gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
+        style = STATE_STYLES[run.state]
         row = Text(no_wrap=True)
         row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
-        row.append(
-            f"{SIGNS[run.state]} {_state_word(view):<{16 if width >= 100 else 8}.{16 if width >= 100 else 8}} ",
-            style=STATE_STYLES[run.state],
-        )
-        name_width = 24 if width >= 100 else 15 if width >= 60 else 11
-        row.append(f"{run.name or run.id:<{name_width}.{name_width}} ")
-        gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
-        row.append(f"{gpus or 'cpu':<5.5} ")
-        row.append(f"{_progress(view, width):>{13 if width >= 100 else 5}} ")
-        if width >= 60:
-            row.append(f"{_quality(view, width):<{28 if width >= 120 else 14}} ")
-        if run.reason and not run.is_live and width < 100:
-            row.append(f"{run.reason} ", style=STATE_STYLES[run.state])
-        if width >= 60:
-            row.append(f"{_time(view):<10} ")
-        row.append(f"{dollars(view.cost):>6}")
-        if width >= 100:
-            row.append(f" {run.reason}", style="dim")
-        return row
+        row.append(f"{SIGNS[run.state]} {_cell(_state_word(view), columns.state)} ", style=style)
+        row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus or 'cpu', 5)} ")
+        row.append(f"{_progress(view, columns):>{columns.progress}} ")
+        if columns.quality:
+            words = run.reason if run.reason and (run.state is not State.DONE) else _quality(view, columns)
+            row.append(f"{_cell(words, columns.quality)} ", style=style if words == run.reason else "")
+            row.append(f"{_cell(_time(view), 10)} ")
+        return row.append(f"{dollars(view.cost):>7}")
+
+
+class _Columns(NamedTuple):
+    """Widths in cells; what does not fit is left away, the name takes what is left."""
+
+    state: int
+    name: int
+    progress: int
+    quality: int
+
+    @classmethod
+    def fitting(cls, width: int) -> "_Columns":
+        """The columns of a pane `width` cells wide."""
+        state, progress, quality = (16, 13, 30) if width >= 100 else (8, 4, 14 if width >= 62 else 0)
+        fixed = 2 + 2 + state + 1 + 1 + 6 + progress + 1 + (quality + 1 + 11 if quality else 0) + 7
+        return cls(state, min(28, max(6, width - fixed)), progress, quality)
+
+
+def _cell(text: str, width: int) -> str:
+    """`text` in exactly `width` cells, its end cut with an ellipsis."""
+    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
 
 
 def _state_word(view: Overview) -> str:
@@ -163,18 +179,18 @@ def _state_word(view: Overview) -> str:
     return str(view.run.state)
 
 
-def _progress(view: Overview, width: int) -> str:
+def _progress(view: Overview, columns: _Columns) -> str:
     progress = view.progress
-    if progress.step is not None and progress.steps and width >= 100:
+    if progress.step is not None and progress.steps and columns.progress > 10:
         return f"{progress.step:,}/{progress.steps:,}"
     return DASH if progress.fraction is None else f"{progress.fraction:.0%}"
 
 
-def _quality(view: Overview, width: int) -> str:
+def _quality(view: Overview, columns: _Columns) -> str:
     loss = view.metrics.get("loss")
     if loss is None:
         return ""
-    return f"loss {metric(loss)} {sparkline(view.trend, 16 if width >= 120 else 3)}"
+    return f"loss {metric(loss)} {sparkline(view.trend, columns.quality - 12)}"
 
 
 def _time(view: Overview) -> str:
