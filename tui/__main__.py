@@ -2,7 +2,9 @@
 
 import sys
 
-COMMANDS = frozenset(["launch", "list", "status", "logs", "stop", "wait", "gpus", "cost", "presets", "plan", "session"])
+COMMANDS = frozenset(
+    {"launch", "plan", "list", "status", "logs", "stop", "wait", "drain", "gpus", "cost", "session", "presets"}
+)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Numbers as people read them. What is not known is a dash, never 0."""
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 DASH = "—"
 
@@ -46,7 +46,7 @@ def dollars(amount: Decimal | None) -> str:
         return DASH
     if 0 < amount < Decimal("0.01"):
         return "<$0.01"
-    return f"${amount.quantize(Decimal('0.01')):,}"
+    return f"${amount.quantize(Decimal('0.01'), ROUND_HALF_UP):,}"
 
 
 def metric(value: float | int | None) -> str:

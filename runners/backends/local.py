@@ -1,10 +1,13 @@
 """The local backend: a run of this host, owned by a detached supervisor."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from runners.host.locks import is_held
 from runners.model.errors import FresnelError
 from runners.model.paths import ROOT, RunDirectory
 
@@ -32,6 +35,17 @@ def spawn_supervisor(run: RunDirectory, environment: Mapping[str, str], descript
         )
     if ended.returncode:
         raise FresnelError(f"the supervisor of {run.id} did not start", f"see {run.supervisor_log}")
+
+
+def poke_supervisor(run: RunDirectory) -> None:
+    """Tell a run's supervisor to look at its directory; what it must know stands there, so a lost poke is late only."""
+    try:
+        pid = json.loads(run.state.read_bytes())["supervisor_pid"]
+        # The holder of the lock wrote this pid: while the lock is held, it is that process.
+        if is_held(run.supervisor_lock):
+            os.kill(pid, signal.SIGUSR1)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
 
 
 def _open_private(path: str, flags: int) -> int:

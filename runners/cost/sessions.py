@@ -3,6 +3,7 @@
 import time
 from datetime import datetime
 from decimal import Decimal
+from typing import Literal
 
 import msgspec
 
@@ -53,9 +54,17 @@ def read_session(state: StateDirectory) -> Session | None:
 
 
 def start_session(
-    state: StateDirectory, price: str, gpus: int, since: str = "boot", budget: str | None = None
+    state: StateDirectory,
+    price: str,
+    gpus: int,
+    since: str = "boot",
+    budget: str | None = None,
+    per: Literal["gpu", "machine"] = "gpu",
 ) -> Session:
-    """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when one is open."""
+    """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when one is open.
+
+    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine.
+    """
     if read_session(state) is not None:
         raise WrongInput("a session is open already", "`fresnel-tui session end` ends it")
     started = _parse_since(since)
@@ -63,7 +72,7 @@ def start_session(
         limit = None if budget is None else str(parse_rate(budget))
     except ValueError:
         raise WrongInput(f"--budget {budget}: expected US dollars such as 100") from None
-    session = Session(started, host_name(), choose_price(price, "session"), gpus, limit)
+    session = Session(started, host_name(), choose_price(price, "session", per), gpus, limit)
     _write(state, session)
     return session
 

@@ -23,6 +23,16 @@ def mark_of(pid: int) -> str | None:
     return environment[start + len(key) : end if end >= 0 else None].decode("utf-8", "replace")
 
 
+def environment_of(pid: int) -> dict[str, str] | None:
+    """The environment that `pid` was started with, or None when it may not be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().decode("utf-8", "surrogateescape").split("\0")
+    except OSError:
+        return None
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry) or None
+
+
 def marked_processes(run_id: str) -> list[int]:
     """The pids of this user's live processes (zombies left out) that carry the mark of `run_id`."""
     user = os.getuid()
@@ -66,6 +76,17 @@ def parent_of(pid: int) -> int | None:
     """The parent of `pid`, or None when there is no such process."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
+
+
+def descendants(pid: int) -> set[int]:
+    """The live processes below `pid`, at any depth; those that were handed to another parent are not found."""
+    parents = {int(name): parent_of(int(name)) for name in _process_names()}
+    found: set[int] = set()
+    below = {pid}
+    while below:
+        below = {child for child, parent in parents.items() if parent in below} - found
+        found |= below
+    return {child for child in found if not is_zombie(child)}
 
 
 def _process_names() -> list[str]:

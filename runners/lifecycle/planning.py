@@ -1,5 +1,6 @@
 """RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
 
+import glob
 import os
 import re
 import shutil
@@ -7,11 +8,13 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import msgspec
 
+from runners.cost.meter import hourly_rate
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.marks import MARK
 from runners.lifecycle.launchers import build_argv, unbuffer
@@ -19,15 +22,17 @@ from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.paths import ROOT, TRAINERS
 from runners.model.plan import AssignedGpu, LaunchPlan, Origin
-from runners.model.spec import Price, RunSpec
+from runners.model.spec import Price, RestartRule, RunSpec
 from runners.placement.allocation import Allocation
 from runners.placement.visibility import ALL_VARIABLES, visibility
 from runners.presets.parameters import arguments_of
 from runners.presets.words import fill_words, used_words
 
 MASK = "********"
+SECRET_PREFIX = "FRESNEL_SECRET_"
+"""Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_REFERENCE = re.compile(r"\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE)
+_REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE)
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
@@ -54,43 +59,76 @@ def make_plan(
         **visibility(allocation.gpus, reading),
         **{name: _fill(value, words, f"environment.{name}") for name, value in spec.environment.items()},
     }
-    environment = {name: value for name, value in os.environ.items() if name not in (*ALL_VARIABLES, MARK)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*ALL_VARIABLES, MARK) and not name.startswith(SECRET_PREFIX)
+    }
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     folder = _working_directory(spec, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
+    limits = _limit(spec, price, len(allocation.gpus))
     plan = LaunchPlan(
         run=run_id,
         preset=spec.preset,
         name=spec.name,
         launcher=spec.launcher,
         argv=tuple(argv),
-        environment={name: mask(name, value) for name, value in added.items()},
+        environment={name: mask(name, value, spec.environment.get(name, "")) for name, value in added.items()},
         environment_removed=removed,
         working_directory=str(folder),
         directory=str(directory),
         gpus=tuple(
-            AssignedGpu(gpu.index, gpu.uuid, gpu.name, logical, gpu.simulated)
+            AssignedGpu(gpu.index, gpu.uuid, gpu.name, logical, gpu.simulated, spec.gpus.share_memory)
             for logical, gpu in enumerate(allocation.gpus)
         ),
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
         stop=spec.stop,
-        checkpoints=tuple(
-            str(folder / _fill(pattern, words, "checkpoints")) for pattern in spec.checkpoints or _DEFAULT_CHECKPOINTS
-        ),
+        checkpoints=tuple(_pattern(pattern, folder, words) for pattern in spec.checkpoints or _DEFAULT_CHECKPOINTS),
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
         notes=allocation.notes,
+        priority=spec.priority,
+        after=spec.after,
+        group=spec.group,
+        restart=_restart(spec, words),
+        **limits,
     )
     return Planned(plan, environment)
 
 
-def mask(name: str, value: str) -> str:
-    """`value`, or a mask when the variable's name looks secret."""
-    return MASK if _SECRET.search(name) else value
+class _Limit(TypedDict):
+    limit_s: float | None
+    limit_reason: str
+
+
+def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
+    """The earlier of the time limit and the moment at which the cost limit is spent."""
+    found: list[tuple[float | None, str]] = []
+    if spec.limits.seconds is not None:
+        found.append((spec.limits.seconds, f"time limit of {spec.limits.seconds:g} s reached"))
+    if spec.limits.usd is not None:
+        if price is None:
+            raise WrongInput("limits.cost: the run has no price", "give the preset a price, or use --price")
+        seconds = float(Decimal(spec.limits.usd) / hourly_rate(price, gpus) * 3600)
+        found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
+    earliest, reason = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
+    return {"limit_s": earliest, "limit_reason": reason}
+
+
+def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
+    known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
+    arguments = tuple(_fill_visible(word, known, "restart.arguments") for word in spec.restart.arguments)
+    return msgspec.structs.replace(spec.restart, arguments=arguments)
+
+
+def mask(name: str, value: str, written: str = "") -> str:
+    """`value`, or a mask when the variable's name looks secret, or `written` puts such a variable into it."""
+    return MASK if _SECRET.search(name) or _REFERENCE.search(written) else value
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
@@ -109,7 +147,7 @@ def _words(spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, 
         "processes": str(processes),
         "python": sys.executable,
         "trainers": str(TRAINERS),
-        "preset_dir": str(Path(spec.source).parent) if spec.source else str(ROOT / "presets"),
+        "preset_dir": str(Path(spec.source).absolute().parent) if spec.source else str(ROOT / "presets"),
         "working_directory": str(Path.cwd()),
     }
     texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
@@ -144,9 +182,15 @@ def _fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
     return _fill(text, words, key)
 
 
+def _pattern(pattern: str, folder: Path, words: Mapping[str, str]) -> str:
+    """A checkpoint pattern made absolute; a `[` in the name of a folder is that sign, not a glob."""
+    literal = {name: glob.escape(value) for name, value in words.items()}
+    return str(Path(glob.escape(str(folder))) / _fill_visible(pattern, literal, "checkpoints"))
+
+
 def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
-    base = Path(spec.source).parent if spec.source else Path.cwd()
-    text = _fill(spec.working_directory, words, "working_directory")
+    base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
+    text = _fill_visible(spec.working_directory, words, "working_directory")
     folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
@@ -169,7 +213,7 @@ def _argv(
     if spec.launcher == "command":
         program[0] = _executable(program[0], folder, environment)
     else:
-        interpreter = _interpreter(_fill(spec.interpreter, words, "interpreter"), folder, environment)
+        interpreter = _interpreter(_fill_visible(spec.interpreter, words, "interpreter"), folder, environment)
     port = int(words["port"]) if words.get("port") else None
     argv = build_argv(spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu)
     argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
@@ -184,7 +228,7 @@ def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]
         return ["/bin/sh", "-c", *command] if spec.shell else command
     if spec.module:
         return ["-m", spec.module]
-    script = folder / Path(_fill(spec.script, words, "script")).expanduser()
+    script = folder / Path(_fill_visible(spec.script, words, "script")).expanduser()
     if not script.is_file():
         raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
     return [str(script)]

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Iterable
 
-from runners.host.marks import MARK, group_of, mark_of, marked_processes, parent_of
+from runners.host.marks import MARK, descendants, group_of, mark_of, marked_processes, parent_of
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -85,11 +85,21 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
-def send_signal(pid: int, number: int, run_id: str) -> bool:
-    """Signal `pid` only if it carries the run's mark at that moment; False when it does not or is gone."""
+def run_processes(run_id: str, waiter: int | None) -> list[int]:
+    """The run's processes but the waiter: those with its mark, and those below the waiter that lost it."""
+    lost = [pid for pid in descendants(waiter) if mark_of(pid) is None] if waiter else []
+    return [pid for pid in sorted({*marked_processes(run_id), *lost}) if pid != waiter]
+
+
+def send_signal(pid: int, number: int, run_id: str, waiter: int | None = None) -> bool:
+    """Signal `pid` only if it is the run's at that moment; False when it is not or is gone.
+
+    It is when it carries the run's mark, or carries none (`env -i`, setproctitle) and descends from `waiter`.
+    """
     descriptor = open_pidfd(pid)
     try:
-        if mark_of(pid) != run_id:
+        mark = mark_of(pid)
+        if mark != run_id and (mark is not None or waiter is None or pid not in descendants(waiter)):
             return False
         if descriptor is not None:
             signal.pidfd_send_signal(descriptor, number)
@@ -108,7 +118,7 @@ def signal_targets(run_id: str, target: str, leader: int | None, waiter: int | N
 
     Every torchrun rank is a session of its own, so workers are found by parentage, not by group.
     """
-    everything = [pid for pid in marked_processes(run_id) if pid != waiter]
+    everything = run_processes(run_id, waiter)
     if target == "group" and leader is not None:
         group = group_of(leader) or (group_of(waiter) if waiter else None)
         chosen = [pid for pid in everything if group_of(pid) == group]

@@ -11,14 +11,22 @@ from runners.host.locks import is_held
 from runners.model.errors import NotFound, WrongInput
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import LaunchPlan
-from runners.model.run import Run, RunRecord
+from runners.model.run import Run, RunRecord, Waits
 from runners.model.states import State, is_terminal
 from runners.placement.leases import holds_gpus, live_run_ids
 
 T = TypeVar("T")
 
+
+class _Outline(msgspec.Struct):
+    preset: str
+    name: str
+
+
+_outline = msgspec.json.Decoder(_Outline)
 _plan = msgspec.json.Decoder(LaunchPlan)
 _record = msgspec.json.Decoder(RunRecord)
+_waits = msgspec.json.Decoder(Waits)
 
 
 def read_run(state: StateDirectory, run_id: str) -> Run:
@@ -44,22 +52,45 @@ def derive_state(directory: RunDirectory, plan: LaunchPlan | None, record: RunRe
     """What is recorded, corrected by the locks of this host and boot; the reason says so when they differ."""
     if record is not None and is_terminal(record.state):
         return record.state, record.reason
-    home = record.host if record and record.host else plan.origin.host if plan else host_name()
+    home = home_of(plan, record)
     recorded = record.state if record else State.STARTING
     if home != host_name():
         return recorded, f"runs on host {home}; as recorded there"
     if is_held(directory.supervisor_lock):
+        if plan is not None and plan.queued:
+            waits = _decode(directory.waits, _waits)
+            return State.QUEUED, waits.reason if waits else ""
         return recorded, record.reason if record else ""
     boot = record.boot_id if record and record.boot_id else plan.origin.boot_id if plan else ""
     if boot and boot != boot_id():
         return State.LOST, "host rebooted"
     if holds_gpus(directory):
         return State.ORPHANED, "its supervisor is gone; the program goes on and will be adopted"
-    if directory.exit.exists():
+    if directory.exit.exists() and _is_marked_live(directory):
         return recorded, "has ended; its ending is about to be recorded"
+    if record is None and directory.state.exists() and not _is_marked_live(directory):
+        return _judge_by_exit(directory)
     if record is None or record.started is None:
         return State.FAILED, "the launch was interrupted before the program started"
     return State.LOST, "supervisor and program are gone, exit code unknown"
+
+
+def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
+    """The host a run belongs to: its pids and locks mean nothing on another."""
+    return record.host if record and record.host else plan.origin.host if plan else host_name()
+
+
+def _is_marked_live(directory: RunDirectory) -> bool:
+    return StateDirectory(directory.path.parent.parent).live_marker(directory.id).exists()
+
+
+def _judge_by_exit(directory: RunDirectory) -> tuple[State, str]:
+    """The ending of a run whose record was damaged afterwards: only the waiter's file still tells it."""
+    try:
+        code = int(directory.exit.read_text())
+    except (OSError, ValueError):
+        return State.LOST, "has ended; state.json is damaged, exit code unknown"
+    return (State.FAILED if code else State.DONE), f"has ended; state.json is damaged, exit code {code}"
 
 
 def list_run_ids(state: StateDirectory) -> list[str]:
@@ -84,8 +115,10 @@ def list_runs(state: StateDirectory, finished: int | None = None, known: Mapping
 
 
 def find_run(state: StateDirectory, name: str) -> Run:
-    """The run named by id, unique prefix or part, `last`, or a preset's or run's name (its newest)."""
+    """The run named by id, unique prefix, the last part of its id, `last`, or a preset's or run's name (its newest)."""
     ids = list_run_ids(state)
+    if not name:
+        raise WrongInput("a run's name is empty", "`fresnel-tui list` shows the runs")
     if name in ids:
         return read_run(state, name)
     if name == "last" and ids:
@@ -96,10 +129,8 @@ def find_run(state: StateDirectory, name: str) -> Run:
     if len(matching) > 1:
         raise WrongInput(f"`{name}` is the beginning of {len(matching)} runs", f"newest: {', '.join(matching[-3:])}")
     for run_id in reversed(ids):
-        if f"-{name}-" in run_id or run_id.endswith(f"-{name}"):
-            run = read_run(state, run_id)
-            if name in (run.name, run.preset, run_id.rsplit("-", 1)[-1]):
-                return run
+        if name in _names(state.run(run_id)):
+            return read_run(state, run_id)
     raise NotFound(f"no run `{name}`", f"`fresnel-tui list` shows them; newest: {ids[-1] if ids else 'none yet'}")
 
 
@@ -113,6 +144,14 @@ def _decode(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
         return decoder.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def _names(directory: RunDirectory) -> tuple[str, ...]:
+    """What a run is called besides its id; a run without a plan goes by what its id says."""
+    _, _, rest = directory.id.partition("-")
+    label, _, token = rest.partition("-")[2].rpartition("-")
+    outline = _decode(directory.plan, _outline)
+    return (token, outline.name, outline.preset) if outline else (token, label)
 
 
 def _created(path: Path) -> float:

@@ -20,17 +20,25 @@ def run_in_terminal(argv: list[str]) -> int:
     """Run `argv` on a new terminal, copy what it shows to standard output, return its exit status (128+signal)."""
     pid, terminal = pty.fork()
     if pid == 0:
+        _prepare(1)  # here, not in the parent: the program's first line must not come before it
         try:
             os.execvp(argv[0], argv)
         except OSError as error:
             os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
             os._exit(127)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     for number in _FORWARDED:
         signal.signal(number, lambda received, _frame: _forward(pid, received))
     _copy(terminal)
     _, status = os.waitpid(pid, 0)
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _prepare(terminal: int) -> None:
+    """Give the terminal its size, and stop it from turning \\n into \\r\\n: a log wants its lines as written."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    settings = termios.tcgetattr(terminal)
+    settings[1] &= ~termios.ONLCR
+    termios.tcsetattr(terminal, termios.TCSANOW, settings)
 
 
 def _forward(pid: int, number: int) -> None:
@@ -48,8 +56,12 @@ def _copy(terminal: int) -> None:
             return  # EIO: the last process on the terminal has gone
         if not block:
             return
-        # The terminal turns \n into \r\n; a log file wants its lines back.
-        os.write(1, block.replace(b"\r\n", b"\n"))
+        view = memoryview(block)
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except OSError:
+            continue  # a full disk loses output, never the run
 
 
 if __name__ == "__main__":

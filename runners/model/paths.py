@@ -47,10 +47,11 @@ class StateDirectory:
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
         self.session = self.root / "session.json"
+        self.drain = self.root / "drain.json"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only."""
-        for folder in (self.root, self.runs, self.live, self.host):
+        for folder in (self.root, self.runs, self.live, self.host.parent, self.host):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
 
@@ -76,6 +77,7 @@ class RunDirectory:
         self.events = path / "events.jsonl"
         self.supervisor_events = path / "supervisor.jsonl"
         self.stop = path / "stop.json"
+        self.waits = path / "waits.json"
         self.exit = path / "exit"
         self.leader = path / "leader"
         self.supervisor_lock = path / "supervisor.lock"

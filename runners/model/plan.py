@@ -2,7 +2,7 @@
 
 import msgspec
 
-from runners.model.spec import Estimate, Launcher, Price, StopRule
+from runners.model.spec import After, Estimate, Launcher, Price, RestartRule, StopRule
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
@@ -13,6 +13,7 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     name: str
     logical: int
     simulated: bool = False
+    share_memory: int | None = None
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -25,7 +26,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """One run, fully spelled out. Secret values in `environment` are masked here and only here."""
+    """One run, fully spelled out. Secret values in `environment` are masked here and only here.
+
+    `queued` stands until GPUs are granted: then argv, environment and port are spelled out anew. `limit_s` is
+    when the run ends by its stop ladder, in seconds since its start.
+    """
 
     run: str
     preset: str
@@ -46,3 +51,10 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     estimate: Estimate
     origin: Origin
     notes: tuple[str, ...] = ()
+    queued: bool = False
+    priority: int = 0
+    after: After | None = None
+    group: str = ""
+    restart: RestartRule = RestartRule()
+    limit_s: float | None = None
+    limit_reason: str = ""

@@ -47,6 +47,15 @@ class StopIntent(msgspec.Struct):
     reason: str = ""
 
 
+class Waits(msgspec.Struct, frozen=True):
+    """Why a queued run waits, in words, and its place in the queue (from 1); `never` when waiting is in vain."""
+
+    reason: str
+    place: int
+    time: float
+    never: bool = False
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     """A checkpoint file seen on disk: size in bytes, modification time in unix seconds."""
 

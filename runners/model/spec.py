@@ -14,7 +14,9 @@ class GpuRequest(msgspec.Struct, frozen=True):
     """A wish for GPUs: a count, all of them, or named ones (indices or UUIDs).
 
     `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks a wish
-    given on the command line or in the GPU picker, which is never quietly replaced by the CPU.
+    given on the command line or in the GPU picker, which is never quietly replaced by the CPU. `memory` is
+    the VRAM in bytes that must be free on each, `model` a part of its name. `share_memory` (bytes) lets it
+    stand beside other sharing runs within a GPU's VRAM; `foreign` takes GPUs that somebody else computes on.
     """
 
     count: int = 0
@@ -22,6 +24,10 @@ class GpuRequest(msgspec.Struct, frozen=True):
     ids: tuple[str, ...] = ()
     required: bool = False
     explicit: bool = False
+    memory: int | None = None
+    model: str = ""
+    share_memory: int | None = None
+    foreign: bool = False
 
     @property
     def wants_gpus(self) -> bool:
@@ -78,6 +84,31 @@ class Estimate(msgspec.Struct, frozen=True):
     usd: str | None = None
 
 
+class RestartRule(msgspec.Struct, frozen=True):
+    """Start again after a failure, at most `times` times, after `backoff_s` seconds doubled each time.
+
+    `arguments` are added once a complete checkpoint is there; `${checkpoint}` in them is its path.
+    """
+
+    times: int = 0
+    backoff_s: float = 30.0
+    arguments: tuple[str, ...] = ()
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What ends a run by its stop ladder: seconds since its start, or US dollars as decimal text."""
+
+    seconds: float | None = None
+    usd: str | None = None
+
+
+class After(msgspec.Struct, frozen=True):
+    """Wait for another run's end: `success`, `failure` or `any`."""
+
+    run: str
+    on: Literal["success", "failure", "any"] = "success"
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """Everything that defines a run before GPUs, port and directory are known; `${...}` still stands in texts."""
 
@@ -104,3 +135,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     price: str | None = None
     price_basis: Literal["preset", "flag"] = "preset"
     estimate: Estimate = Estimate()
+    priority: int = 0
+    restart: RestartRule = RestartRule()
+    limits: Limits = Limits()
+    after: After | None = None
+    group: str = ""

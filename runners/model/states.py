@@ -36,13 +36,13 @@ SIGNS = {
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED}),
-    State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED}),
-    State.RUNNING: frozenset({State.STOPPING, State.DONE, State.FAILED, State.STARTING}),
-    State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED}),
+    State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED, State.LOST}),
+    State.RUNNING: frozenset({State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}),
+    State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST}),
     State.DONE: frozenset(),
     State.FAILED: frozenset(),
     State.STOPPED: frozenset(),
-    State.ORPHANED: frozenset({State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED}),
+    State.ORPHANED: frozenset({State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.LOST}),
     State.LOST: frozenset(),
 }
 

@@ -16,15 +16,23 @@ class Lease(msgspec.Struct, frozen=True):
     run: str
     logical: int
     preset: str
+    since: float = 0.0
+    share_memory: int | None = None
 
 
 class _PlannedGpu(msgspec.Struct):
     uuid: str
     logical: int
+    share_memory: int | None = None
+
+
+class _Origin(msgspec.Struct):
+    created: float = 0.0
 
 
 class _PlanOutline(msgspec.Struct):
     preset: str
+    origin: _Origin
     gpus: list[_PlannedGpu] = []
 
 
@@ -58,6 +66,6 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
             continue
         if plan.gpus and holds_gpus(run):
             for gpu in plan.gpus:
-                lease = Lease(gpu.uuid, run_id, gpu.logical, plan.preset)
+                lease = Lease(gpu.uuid, run_id, gpu.logical, plan.preset, plan.origin.created, gpu.share_memory)
                 leases.setdefault(gpu.uuid, []).append(lease)
     return leases

@@ -10,10 +10,30 @@ from typing import Any, TypeVar
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.spec import Estimate, GpuRequest, Parameter, RunSpec, StopRule
+from runners.model.spec import (
+    After,
+    Estimate,
+    GpuRequest,
+    Limits,
+    Parameter,
+    ParameterValue,
+    RestartRule,
+    RunSpec,
+    StopRule,
+)
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
-from runners.presets.schema import EstimateKeys, GpuKeys, ParameterKeys, PresetKeys, StopKeys
-from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request
+from runners.presets.schema import (
+    AfterKeys,
+    EstimateKeys,
+    GpuKeys,
+    LimitKeys,
+    ParameterKeys,
+    PresetKeys,
+    RestartKeys,
+    ShareKeys,
+    StopKeys,
+)
+from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request, parse_size
 from runners.presets.words import check_words
 from runners.presets.yaml_source import Lines, read_yaml
 
@@ -38,6 +58,7 @@ class _Source:
         self.path = path
         self.lines = lines
         self.flags: dict[tuple[str | int, ...], str] = {}
+        self.defaults: dict[str, ParameterValue] = {}  # of parameters that were overridden
 
     def error(self, key: tuple[str | int, ...], message: str) -> WrongInput:
         """A WrongInput for the value at `key`."""
@@ -123,6 +144,10 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
         checkpoints=tuple([keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints),
         price=None if keys.price is None else str(keys.price),
         estimate=_build_estimate(keys.estimate, source),
+        priority=keys.priority,
+        after=_build_after(keys.after),
+        restart=_build_restart(keys.restart, source),
+        limits=_build_limits(keys.limits, source),
     )
 
 
@@ -143,7 +168,7 @@ def _apply_override(values: dict[str, Any], override: str, source: _Source) -> N
         parameters[name] = (
             {**entry, "value": value} if isinstance(entry, dict) else {"value": value, "type": parameter.type}
         )
-        parameters[name]["_default"] = parameter.default
+        source.defaults[name] = parameter.default
         return
     path = tuple(key.split("."))
     fields = PresetKeys.__struct_fields__
@@ -171,7 +196,6 @@ def _build_parameters(raw: Any, source: _Source) -> tuple[Parameter, ...]:
 
 def _build_parameter(name: str, raw: Any, source: _Source) -> Parameter:
     key = ("parameters", name)
-    default = raw.pop("_default", msgspec.UNSET) if isinstance(raw, dict) else msgspec.UNSET
     entry = _convert(raw, _ENTRY, key, source)
     if isinstance(raw, dict):
         # A mapping matches no scalar, so this is the long form.
@@ -180,7 +204,7 @@ def _build_parameter(name: str, raw: Any, source: _Source) -> Parameter:
     if isinstance(parameter.value, str):
         text = parameter.value
         source.attempt(key, lambda: check_words(text))
-    return parameter if default is msgspec.UNSET else msgspec.structs.replace(parameter, default=default)
+    return msgspec.structs.replace(parameter, default=source.defaults.get(name, parameter.default))
 
 
 def _check_environment(raw: Any, source: _Source) -> None:
@@ -243,9 +267,43 @@ def _build_gpus(keys: int | str | GpuKeys, source: _Source) -> GpuRequest:
     if keys.ids != [] and keys.count != 0:
         raise source.error(("gpus",), "give count or ids, not both")
     ids = source.attempt(("gpus", "ids"), lambda: parse_gpu_ids(keys.ids)) if keys.ids != [] else ()
-    if keys.count == "all":
-        return GpuRequest(all=True, required=keys.required)
-    return GpuRequest(count=keys.count, ids=ids, required=keys.required)
+    share = keys.share.memory if keys.share is not None else None
+    return GpuRequest(
+        count=keys.count if isinstance(keys.count, int) else 0,
+        all=keys.count == "all",
+        ids=ids,
+        required=keys.required,
+        memory=_size(keys.memory, ("gpus", "memory"), source),
+        model=keys.model,
+        share_memory=_size(share, ("gpus", "share", "memory"), source),
+        foreign=keys.foreign,
+    )
+
+
+def _size(value: str | int | None, key: tuple[str | int, ...], source: _Source) -> int | None:
+    return None if value is None else source.attempt(key, lambda: parse_size(value))
+
+
+def _build_after(keys: str | AfterKeys | None) -> After | None:
+    if keys is None:
+        return None
+    return After(keys) if isinstance(keys, str) else After(keys.run, keys.on)
+
+
+def _build_restart(keys: int | RestartKeys, source: _Source) -> RestartRule:
+    if isinstance(keys, int):
+        if keys < 0:
+            raise source.error(("restart",), f"expected 0 or more, got {keys}")
+        return RestartRule(keys)
+    backoff = source.attempt(("restart", "backoff"), lambda: parse_duration(keys.backoff))
+    return RestartRule(keys.times, backoff, tuple(keys.arguments))
+
+
+def _build_limits(keys: LimitKeys, source: _Source) -> Limits:
+    seconds = None
+    if keys.time is not None:
+        seconds = source.attempt(("limits", "time"), lambda: parse_duration(keys.time or 0))
+    return Limits(seconds, _dollars(keys.cost, ("limits", "cost"), source))
 
 
 def _build_stop(keys: StopKeys, source: _Source) -> StopRule:
@@ -256,10 +314,13 @@ def _build_estimate(keys: EstimateKeys, source: _Source) -> Estimate:
     seconds = None
     if keys.time is not None:
         seconds = source.attempt(("estimate", "time"), lambda: parse_duration(keys.time or 0))
-    usd = None if keys.cost is None else str(keys.cost)
-    if usd is not None and not re.fullmatch(r"\d+(\.\d+)?", usd):
-        raise source.error(("estimate", "cost"), f"expected US dollars such as 0.17, got {usd!r}")
-    return Estimate(seconds, usd)
+    return Estimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source))
+
+
+def _dollars(value: str | float | int | None, key: tuple[str | int, ...], source: _Source) -> str | None:
+    if value is not None and not re.fullmatch(r"\d+(\.\d+)?", str(value)):
+        raise source.error(key, f"expected US dollars such as 0.17, got {value!r}")
+    return None if value is None else str(value)
 
 
 def _convert(value: Any, kind: Any, key: tuple[str | int, ...], source: _Source) -> Any:
@@ -296,14 +357,26 @@ def _readable_union(union: str) -> str:
 
 
 def _fields_at(key: tuple[str | int, ...]) -> list[str]:
-    kinds = {"gpus": GpuKeys, "stop": StopKeys, "estimate": EstimateKeys, "parameters": ParameterKeys}
-    kind = kinds.get(str(key[0]), PresetKeys) if key else PresetKeys
+    kinds = {
+        "gpus": GpuKeys,
+        "stop": StopKeys,
+        "estimate": EstimateKeys,
+        "parameters": ParameterKeys,
+        "after": AfterKeys,
+        "restart": RestartKeys,
+        "limits": LimitKeys,
+    }
+    kind: Any = kinds.get(str(key[0]), PresetKeys) if key else PresetKeys
+    if key[:2] == ("gpus", "share"):
+        kind = ShareKeys
     return list(kind.__struct_fields__)
 
 
 def _choices_at(key: tuple[str | int, ...]) -> list[str]:
     if key and key[-1] == "launcher":
         return ["python", "torchrun", "accelerate", "command"]
+    if key and key[-1] == "on":
+        return ["success", "failure", "any"]
     if key and key[-1] == "target":
         return ["leader", "group", "workers"]
     if key and key[-1] == "type":

@@ -64,7 +64,7 @@ def parse_scalar(text: str) -> Any:
     """A YAML value from one line of text; the text itself when it is not YAML."""
     try:
         return yaml.load(text, CoreLoader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return text
 
 

@@ -32,6 +32,12 @@ class ParameterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     help: Annotated[str, Meta(description="One line shown in the launch form.")] = ""
 
 
+class ShareKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Standing beside other sharing runs on one GPU."""
+
+    memory: Annotated[str | int, Meta(description="This run's share of the VRAM, e.g. 20G.")]
+
+
 class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Which GPUs a run wants."""
 
@@ -40,6 +46,34 @@ class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         list[int | str] | str | int, Meta(description="Which ones: '0-6,7', a list of indices, or UUIDs.")
     ] = []
     required: Annotated[bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")] = False
+    memory: Annotated[str | int | None, Meta(description="VRAM that must be free on each, e.g. 40G.")] = None
+    model: Annotated[str, Meta(description="A part of the GPU's name, e.g. H100.")] = ""
+    share: Annotated[ShareKeys | None, Meta(description="Share a GPU with other sharing runs.")] = None
+    foreign: Annotated[bool, Meta(description="Take GPUs on which somebody else computes.")] = False
+
+
+class RestartKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Starting again after a failure; never after a stop that was asked for."""
+
+    times: Annotated[int, Meta(ge=0, description="How often at most.")] = 0
+    backoff: Annotated[Duration, Meta(description="Wait before the first restart; doubled each time.")] = "30s"
+    arguments: Annotated[
+        list[str], Meta(description="Added once a complete checkpoint is there, e.g. [--resume, '${checkpoint}'].")
+    ] = []
+
+
+class LimitKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What ends the run by its stop ladder."""
+
+    time: Annotated[Duration | None, Meta(description="At most this long.")] = None
+    cost: Annotated[str | float | int | None, Meta(description="At most this many US dollars.")] = None
+
+
+class AfterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Waiting for another run."""
+
+    run: Annotated[str, Meta(description="A run's id, the beginning of one, a name (its newest run), or last.")]
+    on: Annotated[Literal["success", "failure", "any"], Meta(description="Which end it waits for.")] = "success"
 
 
 class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -122,6 +156,14 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         str | float | int | None, Meta(description="A name from prices.yaml, or US dollars per GPU and hour.")
     ] = None
     estimate: Annotated[EstimateKeys, Meta(description="What the run should take.")] = EstimateKeys()
+    priority: Annotated[int, Meta(description="Higher goes first in the queue; 0 by default.")] = 0
+    after: Annotated[str | AfterKeys | None, Meta(description="Wait for another run's end.")] = None
+    restart: Annotated[
+        int | RestartKeys, Meta(description="Start again after a failure: how often, or times, backoff and arguments.")
+    ] = 0
+    limits: Annotated[LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")] = (
+        LimitKeys()
+    )
 
 
 def json_schema() -> dict[str, Any]:

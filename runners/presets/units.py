@@ -6,6 +6,7 @@ import signal
 from runners.model.spec import GpuRequest, Rung, StopRule, StopTarget
 
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_MOST_GPUS = 1024
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
 
 
@@ -25,13 +26,24 @@ def parse_duration(value: str | int | float) -> float:
     return seconds
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def parse_size(value: str | int) -> int:
+    """Bytes in `20G`, `512M` (binary units, as memory has them) or a plain number; ValueError otherwise."""
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"expected an amount of memory such as 20G, got {value!r}")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
 def parse_gpu_ids(value: str | int | list[int | str]) -> tuple[str, ...]:
     """GPU indices and UUIDs in `0-6,7`, `3`, or a list of these; ValueError on anything else."""
     parts = value if isinstance(value, list) else str(value).split(",")
     ids: list[str] = []
     for part in (str(part).strip() for part in parts):
         span = re.fullmatch(r"(\d+)-(\d+)", part)
-        if span and int(span[1]) <= int(span[2]):
+        if span and int(span[1]) <= int(span[2]) < _MOST_GPUS:
             ids += [str(i) for i in range(int(span[1]), int(span[2]) + 1)]
         elif re.fullmatch(r"\d+|(?:GPU|MIG|SIM|AMD)-[\w./-]+", part):
             ids.append(part)

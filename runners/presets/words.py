@@ -14,6 +14,7 @@ WORDS = {
     "port": "a TCP port of this host that was free at launch",
     "python": "the Python that fresnel-tui runs with",
     "trainers": "the folder of the trainers that fresnel-tui ships",
+    "checkpoint": "the newest complete checkpoint (in restart.arguments only)",
     "preset_dir": "the folder of the preset file",
     "working_directory": "the directory that fresnel-tui was started in",
 }
@@ -34,13 +35,13 @@ def check_words(text: str) -> None:
         if name is None or name in WORDS:
             continue
         parsed = _NAME.fullmatch(name)
-        looks_like_ours = parsed and parsed.group(2) is None and name.islower()
+        looks_like_ours = parsed and parsed.group(2) is None and name.islower() and not name.startswith("env:")
         if parsed and (not looks_like_ours or name in os.environ):
             continue
         close = difflib.get_close_matches(name, WORDS, 1)
         hint = f"; did you mean ${{{close[0]}}}?" if close else ""
         raise ValueError(
-            f"${{{name}}} is not known{hint} Words: {', '.join(WORDS)}; "
+            f"${{{name}}} is not known{hint or '.'} Words: {', '.join(WORDS)}; "
             "environment variables as ${NAME} or ${NAME:-default}"
         )
 

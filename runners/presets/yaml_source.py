@@ -20,7 +20,9 @@ _CORE_SCHEMA = [
     ("tag:yaml.org,2002:int", re.compile(r"^[-+]?[0-9]+$|^0o[0-7]+$|^0x[0-9a-fA-F]+$"), list("-+0123456789")),
     (
         "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.inf$|^\.nan$"),
+        re.compile(
+            r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+        ),
         list("-+.0123456789"),
     ),
 ]
@@ -31,9 +33,16 @@ class CoreLoader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's way)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """An int as YAML 1.2 reads it: 010 is ten, 0o10 is eight."""
+        text = str(self.construct_scalar(node))
+        prefix = text[:2].lower()
+        return int(text, {"0o": 8, "0x": 16}.get(prefix, 10))
+
 
 for _tag, _pattern, _first in _CORE_SCHEMA:
     CoreLoader.add_implicit_resolver(_tag, _pattern, _first)
+CoreLoader.add_constructor("tag:yaml.org,2002:int", CoreLoader.construct_yaml_int)
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
@@ -44,11 +53,14 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
         raise WrongInput(f"{path}: not UTF-8 text (byte {error.start})", "save the file as UTF-8") from None
     except OSError as error:
         raise WrongInput(f"{path}: cannot be read: {error.strerror}") from None
-    loader = CoreLoader(text)
+    loader: CoreLoader | None = None
     try:
+        loader = CoreLoader(text)  # refuses control characters
         node = loader.get_single_node()
         lines: Lines = {}
         return (_build(loader, node, (), lines, path) if node is not None else None), lines
+    except RecursionError:
+        raise WrongInput(f"{path}: nested too deeply, or an alias stands inside its own anchor") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -56,7 +68,8 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     except yaml.YAMLError as error:
         raise WrongInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def _build(loader: CoreLoader, node: yaml.Node, key: tuple[str | int, ...], lines: Lines, path: Path) -> Any:
@@ -67,8 +80,10 @@ def _build(loader: CoreLoader, node: yaml.Node, key: tuple[str | int, ...], line
         return [_build(loader, child, (*key, i), lines, path) for i, child in enumerate(node.value)]
     try:
         return loader.construct_object(node, deep=True)
-    except ValueError as error:
-        raise WrongInput(f"{path}:{node.start_mark.line + 1}: {error}") from None
+    except (ValueError, LookupError, AttributeError, TypeError):
+        # An explicit tag that does not fit, such as !!int abc: PyYAML does not say so itself.
+        kind = node.tag.rpartition(":")[2]
+        raise WrongInput(f"{path}:{node.start_mark.line + 1}: {node.value!r} is no {kind}") from None
 
 
 def _build_mapping(

@@ -1,5 +1,6 @@
 """The log pane, driven by keys and by the file it shows."""
 
+import asyncio
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from tui.panes import log_watch
 from tui.panes.log import LogPane
 from tui.panes.log_search import SearchBar
 
@@ -391,6 +393,18 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown(log: Path) -> None:
         app.pane.display = True
         await until(pilot, lambda: app.screen_rows()[-1] == "while away")
         assert app.pane.line_here() == "while away"
+
+
+@pytest.mark.parametrize("deaf", ["glances", "notices"])
+async def test_either_notices_or_glances_are_enough(log: Path, monkeypatch: pytest.MonkeyPatch, deaf: str) -> None:
+    if deaf == "glances":
+        monkeypatch.setattr(log_watch, "GLANCE", 3600)
+    else:
+        monkeypatch.setattr(log_watch, "_take_notice", lambda *_: asyncio.sleep(3600))
+    async with opened(log) as (app, pilot):
+        for at in range(3):
+            append(log, b"more %d\n" % at)
+            await until(pilot, lambda at=at: app.screen_rows()[-1] == f"more {at}")
 
 
 async def test_watching_ends_with_the_pane(log: Path) -> None:

@@ -129,7 +129,7 @@ def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pyte
     panel = open_terminal()
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
-    panel.wait_for("denied now: 1 GPU asked for, 0 of 1")
+    panel.wait_for("queued: waits: 1 GPU asked for, 0 of 1")
     panel.wait_for("held by A ")
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from runners.model.errors import ExitCode, FresnelError
+from runners.model.paths import state_dir
 from tui.headless.arguments import build_parser, split_command
 
 
@@ -31,3 +32,7 @@ def run_command(words: Sequence[str]) -> int:
         # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
+    except OSError as error:
+        # A full disk, a folder that may not be written: a traceback would say no more.
+        print(f"fresnel-tui: {error.filename or state_dir()}: {error.strerror or error}", file=sys.stderr)
+        return ExitCode.RUN_FAILED

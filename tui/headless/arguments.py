@@ -73,7 +73,12 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")
         parser.add_argument("--name", default="", help="what to call the run")
         parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
+        parser.add_argument("--priority", type=int, metavar="N", help="higher goes first in the queue (default 0)")
+        parser.add_argument(
+            "--after", metavar="RUN[:success|failure|any]", help="start when another run has ended (default: success)"
+        )
         if name == "launch":
+            parser.add_argument("--no-queue", action="store_true", help="be denied (exit 4) instead of waiting")
             until = parser.add_mutually_exclusive_group()
             until.add_argument("--wait", action="store_true", help="return when the run has ended")
             until.add_argument("--follow", action="store_true", help="show its output, then a summary")
@@ -106,6 +111,9 @@ def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--force", action="store_true", help="SIGKILL at once: no checkpoint is written")
     parser.add_argument("--wait", action="store_true", help="return when they have ended")
     parser.set_defaults(action=stop.run_stop)
+    parser = _command(commands, "drain", "let what runs finish, and nothing start; `drain off` ends it")
+    parser.add_argument("what", nargs="?", choices=["on", "off", "status"], default="on")
+    parser.set_defaults(action=stop.run_drain)
     parser = _command(commands, "wait", "wait until a run has ended; its ending is the exit code")
     parser.add_argument("run", metavar="RUN")
     parser.set_defaults(action=stop.run_wait)

@@ -59,14 +59,14 @@ def run_session(arguments: argparse.Namespace) -> int:
 def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
     if (arguments.price is None) == (arguments.rate is None):
         raise WrongInput("session start needs --price NAME (per GPU) or --rate USD (whole machine)")
-    if arguments.rate is not None:
-        try:
-            parse_rate(arguments.rate)
-        except ValueError as error:
-            raise WrongInput(f"--rate: {error}") from None
-        return start_session(state, arguments.rate, 1, arguments.since, arguments.budget)
-    gpus = len(read_gpus(state).gpus)
-    return start_session(state, arguments.price, max(1, gpus), arguments.since, arguments.budget)
+    gpus = max(1, len(read_gpus(state).gpus))
+    if arguments.rate is None:
+        return start_session(state, arguments.price, gpus, arguments.since, arguments.budget)
+    try:
+        parse_rate(arguments.rate)
+    except ValueError as error:
+        raise WrongInput(f"--rate: {error}") from None
+    return start_session(state, arguments.rate, gpus, arguments.since, arguments.budget, per="machine")
 
 
 def _pairs(meter: Meter, session: Session | None, now: float) -> list[tuple[str, str]]:

@@ -12,8 +12,9 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
-from runners.model.spec import GpuRequest, RunSpec
-from runners.placement.allocation import Denied
+from runners.model.spec import After, GpuRequest, RunSpec
+from runners.model.states import State
+from runners.placement.queueing import Verdict
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import command_spec
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
@@ -39,6 +40,13 @@ def spec_from(arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
     if request is not None:
         spec = msgspec.structs.replace(spec, gpus=request)
+    if arguments.priority is not None:
+        spec = msgspec.structs.replace(spec, priority=arguments.priority)
+    if arguments.after is not None:
+        name, _, on = arguments.after.partition(":")
+        if on not in ("", "success", "failure", "any"):
+            raise WrongInput(f"--after {arguments.after}: expected RUN, RUN:success, RUN:failure or RUN:any")
+        spec = msgspec.structs.replace(spec, after=After(name, on or "success"))
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec
@@ -61,7 +69,9 @@ def run_launch(arguments: argparse.Namespace) -> int:
     """Start a run; print its id, or follow it to its end."""
     state = StateDirectory().create()
     adopt_orphans(state)
-    run = start(state, spec_from(arguments))
+    run = start(state, spec_from(arguments), queue=not arguments.no_queue)
+    if run.state is State.QUEUED:
+        say(run.reason)
     for note in run.plan.notes if run.plan else ():
         say(f"note: {note}")
     if arguments.follow:
@@ -102,26 +112,26 @@ def _interrupted(run: Run) -> int:
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """Print the plan; exit 4 when it would be denied now."""
-    plan, denied = preview(StateDirectory(), spec_from(arguments))
+    plan, verdict = preview(StateDirectory(), spec_from(arguments))
     if arguments.json:
         value: dict[str, Any] = msgspec.to_builtins(plan)
-        value["denied"] = denied.reason if denied else None
+        value["denied"] = verdict.reason if verdict.never else None
+        value["waits"] = verdict.reason if verdict.reason and not verdict.never else None
         print_json(value)
     else:
-        print_pairs(describe_plan(plan, denied))
-    if denied:
-        say(f"denied now: {denied.reason}" + (f"\n  {denied.hint}" if denied.hint else ""))
-        return ExitCode.DENIED
-    return ExitCode.DONE
+        print_pairs(describe_plan(plan, verdict))
+    if verdict.reason and verdict.hint:
+        say(verdict.hint)
+    return ExitCode.DENIED if verdict.never else ExitCode.DONE
 
 
-def describe_plan(plan: LaunchPlan, denied: Denied | None = None) -> list[tuple[str, str]]:
-    """The plan as names and values for people; with a refusal in place of the GPUs it would need."""
+def describe_plan(plan: LaunchPlan, verdict: Verdict) -> list[tuple[str, str]]:
+    """The plan as names and values for people; with the refusal or the wait in place of the GPUs."""
     pairs = [("run", plan.run), ("command", shlex.join(plan.argv)), ("directory", plan.working_directory)]
     pairs += [("environment", f"{name}={value}") for name, value in plan.environment.items()]
     pairs += [("removed", name) for name in plan.environment_removed]
-    if denied is not None:
-        pairs.append(("GPUs", f"denied now: {denied.reason}"))
+    if verdict.allocation is None:
+        pairs.append(("GPUs", f"denied: {verdict.reason}" if verdict.never else f"queued: {verdict.reason}"))
     elif plan.gpus:
         simulated = " (simulated)" if plan.gpus[0].simulated else ""
         mapping = ", ".join(f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)

@@ -2,10 +2,13 @@
 
 import argparse
 
+from runners.host.identity import host_name
 from runners.lifecycle.control import adopt_orphans, request_stop, wait_until_ended
-from runners.lifecycle.store import find_run, find_runs, list_runs, read_run
+from runners.lifecycle.queue import drained_since, set_drain
+from runners.lifecycle.store import find_run, find_runs, home_of, list_runs, read_run
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
+from runners.model.run import Run
 from tui.format import duration
 from tui.headless.output import print_json, say
 from tui.headless.summary import run_exit_code
@@ -18,7 +21,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         raise WrongInput("name the runs to stop, or --all", "`fresnel-tui list` shows them")
     state = StateDirectory()
     adopt_orphans(state)
-    runs = [run for run in list_runs(state, 0) if run.is_live] if arguments.all else find_runs(state, arguments.runs)
+    runs = _live_here(state) if arguments.all else find_runs(state, arguments.runs)
     for run in runs:
         if not run.is_live:
             say(f"{run.id} has ended already: {run.state}")
@@ -34,6 +37,14 @@ def run_stop(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def _live_here(state: StateDirectory) -> list[Run]:
+    live = [run for run in list_runs(state, 0) if run.is_live]
+    for run in live:
+        if home_of(run.plan, run.record) != host_name():
+            say(f"{run.id} is left alone: {run.reason}")
+    return [run for run in live if home_of(run.plan, run.record) == host_name()]
+
+
 def run_wait(arguments: argparse.Namespace) -> int:
     """Wait for a run's end."""
     state = StateDirectory()
@@ -43,3 +54,20 @@ def run_wait(arguments: argparse.Namespace) -> int:
     else:
         say(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
     return run_exit_code(run)
+
+
+def run_drain(arguments: argparse.Namespace) -> int:
+    """Hold the queue, let it go on, or say which."""
+    state = StateDirectory()
+    if arguments.what != "status":
+        set_drain(state, arguments.what == "on")
+    since = drained_since(state)
+    if arguments.json:
+        print_json({"drained": bool(since)})
+    else:
+        say(
+            f"drained {since}: what runs finishes, nothing starts; `fresnel-tui drain off` ends it"
+            if since
+            else "not drained"
+        )
+    return ExitCode.DONE

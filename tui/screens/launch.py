@@ -181,8 +181,8 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
     @work(thread=True, exclusive=True, group="plan")
     def _plan(self, spec: RunSpec) -> None:
         try:
-            plan, denied = preview(self.state, spec)
-            text = _plan_text(describe_plan(plan, denied))
+            plan, verdict = preview(self.state, spec)
+            text = _plan_text(describe_plan(plan, verdict))
         except FresnelError as error:
             text = Text(str(error), style="red")
         self.app.call_from_thread(self.query_one("#plan", Static).update, text)
@@ -245,7 +245,7 @@ def _plan_text(pairs: list[tuple[str, str]]) -> Text:
     # What decides whether it can run stands first.
     for name, value in sorted(pairs, key=lambda pair: pair[0] not in ("GPUs", "mapping", "estimate", "price")):
         text.append(f"{name:<12}", style="dim")
-        text.append(f"{value}\n", style="yellow" if value.startswith("denied") else "")
+        text.append(f"{value}\n", style="yellow" if value.startswith(("denied", "queued")) else "")
     return text
 
 

@@ -6,7 +6,7 @@ from runners.backends.local import spawn_supervisor
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.marks import MARK
-from runners.lifecycle.store import read_run
+from runners.lifecycle.store import home_of, read_run
 from runners.model.paths import StateDirectory
 from runners.placement.leases import live_run_ids
 
@@ -32,5 +32,4 @@ def adopt(state: StateDirectory, run_id: str) -> None:
 
 def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
-    home = (run.record.host if run.record else "") or (run.plan.origin.host if run.plan else host_name())
-    return home == host_name()
+    return home_of(run.plan, run.record) == host_name()

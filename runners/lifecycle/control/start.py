@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,7 +13,9 @@ from runners.cost.prices import choose_price
 from runners.cost.sessions import read_session
 from runners.host.files import write_whole
 from runners.host.locks import acquire, locked
-from runners.lifecycle.planning import Planned, make_plan, masked_spec
+from runners.host.marks import MARK
+from runners.lifecycle.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
+from runners.lifecycle.queue import candidate_of, judge, resolve_after, tell_why, waiting
 from runners.lifecycle.store import read_run
 from runners.model.errors import DeniedError
 from runners.model.gpus import GpuReading
@@ -20,36 +23,51 @@ from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
-from runners.placement.allocation import Allocation, Denied, allocate
-from runners.placement.leases import held_leases
+from runners.placement.allocation import Allocation
+from runners.placement.queueing import Verdict
 from runners.placement.reading import read_gpus
 
 
-def start(state: StateDirectory, spec: RunSpec) -> Run:
-    """Start `spec` and return its run; DeniedError when its GPUs are not free, WrongInput when it cannot run."""
+def start(state: StateDirectory, spec: RunSpec, queue: bool = True) -> Run:
+    """Start `spec`, or let it wait in the queue where GPUs are busy, and return its run.
+
+    DeniedError when waiting would not help, or when `queue` is false and it would have to; WrongInput when
+    what it names does not exist.
+    """
+    return start_together(state, [spec], queue)[0]
+
+
+def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True) -> list[Run]:
+    """Start several runs, all or none: one lock around choosing GPUs for them all and writing them down."""
     state.create()
-    reading = _reading(state, spec)
+    specs = [resolve_after(state, spec) for spec in specs]
+    reading = _reading(state, specs)
     with locked(state.allocation_lock):
-        allocation = _allocate(state, spec, reading)
-        run_id = new_run_id(spec.name)
-        planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
-        descriptors = _write(state, spec, planned)
-    try:
-        spawn_supervisor(state.run(run_id), planned.environment, descriptors)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    return read_run(state, run_id)
+        verdicts = _judge(state, specs, reading, queue)
+        launches = [_prepare(state, spec, verdict, reading) for spec, verdict in zip(specs, verdicts, strict=True)]
+        descriptors = [_write(state, spec, planned, verdict) for spec, planned, verdict in launches]
+    runs = []
+    for (spec, planned, _), locks in zip(launches, descriptors, strict=True):
+        environment = _waiting_environment(spec) if planned.plan.queued else planned.environment
+        try:
+            spawn_supervisor(state.run(planned.plan.run), environment, locks)
+        finally:
+            for descriptor in locks:
+                os.close(descriptor)
+        runs.append(read_run(state, planned.plan.run))
+    return runs
 
 
-def preview(state: StateDirectory, spec: RunSpec) -> tuple[LaunchPlan, Denied | None]:
-    """The plan `spec` would run by now, and the refusal it would meet; nothing is written or started."""
-    reading = _reading(state, spec)
-    answer = allocate(spec.gpus, reading, held_leases(state))
-    allocation = Allocation() if isinstance(answer, Denied) else answer
+def preview(state: StateDirectory, spec: RunSpec) -> tuple[LaunchPlan, Verdict]:
+    """The plan `spec` would run by now, and the verdict it would meet; nothing is written or started."""
+    spec = resolve_after(state, spec)
+    reading = _reading(state, [spec])
+    candidate = candidate_of("~", spec, time.time())
+    verdict = judge(state, [*waiting(state), candidate], reading)["~"]
     run_id = new_run_id(spec.name)
+    allocation = verdict.allocation or Allocation()
     planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
-    return planned.plan, answer if isinstance(answer, Denied) else None
+    return planned.plan, verdict
 
 
 def new_run_id(name: str) -> str:
@@ -58,15 +76,34 @@ def new_run_id(name: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{secrets.token_hex(2)}"
 
 
-def _reading(state: StateDirectory, spec: RunSpec) -> GpuReading | None:
-    return read_gpus(state) if spec.gpus.wants_gpus else None
+def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | None:
+    return read_gpus(state) if any(spec.gpus.wants_gpus for spec in specs) else None
 
 
-def _allocate(state: StateDirectory, spec: RunSpec, reading: GpuReading | None) -> Allocation:
-    answer = allocate(spec.gpus, reading, held_leases(state) if spec.gpus.wants_gpus else {})
-    if isinstance(answer, Denied):
-        raise DeniedError(answer.reason, answer.hint)
-    return answer
+def _judge(state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading | None, queue: bool) -> list[Verdict]:
+    """What becomes of each spec, behind whoever waits already; DeniedError when one may not even wait."""
+    now = time.time()
+    new = [candidate_of(f"~{i}", spec, now + i * 1e-6) for i, spec in enumerate(specs)]
+    waiting_now = waiting(state) if reading is not None else []  # without GPUs nobody is in the way
+    verdicts = judge(state, [*waiting_now, *new], reading)
+    for candidate in new:
+        verdict = verdicts[candidate.run]
+        if verdict.never or (verdict.allocation is None and not queue):
+            raise DeniedError(verdict.reason.removeprefix("waits: "), verdict.hint)
+    return [verdicts[candidate.run] for candidate in new]
+
+
+def _prepare(
+    state: StateDirectory, spec: RunSpec, verdict: Verdict, reading: GpuReading | None
+) -> tuple[RunSpec, Planned, Verdict]:
+    run_id = new_run_id(spec.name)
+    while state.run(run_id).path.exists():  # a hundred launches in one second do share four hex digits
+        run_id = new_run_id(spec.name)
+    allocation = verdict.allocation or Allocation()
+    planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
+    if verdict.allocation is None:
+        planned = planned._replace(plan=msgspec.structs.replace(planned.plan, queued=True))
+    return spec, planned, verdict
 
 
 def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
@@ -79,7 +116,15 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
     return None if spec.price is None else choose_price(spec.price, spec.price_basis)
 
 
-def _write(state: StateDirectory, spec: RunSpec, planned: Planned) -> list[int]:
+def _waiting_environment(spec: RunSpec) -> dict[str, str]:
+    """What a waiting supervisor keeps to spell the run out later: this environment, and the preset's secrets."""
+    masked = masked_spec(spec).environment
+    secrets_only = {name: value for name, value in spec.environment.items() if masked[name] != value}
+    ours = {name: value for name, value in os.environ.items() if name != MARK}
+    return ours | {SECRET_PREFIX + name: value for name, value in secrets_only.items()}
+
+
+def _write(state: StateDirectory, spec: RunSpec, planned: Planned, verdict: Verdict) -> list[int]:
     """Make the run's directory and take both its locks, which the supervisor inherits: no gap for anybody."""
     run = state.run(planned.plan.run)
     run.path.mkdir(mode=0o700)
@@ -88,5 +133,7 @@ def _write(state: StateDirectory, spec: RunSpec, planned: Planned) -> list[int]:
     state.live_marker(run.id).touch(mode=0o600)
     write_whole(run.spec, msgspec.json.encode(masked_spec(spec)))
     write_whole(run.plan, msgspec.json.encode(planned.plan))
+    if verdict.allocation is None:
+        tell_why(run, verdict)
     run.output.touch(mode=0o600)
     return [descriptor for descriptor in descriptors if descriptor is not None]

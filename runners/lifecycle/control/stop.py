@@ -1,21 +1,28 @@
 """Ask a run to stop: write the wish down, then poke whoever supervises it."""
 
-import os
-import signal
 import time
 
 import msgspec
 
+from runners.backends.local import poke_supervisor
 from runners.host.files import write_whole
-from runners.host.identity import user_name
+from runners.host.identity import host_name, user_name
 from runners.host.locks import is_held
 from runners.lifecycle.control.adopt import adopt
+from runners.lifecycle.store import home_of
+from runners.model.errors import WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.run import Run, StopIntent
 
 
 def request_stop(state: StateDirectory, run: Run, force: bool = False, reason: str = "") -> StopIntent:
-    """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last at once."""
+    """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last at once.
+
+    WrongInput for a run of another host.
+    """
+    home = home_of(run.plan, run.record)
+    if home != host_name():
+        raise WrongInput(f"{run.id} runs on host {home}, this is {host_name()}", f"stop it on {home}")
     directory = state.run(run.id)
     try:
         intent = msgspec.json.decode(directory.stop.read_bytes(), type=StopIntent)
@@ -25,16 +32,7 @@ def request_stop(state: StateDirectory, run: Run, force: bool = False, reason: s
         intent = StopIntent(time.time(), user_name(), 1, force, reason)
     write_whole(directory.stop, msgspec.json.encode(intent))
     if is_held(directory.supervisor_lock):
-        _poke(run)
+        poke_supervisor(directory)
     else:
         adopt(state, run.id)
     return intent
-
-
-def _poke(run: Run) -> None:
-    # The pid is the lock's holder; should it end in this instant, the intent on disk is found by its adopter.
-    if run.record is not None and run.record.supervisor_pid is not None:
-        try:
-            os.kill(run.record.supervisor_pid, signal.SIGUSR1)
-        except OSError:
-            pass

@@ -18,7 +18,7 @@ def wait_until_ended(state: StateDirectory, run_id: str, each: Callable[[], None
     while True:
         run = read_run(state, run_id)
         each()
-        if run.record is not None and not run.is_live and not state.live_marker(run_id).exists():
+        if not run.is_live and not state.live_marker(run_id).exists():
             return run
         if time.monotonic() >= adopt_at:
             adopt_orphans(state)

@@ -1,0 +1,75 @@
+"""What several rooms of tests need: waiting for something to become true, and making plans and runs to look at."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from runners.model.plan import AssignedGpu, LaunchPlan, Origin
+from runners.model.run import Run, RunRecord
+from runners.model.spec import DEFAULT_STOP, Estimate, Price
+from runners.model.states import State
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CEILING_S = 30.0
+"""Longer than any healthy machine needs; never waited for unless something is broken."""
+
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: str = "") -> T:
+    """The first true result of `condition`, polled; fails after `ceiling_s` seconds."""
+    deadline = time.monotonic() + ceiling_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"never saw {what or condition}; last: {found!r}"
+        time.sleep(0.01)
+    return found
+
+
+def make_plan(run_id: str = "20261120-101500-demo-7f3a", **changes: Any) -> LaunchPlan:
+    """A plan of a run on the CPU, created at second 1000 on host `here`."""
+    fields: dict[str, Any] = {
+        "run": run_id,
+        "preset": "demo",
+        "name": "demo",
+        "launcher": "command",
+        "argv": ("true",),
+        "environment": {},
+        "environment_removed": (),
+        "working_directory": "/",
+        "directory": f"/nowhere/{run_id}",
+        "gpus": (),
+        "processes": 1,
+        "port": None,
+        "terminal": False,
+        "stop": DEFAULT_STOP,
+        "checkpoints": (),
+        "price": None,
+        "estimate": Estimate(),
+        "origin": Origin("anna", "here", "boot-1", 1000.0),
+    }
+    return LaunchPlan(**(fields | changes))
+
+
+def make_run(
+    state: State = State.RUNNING,
+    price: Price | None = None,
+    gpus: int = 0,
+    started: float | None = 1000.0,
+    ended: float | None = None,
+    **changes: Any,
+) -> Run:
+    """A run in `state` with `gpus` GPUs and a price."""
+    assigned = tuple(AssignedGpu(i, f"GPU-{i}", "H100", i) for i in range(gpus))
+    fields: dict[str, Any] = {
+        "id": "20261120-101500-demo-7f3a",
+        "preset": "demo",
+        "name": "demo",
+        "state": state,
+        "reason": "",
+        "directory": "/nowhere",
+        "created": 1000.0,
+        "plan": make_plan(price=price, gpus=assigned),
+        "record": RunRecord(state, started=started, ended=ended),
+    }
+    return Run(**(fields | changes))

@@ -1,0 +1,161 @@
+"""A wish for GPUs is met, or refused with the reason and the holder."""
+
+from typing import Any
+
+import pytest
+
+from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot
+from runners.model.spec import GpuRequest
+from runners.placement.allocation import Allocation, Denied, allocate
+from runners.placement.leases import Lease
+
+FOREIGN = GpuProcess(4711, "anna", "python train.py", 1 << 30)
+
+
+def gpu(index: int, **changes: Any) -> GpuSnapshot:
+    fields: dict[str, Any] = {"index": index, "uuid": f"GPU-{index}", "name": "H100", "vendor": "nvidia"}
+    return GpuSnapshot(**(fields | changes))
+
+
+def reading(*gpus: GpuSnapshot, problem: str | None = None) -> GpuReading:
+    return GpuReading(0.0, "here", "nvml", gpus, problem=problem)
+
+
+def lease(index: int, run: str = "20261120-101500-demo-7f3a") -> dict[str, list[Lease]]:
+    return {f"GPU-{index}": [Lease(f"GPU-{index}", run, 0, "demo")]}
+
+
+def given(answer: Allocation | Denied) -> list[int]:
+    """The indices given; fails when the wish was refused."""
+    assert isinstance(answer, Allocation), answer
+    return [gpu.index for gpu in answer.gpus]
+
+
+def refused(answer: Allocation | Denied) -> str:
+    """Why a wish was refused; fails when it was met."""
+    assert isinstance(answer, Denied), answer
+    assert answer.hint
+    return answer.reason
+
+
+FOUR = reading(*(gpu(i) for i in range(4)))
+
+
+@pytest.mark.parametrize(
+    ("wish", "indices"),
+    [
+        (GpuRequest(count=0), []),
+        (GpuRequest(count=2), [0, 1]),
+        (GpuRequest(count=4), [0, 1, 2, 3]),
+        (GpuRequest(all=True), [0, 1, 2, 3]),
+        (GpuRequest(ids=("3", "1")), [3, 1]),
+        (GpuRequest(ids=("GPU-2", "0")), [2, 0]),
+    ],
+)
+def test_a_wish_is_met_in_the_order_asked_for(wish: GpuRequest, indices: list[int]) -> None:
+    assert given(allocate(wish, FOUR, {})) == indices
+
+
+def test_a_count_goes_round_what_is_busy() -> None:
+    host = reading(gpu(0), gpu(1, processes=(FOREIGN,)), gpu(2, error="lost: fell off the bus"), gpu(3), gpu(4))
+    assert given(allocate(GpuRequest(count=2), host, lease(0))) == [3, 4]
+
+
+def test_a_lease_names_its_run() -> None:
+    reason = refused(allocate(GpuRequest(ids=("1",)), FOUR, lease(1)))
+    assert "GPU 1" in reason and "held by 20261120-101500-demo-7f3a" in reason
+
+
+def test_a_foreign_process_names_pid_and_user() -> None:
+    host = reading(gpu(0, processes=(FOREIGN,)))
+    assert "GPU 0 used by pid 4711 of user anna, not ours" in refused(allocate(GpuRequest(count=1), host, {}))
+
+
+def test_a_process_of_another_namespace_is_foreign_too() -> None:
+    host = reading(gpu(0, processes=(GpuProcess(99, outside=True),)))
+    assert "pid 99 of somebody outside this container" in refused(allocate(GpuRequest(count=1), host, {}))
+
+
+def test_the_process_of_an_own_run_is_told_by_its_lease_not_as_foreign() -> None:
+    ours = GpuProcess(4711, "me", "python", run="20261120-101500-demo-7f3a")
+    host = reading(gpu(0, processes=(ours,)), gpu(1))
+    assert given(allocate(GpuRequest(count=1), host, lease(0))) == [1]
+    assert given(allocate(GpuRequest(count=1), host, {})) == [0], "without its lease it only is on its way out"
+
+
+def test_a_broken_gpu_is_refused_with_its_error() -> None:
+    host = reading(gpu(0, error="driver mismatch"), gpu(1))
+    assert "GPU 0 driver mismatch" in refused(allocate(GpuRequest(ids=("0",)), host, {}))
+
+
+def test_gpus_with_the_same_obstacle_are_named_together() -> None:
+    leases = lease(0, "run-a") | lease(1, "run-a") | lease(3, "run-b")
+    reason = refused(allocate(GpuRequest(count=2), FOUR, leases))
+    assert "2 GPUs asked for, 1 of 4 free" in reason
+    assert "GPU 0,1 held by run-a" in reason and "GPU 3 held by run-b" in reason
+
+
+def test_all_means_all() -> None:
+    assert "GPU 2 held by" in refused(allocate(GpuRequest(all=True), FOUR, lease(2)))
+
+
+def test_more_than_the_machine_has_is_said_so() -> None:
+    assert "8 GPUs asked for, but this machine has 4" in refused(allocate(GpuRequest(count=8), FOUR, {}))
+
+
+def test_an_unknown_gpu_is_refused_with_those_there_are() -> None:
+    answer = allocate(GpuRequest(ids=("0", "7", "GPU-x")), FOUR, {})
+    assert "no GPU 7, GPU-x on this machine" in refused(answer)
+    assert isinstance(answer, Denied) and "0, 1, 2, 3" in answer.hint
+
+
+def test_one_gpu_under_two_names_is_not_two_gpus() -> None:
+    assert "GPU 1 is named twice" in refused(allocate(GpuRequest(ids=("1", "GPU-1")), FOUR, {}))
+
+
+MIG = reading(
+    gpu(0),
+    gpu(0, uuid="MIG-a", mig_parent="GPU-0"),
+    gpu(1, uuid="MIG-b", mig_parent="GPU-0"),
+    gpu(1),
+)
+
+
+def test_a_gpu_cut_into_instances_is_never_given_whole() -> None:
+    answer = allocate(GpuRequest(all=True), MIG, {})
+    assert isinstance(answer, Allocation)
+    assert {gpu.uuid for gpu in answer.gpus} == {"MIG-a", "MIG-b", "GPU-1"}
+    assert "cut into MIG instances" in refused(allocate(GpuRequest(ids=("0",)), MIG, {}))
+
+
+def test_instances_are_named_by_uuid_and_an_index_means_the_whole_gpu() -> None:
+    by_uuid = allocate(GpuRequest(ids=("MIG-b",)), MIG, {})
+    by_index = allocate(GpuRequest(ids=("1",)), MIG, {})
+    assert isinstance(by_uuid, Allocation) and [gpu.uuid for gpu in by_uuid.gpus] == ["MIG-b"]
+    assert isinstance(by_index, Allocation) and [gpu.uuid for gpu in by_index.gpus] == ["GPU-1"]
+
+
+@pytest.mark.parametrize("host", [None, reading(), reading(problem="the driver does not answer")])
+def test_without_gpus_a_run_uses_the_cpu_and_says_why(host: GpuReading | None) -> None:
+    answer = allocate(GpuRequest(count=2), host, {})
+    assert given(answer) == []
+    assert isinstance(answer, Allocation)
+    why = (host.problem if host else None) or "this machine has no GPU"
+    assert answer.notes == (f"runs on the CPU: {why}",)
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (GpuRequest(count=1, required=True), "1 GPU asked for, but this machine has no GPU"),
+        (GpuRequest(count=2, explicit=True), "2 GPUs asked for"),
+        (GpuRequest(all=True, explicit=True), "all GPUs asked for"),
+        (GpuRequest(ids=("0", "1"), explicit=True), "GPU 0,1 asked for"),
+    ],
+)
+def test_without_gpus_a_wish_that_was_meant_is_refused(wish: GpuRequest, words: str) -> None:
+    assert words in refused(allocate(wish, reading(), {}))
+
+
+def test_a_wish_for_none_is_met_even_if_it_was_explicit() -> None:
+    assert given(allocate(GpuRequest(count=0, explicit=True), None, {})) == []

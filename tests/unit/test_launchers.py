@@ -1,0 +1,70 @@
+"""How each launcher is spelled."""
+
+import shutil
+
+import pytest
+
+from runners.lifecycle.launchers import build_argv, unbuffer
+from runners.model.spec import Launcher
+
+
+def argv(launcher: Launcher, processes: int = 1, on_gpu: bool = False, program: tuple[str, ...] = ("train.py",)) -> str:
+    return " ".join(build_argv(launcher, "python3", program, ["--lr", "1"], ["--extra"], processes, 29555, on_gpu))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "processes", "on_gpu", "words"),
+    [
+        ("python", 1, True, "python3 train.py --lr 1"),
+        (
+            "torchrun",
+            2,
+            True,
+            "python3 -m torch.distributed.run --nproc-per-node=2 --master-addr=127.0.0.1 --master-port=29555 --extra "
+            "train.py --lr 1",
+        ),
+        (
+            "accelerate",
+            1,
+            False,
+            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 --main_process_port=29555 --cpu "
+            "--extra train.py --lr 1",
+        ),
+        (
+            "accelerate",
+            4,
+            True,
+            "python3 -m accelerate.commands.launch --num_processes=4 --num_machines=1 --main_process_port=29555 "
+            "--multi_gpu --extra train.py --lr 1",
+        ),
+        (
+            "accelerate",
+            1,
+            True,
+            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 --main_process_port=29555 "
+            "--extra train.py --lr 1",
+        ),
+    ],
+)
+def test_a_launcher_s_argv(launcher: Launcher, processes: int, on_gpu: bool, words: str) -> None:
+    assert argv(launcher, processes, on_gpu) == words
+
+
+def test_a_command_is_taken_as_it_stands() -> None:
+    assert argv("command", program=("make", "train")) == "make train --lr 1"
+
+
+def test_a_module_is_run_as_one() -> None:
+    assert argv("python", program=("-m", "pkg.train")) == "python3 -m pkg.train --lr 1"
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/python3", "python", "/usr/bin/stdbuf"])
+def test_what_unbuffers_itself_is_left_alone(program: str) -> None:
+    assert unbuffer([program, "x"]) == [program, "x"]
+
+
+def test_other_programs_stand_behind_stdbuf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/stdbuf")
+    assert unbuffer(["/bin/ls", "-l"]) == ["stdbuf", "-oL", "-eL", "/bin/ls", "-l"]
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert unbuffer(["/bin/ls", "-l"]) == ["/bin/ls", "-l"]

@@ -1,0 +1,156 @@
+"""`--set KEY=VALUE`: parameters by their type, any other key of a preset, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.model.errors import WrongInput
+from runners.model.spec import Rung, RunSpec
+from runners.presets.load import command_spec, load_preset
+
+PRESET = """\
+launcher: command
+command: 'true'
+parameters:
+  epochs: {value: 5, minimum: 1, maximum: 100}
+  lr: 1e-4
+  name: resnet
+  amp: true
+  betas: [0.9, 0.999]
+  opt: {value: adam, choices: [adam, sgd], flag: -o}
+  resume: {value: null, type: str}
+  limit: {value: null, type: float}
+"""
+
+
+@pytest.fixture
+def preset(tmp_path: Path) -> Path:
+    path = tmp_path / "exp.yaml"
+    path.write_text(PRESET)
+    return path
+
+
+def value(spec: RunSpec, name: str) -> Any:
+    """The value of one parameter."""
+    return {parameter.name: parameter.value for parameter in spec.parameters}[name]
+
+
+@pytest.mark.parametrize(
+    ("override", "name", "expected"),
+    [
+        ("epochs=10", "epochs", 10),
+        ("parameters.epochs=10", "epochs", 10),
+        (" epochs =10", "epochs", 10),
+        ("epochs=010", "epochs", 10),
+        ("lr=3e-5", "lr", 3e-5),
+        ("lr=1", "lr", 1.0),
+        ("name=12", "name", "12"),
+        ("name=no", "name", "no"),
+        ("name=a=b", "name", "a=b"),
+        ("name=", "name", ""),
+        ("name=null", "name", None),
+        ("name=[x", "name", "[x"),
+        ("amp=false", "amp", False),
+        ("amp=null", "amp", None),
+        ("betas=[0.5, 0.6]", "betas", [0.5, 0.6]),
+        ("betas=0.5,0.6", "betas", [0.5, 0.6]),
+        ("betas=0.5", "betas", [0.5]),
+        ("opt=sgd", "opt", "sgd"),
+        ("resume=/a b/c.pt", "resume", "/a b/c.pt"),
+        ("limit=3", "limit", 3.0),
+    ],
+)
+def test_a_parameter_is_set_by_its_type(preset: Path, override: str, name: str, expected: Any) -> None:
+    found = value(load_preset(preset, [override]), name)
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("epochs=0", "--set epochs=0: expected at least 1, got 0"),
+        ("epochs=101", "--set epochs=101: expected at most 100, got 101"),
+        ("epochs=many", "--set epochs=many: expected a whole number, got 'many'"),
+        ("epochs=1.5", "--set epochs=1.5: expected a whole number, got 1.5"),
+        ("amp=no", "--set amp=no: expected true or false, got 'no'"),
+        ("lr=fast", "--set lr=fast: expected a number, got 'fast'"),
+        ("opt=adan", "--set opt=adan: expected one of adam, sgd, got 'adan'"),
+        ("epoch=3", "--set epoch=3: exp has no parameter or key `epoch`; did you mean `epochs`?"),
+        ("parameters.nope=3", "has no parameter or key `parameters.nope`"),
+        ("gpu=1", "did you mean `gpus`?"),
+        ("epochs", "--set epochs: expected KEY=VALUE"),
+        ("=3", "--set =3: expected KEY=VALUE"),
+        ("gpus=-1", "--set gpus=-1: expected 0 or more GPUs, got -1"),
+        ("gpus.count=x", "--set gpus.count=x: expected one of all, or a whole number"),
+        ("terminal=maybe", "--set terminal=maybe: expected true or false, got text"),
+        ("stop.ladder=[]", "--set stop.ladder=[]: expected a list of length >= 1"),
+        ("stop.laddr=x", "--set stop.laddr=x: unknown key; did you mean `ladder`?"),
+        ("launcher=torchrunn", "did you mean `torchrun`?"),
+        ("name=${run_dri}", "--set name=${run_dri}: ${run_dri} is not known; did you mean ${run_dir}?"),
+        ("environment.A-B=1", "a variable's name has letters, digits and _"),
+    ],
+)
+def test_a_wrong_override_is_named_as_it_was_typed(preset: Path, override: str, words: str) -> None:
+    with pytest.raises(WrongInput) as caught:
+        load_preset(preset, [override])
+    assert words in str(caught.value)
+
+
+def test_any_key_of_a_preset_can_be_set(preset: Path) -> None:
+    spec = load_preset(
+        preset,
+        [
+            "gpus=0-2",
+            "description=another try",
+            "environment.A=1",
+            "environment.B=no",
+            "stop.target=group",
+            "stop.ladder=[SIGTERM 2s]",
+            "terminal=true",
+            "price=2.50",
+            "arguments=[-v, 3]",
+        ],
+    )
+    assert spec.gpus.ids == ("0", "1", "2")
+    assert (spec.description, spec.terminal, spec.price) == ("another try", True, "2.5")
+    assert spec.environment == {"A": "1", "B": "no"}
+    assert (spec.stop.target, spec.stop.ladder[0]) == ("group", Rung("SIGTERM", 2.0))
+    assert spec.arguments == ("-v", "3")
+
+
+def test_the_last_of_two_overrides_wins_and_the_default_stays_the_file_s(preset: Path) -> None:
+    spec = load_preset(preset, ["epochs=7", "epochs=9"])
+    (epochs,) = (parameter for parameter in spec.parameters if parameter.name == "epochs")
+    assert (epochs.value, epochs.default) == (9, 5)
+
+
+def test_gpus_in_the_short_form_give_way_to_one_key_of_the_long_form(preset: Path) -> None:
+    spec = load_preset(preset, ["gpus.count=3", "gpus.required=true"])
+    assert (spec.gpus.count, spec.gpus.required) == (3, True)
+
+
+def test_a_command_takes_overrides_and_keeps_its_words(tmp_path: Path) -> None:
+    spec = command_spec(["sh", "-c", "echo ${HOME} $${x}"], ["environment.A=1", "gpus=0"], "try")
+    assert spec.command == ("sh", "-c", "echo $${HOME} $$${x}")
+    assert (spec.name, spec.preset, spec.environment, spec.gpus.count) == ("try", "command", {"A": "1"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["python", "train.py", "--x"], "train"),
+        (["/usr/bin/python3", "-u", "a/b/fit.py"], "fit"),
+        (["python", "-m", "pkg.train"], "pkg"),
+        (["bash", "run.sh"], "run"),
+        (["./train"], "train"),
+        (["sleep", "5"], "sleep"),
+    ],
+)
+def test_a_command_is_named_by_what_it_runs(words: list[str], name: str) -> None:
+    assert command_spec(words).name == name
+
+
+def test_nothing_behind_the_dashes_is_wrong_input() -> None:
+    with pytest.raises(WrongInput, match="no command after --"):
+        command_spec([])

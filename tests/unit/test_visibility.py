@@ -1,0 +1,45 @@
+"""The variables that show a program its GPUs."""
+
+from typing import Any
+
+import pytest
+
+from runners.model.gpus import GpuReading, GpuSnapshot, Vendor
+from runners.placement.visibility import ALL_VARIABLES, visibility
+
+
+def gpus(vendor: Vendor, *indices: int, **changes: Any) -> list[GpuSnapshot]:
+    return [GpuSnapshot(index, f"GPU-{index}", "x", vendor, **changes) for index in indices]
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "simulated-nvidia"])
+def test_nvidia_is_chosen_by_index_in_the_order_of_pci(vendor: Vendor) -> None:
+    assert visibility(gpus(vendor, 3, 1), None) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "3,1"}
+
+
+@pytest.mark.parametrize("vendor", ["amd", "simulated-amd"])
+def test_amd_is_chosen_by_one_variable_only(vendor: Vendor) -> None:
+    assert visibility(gpus(vendor, 0, 7), None) == {"HIP_VISIBLE_DEVICES": "0,7"}
+
+
+def test_a_mig_instance_is_chosen_by_uuid() -> None:
+    shown = visibility(gpus("nvidia", 0, mig_parent="GPU-9"), None)
+    assert shown["CUDA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+@pytest.mark.parametrize(
+    ("present", "variable"),
+    [
+        (gpus("amd", 0), "HIP_VISIBLE_DEVICES"),
+        (gpus("nvidia", 0), "CUDA_VISIBLE_DEVICES"),
+        ([], "CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_a_run_without_gpus_sees_none(present: list[GpuSnapshot], variable: str) -> None:
+    assert visibility([], GpuReading(0, "here", "x", tuple(present))) == {variable: "-1"}
+    assert visibility([], None) == {"CUDA_VISIBLE_DEVICES": "-1"}
+
+
+def test_every_variable_that_may_be_set_is_one_that_is_cleared() -> None:
+    shown = [visibility(gpus("amd", 0), None), visibility(gpus("nvidia", 0), None), visibility([], None)]
+    assert {name for variables in shown for name in variables} <= set(ALL_VARIABLES)
