@@ -13,12 +13,12 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from runners.lifecycle.control import request_stop, start
+from runners.lifecycle.control import request_stop, start_together
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.paths import StateDirectory
 from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.presets.catalogue import resolve_preset
+from runners.presets.catalogue import resolve_runs
 from tui.feed import Feed, Picture
 from tui.panes.runs import RunPane
 from tui.screens.cockpit import CockpitScreen
@@ -40,7 +40,7 @@ class PanelApp(App[None]):
         Binding("ctrl+c", "help_quit", show=False, system=True),
     ]
 
-    def __init__(self, state: StateDirectory, launch: RunSpec | None = None) -> None:
+    def __init__(self, state: StateDirectory, launch: Sequence[RunSpec] = ()) -> None:
         super().__init__()
         self.state = state
         self.feed = Feed(state)
@@ -53,7 +53,7 @@ class PanelApp(App[None]):
         self.push_screen(self.cockpit)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
         self._watch()
-        if self._launch_first is not None:
+        if self._launch_first:
             self._start(self._launch_first)
 
     def _terminal_gone(self) -> None:
@@ -85,9 +85,9 @@ class PanelApp(App[None]):
     def action_launch(self) -> None:
         """Open the launch dialog."""
 
-        def answered(spec: RunSpec | None) -> None:
-            if spec is not None:
-                self._start(spec)
+        def answered(specs: list[RunSpec] | None) -> None:
+            if specs:
+                self._start(specs)
 
         self.push_screen(LaunchScreen(self.state, self.picture), answered)
 
@@ -119,19 +119,20 @@ class PanelApp(App[None]):
         yield from (c for c in super().get_system_commands(screen) if c.title in ("Theme", "Quit", "Screenshot"))
 
     @work(thread=True, group="action")
-    def _start(self, spec: RunSpec) -> None:
+    def _start(self, specs: Sequence[RunSpec]) -> None:
         try:
-            run = start(self.state, spec)
+            runs = start_together(self.state, specs)
         except (FresnelError, OSError) as error:
             self.call_from_thread(self._complain, str(error))
             return
-        self.call_from_thread(self._started, run, describe_launch(spec))
+        self.call_from_thread(self._started, runs)
 
-    def _started(self, run: Run, words: str) -> None:
-        self.notify(words, timeout=4, markup=False)
-        for note in run.plan.notes if run.plan else ():
-            self.notify(note, timeout=6, markup=False)
-        self.cockpit.want(run.id)
+    def _started(self, runs: list[Run]) -> None:
+        for run in runs:
+            self.notify(describe_launch(run), timeout=4, markup=False)
+            for note in run.plan.notes if run.plan else ():
+                self.notify(note, timeout=6, markup=False)
+        self.cockpit.want(runs[0].id)
         self.feed.hurry()
 
     @work(thread=True, group="action")
@@ -149,10 +150,10 @@ class PanelApp(App[None]):
 def run_panel(preset: str | None = None, overrides: Sequence[str] = ()) -> int:
     """Open the panel, with a preset launched and selected when one is named; return the exit code."""
     try:
-        spec = resolve_preset(preset, overrides) if preset else None
+        specs = resolve_runs(preset, overrides) if preset else []
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
-    app = PanelApp(StateDirectory().create(), spec)
+    app = PanelApp(StateDirectory().create(), specs)
     app.run()
     return app.return_code or ExitCode.DONE

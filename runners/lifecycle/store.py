@@ -21,6 +21,7 @@ T = TypeVar("T")
 class _Outline(msgspec.Struct):
     preset: str
     name: str
+    group: str = ""
 
 
 _outline = msgspec.json.Decoder(_Outline)
@@ -135,8 +136,26 @@ def find_run(state: StateDirectory, name: str) -> Run:
 
 
 def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
-    """The runs with these names, each once."""
-    return list({(run := find_run(state, name)).id: run for name in names}.values())
+    """The runs with these names, each once; a group's name or preset means all runs of its newest launch."""
+    found: dict[str, Run] = {}
+    for name in names:
+        members = _group_members(state, name)
+        for run in members or [find_run(state, name)]:
+            found[run.id] = run
+    return list(found.values())
+
+
+def _group_members(state: StateDirectory, name: str) -> list[Run]:
+    group, members = "", []
+    for run_id in reversed(list_run_ids(state)):
+        outline = _decode(state.run(run_id).plan, _outline)
+        mine = outline.group if outline else ""
+        if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
+            group = mine
+            members.append(read_run(state, run_id))
+        elif name in (run_id, outline.name if outline else "") or (name == "last" and not group):
+            break
+    return list(reversed(members))
 
 
 def _decode(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:

@@ -95,7 +95,16 @@ def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot
     if unknown:
         indices = ", ".join(str(gpu.index) for gpu in gpus)
         return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}", never=True)
-    return [by_name[name] for name in request.ids]
+    chosen = [by_name[name] for name in request.ids]
+    doubled = {gpu.index for gpu in chosen if chosen.count(gpu) > 1}
+    if doubled:
+        named = ", ".join(map(str, sorted(doubled)))
+        return Denied(f"GPU {named} is named twice", "name each once, by index or by UUID", never=True)
+    for gpu in chosen:
+        instances = [other.uuid for other in gpus if other.mig_parent == gpu.uuid]
+        if instances:
+            return Denied(f"GPU {gpu.index} is cut into MIG instances", f"name one: {', '.join(instances)}", never=True)
+    return chosen
 
 
 def _usable(gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot]:

@@ -32,7 +32,7 @@ class _Origin(msgspec.Struct):
 
 class _PlanOutline(msgspec.Struct):
     preset: str
-    origin: _Origin
+    origin: _Origin = msgspec.field(default_factory=_Origin)
     gpus: list[_PlannedGpu] = []
 
 

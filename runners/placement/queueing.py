@@ -103,7 +103,7 @@ def _decide_unit(
         return verdicts
     other, verdict = refused[0]
     together = Verdict(reason=f"starts together with {other.run}: {verdict.reason}", never=verdict.never)
-    return {c.run: v if v.allocation is None else together for c in unit for v in (verdicts[c.run],)}
+    return {c.run: v if v.allocation is None else together for c, v in ((c, verdicts[c.run]) for c in unit)}
 
 
 def _decide_one(

@@ -6,21 +6,28 @@ from pathlib import Path
 
 import msgspec
 
-from runners.model.errors import FresnelError, NotFound
+from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.paths import preset_folders
 from runners.model.spec import RunSpec
-from runners.presets.load import load_preset
+from runners.presets.groups import load_group
+from runners.presets.load import open_preset, spec_of
 
 NOT_PRESETS = frozenset({"prices"})
 
 
 class PresetEntry(msgspec.Struct, frozen=True):
-    """A preset that was found; `spec` is None and `problem` says why when it cannot be loaded."""
+    """A preset that was found: one run, or several that start together; or a `problem` that says why neither."""
 
     name: str
     path: str
-    spec: RunSpec | None = None
+    specs: tuple[RunSpec, ...] = ()
+    description: str = ""
     problem: str | None = None
+
+    @property
+    def spec(self) -> RunSpec | None:
+        """The one run of this preset; None for a group and for a preset that cannot be loaded."""
+        return self.specs[0] if len(self.specs) == 1 and not self.specs[0].group else None
 
 
 def list_presets() -> list[PresetEntry]:
@@ -51,13 +58,27 @@ def find_preset(name: str) -> Path:
     )
 
 
+def resolve_runs(name: str, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
+    """The RunSpecs of the preset `name` with overrides: one, or those of a group."""
+    path = find_preset(name)
+    values, source = open_preset(path)
+    if "runs" in values:
+        return load_group(path, values, source, find_preset, overrides, run_name)
+    return [spec_of(path, run_name, values, overrides, source)]
+
+
 def resolve_preset(name: str, overrides: Sequence[str] = (), run_name: str = "") -> RunSpec:
-    """The RunSpec of the preset `name` with overrides."""
-    return load_preset(find_preset(name), overrides, run_name)
+    """The RunSpec of the preset `name`, which must be a single run, with overrides."""
+    specs = resolve_runs(name, overrides, run_name)
+    if specs[0].group:
+        raise WrongInput(f"`{name}` is a group of {len(specs)} runs; one was expected")
+    return specs[0]
 
 
 def _entry(path: Path) -> PresetEntry:
     try:
-        return PresetEntry(path.stem, str(path), load_preset(path))
+        specs = tuple(resolve_runs(str(path)))
+        values, _ = open_preset(path)
+        return PresetEntry(path.stem, str(path), specs, str(values.get("description", "")))
     except FresnelError as error:
         return PresetEntry(path.stem, str(path), problem=str(error))

@@ -166,11 +166,30 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     )
 
 
+class MemberKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One run of a group."""
+
+    preset: Annotated[str, Meta(description="The preset it runs.")]
+    name: Annotated[str, Meta(description="What to call it; the preset's name when not given.")] = ""
+    gpus: Annotated[int | str | None, Meta(description="Its GPUs instead of the preset's: 2, 0-6 or all.")] = None
+    set: Annotated[dict[str, bool | int | float | str | None], Meta(description="Parameters and keys it changes.")] = {}
+
+
+class GroupKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Several presets launched together."""
+
+    runs: Annotated[list[MemberKeys], Meta(min_length=1, description="The runs; all start or none does.")]
+    description: Annotated[str, Meta(description="One line shown beside the preset's name.")] = ""
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a preset file, for editors that complete and check YAML."""
-    schema = msgspec.json.schema(PresetKeys)
+    (one, several), definitions = msgspec.json.schema_components([PresetKeys, GroupKeys], ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "fresnel-tui preset",
-        **schema,
+        "if": {"required": ["runs"]},
+        "then": several,
+        "else": one,
+        "$defs": definitions,
     }

@@ -82,10 +82,12 @@ class EventStream:
         for line in lines:
             try:
                 self._accept(_event.decode(line))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, OverflowError):
                 continue
 
     def _accept(self, event: Event) -> None:
+        loss = event.values.get("loss") if event.type == "metrics" else None
+        point = None if loss is None else float(loss)
         if event.type == "start":
             self.epochs, self.steps = event.epochs, event.steps
             self._paces.clear()
@@ -100,8 +102,7 @@ class EventStream:
         if event.type in ("metrics", "epoch", "summary"):
             self.metrics.update(event.values)
         if event.type == "metrics":
-            loss = event.values.get("loss")
-            if loss is not None:
-                self.trend.append(float(loss))
+            if point is not None:
+                self.trend.append(point)
             if event.step is not None:
                 self._paces.append((event.time, event.step, event.epoch or 1))

@@ -170,12 +170,8 @@ def test_amdsmi_fills_the_gaps_and_only_them(
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    "error", [KeyError("libamd_smi.so"), AttributeError("amdsmi_x"), ImportError("none")]
-)
-def test_a_broken_amdsmi_leaves_what_sysfs_tells(
-    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+@pytest.mark.parametrize("error", [KeyError("libamd_smi.so"), AttributeError("amdsmi_x"), ImportError("none")])
+def test_a_broken_amdsmi_leaves_what_sysfs_tells(root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def refuse(name: str) -> ModuleType:
         raise error
 

@@ -27,9 +27,7 @@ def test_every_form_is_read(text: str, choice: Choice) -> None:
     assert parse(text) == choice
 
 
-@pytest.mark.parametrize(
-    "text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"]
-)
+@pytest.mark.parametrize("text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"])
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(WrongInput, match="FRESNEL_GPUS") as refused:
         parse(text)
@@ -61,9 +59,7 @@ def test_a_host_without_gpus_has_no_problem(monkeypatch: pytest.MonkeyPatch, tmp
     assert (found.name, found.problem, found.snapshots(0.0)) == ("none", None, ())
 
 
-def test_asking_for_a_driver_that_is_missing_is_a_problem(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_asking_for_a_driver_that_is_missing_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _offer(monkeypatch, nvml=NoDriver("no library"), amd=NoDriver("no card"))
     assert detect.open_backend(Choice("nvml"), StateDirectory(tmp_path)).problem == "no library"
     assert detect.open_backend(Choice("amd"), StateDirectory(tmp_path)).problem == "no card"

@@ -11,9 +11,7 @@ import pytest
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
 
-pytestmark = pytest.mark.skipif(
-    stub.compiler() is None, reason="no C compiler to build the stand-in NVML with"
-)
+pytestmark = pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
 
 READ_ONCE = """
 import sys, msgspec
@@ -117,9 +115,7 @@ def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp
 
 
 def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> None:
-    found = _read(
-        library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0"
-    )
+    found = _read(library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0")
     old, unified, empty = found.gpus
     assert (old.memory_used, old.memory_total) == (1 << 30, 80 << 30)
     assert (unified.memory_used, unified.memory_total) == (None, None)

@@ -82,26 +82,20 @@ def test_a_stale_reading_keeps_its_gpus_and_says_since_when(
     assert str(state.sampler_log) in found.problem
 
 
-def test_no_reading_at_all_is_a_reading_with_a_problem(
-    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_reading_at_all_is_a_reading_with_a_problem(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     _forbid_sampler(monkeypatch)
     found = reading.read_gpus(state, patience_s=0)
     assert found.gpus == () and found.problem is not None and found.problem.startswith("No GPU reading yet: ")
 
 
-def test_a_state_folder_of_another_host_is_named(
-    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_folder_of_another_host_is_named(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     _forbid_sampler(monkeypatch)
     _leave(state, host="elsewhere")
     problem = reading.read_gpus(state, patience_s=0).problem
     assert problem is not None and "elsewhere" in problem and "FRESNEL_STATE_DIR" in problem
 
 
-def test_a_folder_that_cannot_be_written_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     (tmp_path / "file").write_text("")
     found = reading.read_gpus(StateDirectory(tmp_path / "file" / "state"))

@@ -113,7 +113,7 @@ def test_secrets_reach_the_program_and_no_file(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "keys",
     [
-        "command: echo\narguments: [--token=${HF_TOKEN}]",
+        "command: echo\narguments: ['--token=${HF_TOKEN}']",
         "command: [echo, '${env:HF_TOKEN}']",
         "command: echo ${HF_TOKEN:-none}\nshell: true",
         "command: echo\nparameters: {key: '${WANDB_API_KEY}'}",
@@ -149,6 +149,8 @@ def test_a_command_may_speak_of_a_secret_to_its_own_shell(tmp_path: Path, monkey
 )
 def test_what_is_not_there_is_said_before_anything_starts(tmp_path: Path, keys: str, words: str) -> None:
     write(tmp_path / "presets", "", "a.py")
+    if "working_directory" not in keys:
+        keys += "\nworking_directory: ."
     with pytest.raises(WrongInput) as caught:
         plan_of(tmp_path, f"{keys}\n")
     assert words in str(caught.value)

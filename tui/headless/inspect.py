@@ -7,7 +7,7 @@ from runners.lifecycle.control import adopt_orphans
 from runners.lifecycle.store import find_run, list_run_ids, list_runs
 from runners.model.errors import ExitCode
 from runners.model.paths import StateDirectory
-from runners.model.states import SIGNS
+from runners.model.states import SIGNS, State
 from tui.format import DASH, dollars, duration, indices, metric
 from tui.headless.output import print_json, print_pairs, print_table, say
 from tui.headless.summary import describe_run
@@ -54,7 +54,7 @@ def _row(view: Overview) -> tuple[str, ...]:
     return (
         run.id,
         f"{SIGNS[run.state]} {run.state}",
-        gpus or "cpu",
+        gpus or (DASH if run.state is State.QUEUED else "cpu"),
         DASH if fraction is None else f"{fraction:.0%}",
         metric(view.metrics.get("loss")),
         duration(view.progress.eta_s),

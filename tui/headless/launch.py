@@ -2,12 +2,13 @@
 
 import argparse
 import shlex
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
 from runners.cost.meter import hourly_rate
-from runners.lifecycle.control import adopt_orphans, preview, start, wait_until_ended
+from runners.lifecycle.control import adopt_orphans, preview, start_together, wait_until_ended
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
@@ -15,7 +16,7 @@ from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
 from runners.placement.queueing import Verdict
-from runners.presets.catalogue import resolve_preset
+from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
 from tui.format import dollars, duration, indices
@@ -25,8 +26,8 @@ from tui.headless.summary import print_summary, run_exit_code
 from tui.overview import look_at, to_json
 
 
-def spec_from(arguments: argparse.Namespace) -> RunSpec:
-    """The RunSpec that the command line describes."""
+def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
+    """The RunSpecs that the command line describes: one, or those of a group."""
     if (arguments.preset is None) == (arguments.command_words is None):
         both = arguments.preset is not None
         raise WrongInput(
@@ -34,9 +35,18 @@ def spec_from(arguments: argparse.Namespace) -> RunSpec:
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
     if arguments.command_words is not None:
-        spec = command_spec(arguments.command_words, arguments.overrides, arguments.name)
+        specs = [command_spec(arguments.command_words, arguments.overrides, arguments.name)]
     else:
-        spec = resolve_preset(arguments.preset, arguments.overrides, arguments.name)
+        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
+    if len(specs) > 1 and (arguments.gpus is not None or arguments.gpu_ids is not None):
+        raise WrongInput(
+            f"`{arguments.preset}` starts {len(specs)} runs with GPUs of their own",
+            f"change one of them: --set {specs[0].name}.gpus=0-3",
+        )
+    return [_apply_flags(spec, arguments) for spec in specs]
+
+
+def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
     if request is not None:
         spec = msgspec.structs.replace(spec, gpus=request)
@@ -66,63 +76,89 @@ def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
-    """Start a run; print its id, or follow it to its end."""
+    """Start a run, or the runs of a group; print their ids, or follow them to their end."""
     state = StateDirectory().create()
     adopt_orphans(state)
-    run = start(state, spec_from(arguments), queue=not arguments.no_queue)
-    if run.state is State.QUEUED:
-        say(run.reason)
-    for note in run.plan.notes if run.plan else ():
-        say(f"note: {note}")
+    runs = start_together(state, specs_from(arguments), queue=not arguments.no_queue)
+    for run in runs:
+        for note in run.plan.notes if run.plan else ():
+            say(f"note: {note}")
+        if run.state is State.QUEUED:
+            say(f"{run.id} {run.reason}")
     if arguments.follow:
-        return _follow(state, run, arguments.json)
+        return _follow(state, runs, arguments.json)
     if arguments.wait:
         try:
-            run = wait_until_ended(state, run.id)
+            runs = [wait_until_ended(state, run.id) for run in runs]
         except KeyboardInterrupt:
-            return _interrupted(run)
+            return _interrupted(runs)
     if arguments.json:
-        print_json(to_json(look_at(run)))
+        views = [to_json(look_at(run)) for run in runs]
+        print_json(views if runs[0].plan and runs[0].plan.group else views[0])
     else:
-        print(run.id, flush=True)
-        if arguments.wait:
-            say(f"{run.state}{': ' + run.reason if run.reason else ''}")
-    return run_exit_code(run) if arguments.wait else ExitCode.DONE
+        for run in runs:
+            print(run.id, flush=True)
+            if arguments.wait:
+                say(f"{run.state}{': ' + run.reason if run.reason else ''}")
+    return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
 
 
-def _follow(state: StateDirectory, run: Run, as_json: bool) -> int:
-    say(f"run {run.id}  ·  {run.directory}")
-    with OutputFollower(state.run(run.id).output) as follower:
+def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+    for run in runs:
+        say(f"run {run.id}  ·  {run.directory}")
+    label = len(runs) > 1
+    with ExitStack() as stack:
+        followers = [
+            stack.enter_context(OutputFollower(state.run(run.id).output, prefix=f"{run.name} │ " if label else ""))
+            for run in runs
+        ]
+
+        def copy() -> None:
+            for follower in followers:
+                follower.copy()
+
         try:
-            run = wait_until_ended(state, run.id, follower.copy)
+            ended = [wait_until_ended(state, run.id, copy) for run in runs]
         except KeyboardInterrupt:
-            return _interrupted(run)
-        follower.copy()
+            return _interrupted(runs)
+        copy()
     if as_json:
-        print_json(to_json(look_at(run)))
+        views = [to_json(look_at(run)) for run in ended]
+        print_json(views if label else views[0])
     else:
-        print_summary(run)
-    return run_exit_code(run)
+        for run in ended:
+            print_summary(run)
+    return max(run_exit_code(run) for run in ended)
 
 
-def _interrupted(run: Run) -> int:
-    say(f"\nthe run goes on: `fresnel-tui logs -f {run.id}` shows it, `fresnel-tui stop {run.id}` stops it")
+def _interrupted(runs: list[Run]) -> int:
+    names = " ".join(run.id for run in runs)
+    say(f"\nit goes on: `fresnel-tui logs -f {runs[0].id}` shows it, `fresnel-tui stop {names}` stops it")
     return ExitCode.INTERRUPTED
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """Print the plan; exit 4 when it would be denied now."""
-    plan, verdict = preview(StateDirectory(), spec_from(arguments))
+    planned = preview(StateDirectory(), specs_from(arguments))
     if arguments.json:
-        value: dict[str, Any] = msgspec.to_builtins(plan)
-        value["denied"] = verdict.reason if verdict.never else None
-        value["waits"] = verdict.reason if verdict.reason and not verdict.never else None
-        print_json(value)
+        values = [_plan_json(plan, verdict) for plan, verdict in planned]
+        print_json(values if planned[0][0].group else values[0])
     else:
-        print_pairs(describe_plan(plan, verdict))
-    if verdict.reason and verdict.hint:
-        say(verdict.hint)
-    return ExitCode.DENIED if verdict.never else ExitCode.DONE
+        for i, (plan, verdict) in enumerate(planned):
+            if i:
+                print()
+            print_pairs(describe_plan(plan, verdict))
+    for _, verdict in planned:
+        if verdict.hint:
+            say(verdict.hint)
+    return ExitCode.DENIED if any(verdict.never for _, verdict in planned) else ExitCode.DONE
+
+
+def _plan_json(plan: LaunchPlan, verdict: Verdict) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(plan)
+    value["denied"] = verdict.reason if verdict.never else None
+    value["waits"] = verdict.reason if verdict.reason and not verdict.never else None
+    return value
 
 
 def describe_plan(plan: LaunchPlan, verdict: Verdict) -> list[tuple[str, str]]:

@@ -14,10 +14,12 @@ _BLOCK = 1 << 20
 
 
 class OutputFollower:
-    """Copies what is appended to an output file to stdout, byte for byte."""
+    """Copies what is appended to an output file to stdout, byte for byte, or with a prefix before every line."""
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
+    def __init__(self, path: Path, offset: int = 0, prefix: str = "") -> None:
         self.path = path
+        self.prefix = prefix.encode()
+        self.at_line_start = True
         self.offset = offset
         self.descriptor = -1
 
@@ -36,9 +38,17 @@ class OutputFollower:
             except OSError:
                 return
         while block := os.pread(self.descriptor, _BLOCK, self.offset):
-            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.write(self._labelled(block))
             self.offset += len(block)
         sys.stdout.buffer.flush()
+
+    def _labelled(self, block: bytes) -> bytes:
+        if not self.prefix:
+            return block
+        begins, self.at_line_start = self.at_line_start, block.endswith(b"\n")
+        inner = block[:-1] if self.at_line_start else block
+        text = inner.replace(b"\n", b"\n" + self.prefix) + (b"\n" if self.at_line_start else b"")
+        return (self.prefix if begins else b"") + text
 
 
 def run_logs(arguments: argparse.Namespace) -> int:

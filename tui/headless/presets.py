@@ -3,9 +3,10 @@
 import argparse
 
 from runners.model.errors import ExitCode
+from runners.model.spec import GpuRequest
 from runners.presets.catalogue import PresetEntry, list_presets
 from runners.presets.schema import json_schema
-from tui.format import DASH, duration
+from tui.format import DASH, duration, indices
 from tui.headless.output import print_json, print_table, say
 
 
@@ -27,16 +28,22 @@ def run_presets(arguments: argparse.Namespace) -> int:
 
 def describe_gpus(entry: PresetEntry) -> str:
     """How many GPUs a preset asks for, in short."""
-    if entry.spec is None:
+    if not entry.specs:
         return DASH
-    request = entry.spec.gpus
+    return " + ".join(describe_request(spec.gpus) for spec in entry.specs)
+
+
+def describe_request(request: GpuRequest) -> str:
+    """A wish for GPUs in the short form that people write."""
+    if request.ids and all(name.isdigit() for name in request.ids):
+        return indices([int(name) for name in request.ids])
     return "all" if request.all else ",".join(request.ids) or str(request.count)
 
 
 def _row(entry: PresetEntry) -> tuple[str, ...]:
-    spec = entry.spec
-    takes = duration(spec.estimate.seconds) if spec else DASH
-    return (entry.name, describe_gpus(entry), takes, spec.description if spec else "cannot be loaded")
+    known = [spec.estimate.seconds for spec in entry.specs if spec.estimate.seconds is not None]
+    takes = duration(max(known)) if known else DASH
+    return (entry.name, describe_gpus(entry), takes, entry.description if entry.specs else "cannot be loaded")
 
 
 def _json(entry: PresetEntry) -> dict[str, object]:
@@ -44,8 +51,9 @@ def _json(entry: PresetEntry) -> dict[str, object]:
     return {
         "name": entry.name,
         "path": entry.path,
-        "description": spec.description if spec else None,
+        "description": entry.description or None,
         "launcher": spec.launcher if spec else None,
+        "runs": [member.name for member in entry.specs],
         "parameters": {p.name: p.value for p in spec.parameters} if spec else {},
         "problem": entry.problem,
     }

@@ -138,11 +138,12 @@ class RunPane(ScrollView):
         columns = _Columns.fitting(self.scrollable_content_region.width or self.size.width)
         letter = self.picture.letters.get(run.id, " ") if self.picture else " "
         gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
+        gpus = gpus or (DASH if run.state is State.QUEUED else "cpu")
         style = STATE_STYLES[run.state]
         row = Text(no_wrap=True)
         row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
         row.append(f"{SIGNS[run.state]} {_cell(_state_word(view), columns.state)} ", style=style)
-        row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus or 'cpu', 5)} ")
+        row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus, 5)} ")
         row.append(f"{_progress(view, columns):>{columns.progress}} ")
         if columns.quality:
             words = run.reason if run.reason and (run.state is not State.DONE) else _quality(view, columns)

@@ -15,8 +15,10 @@ from textual.widgets.option_list import Option
 from runners.lifecycle.control import preview
 from runners.model.errors import FresnelError
 from runners.model.paths import StateDirectory
+from runners.model.run import Run
 from runners.model.spec import GpuRequest, Parameter, RunSpec
-from runners.presets.catalogue import PresetEntry, list_presets, resolve_preset
+from runners.model.states import State
+from runners.presets.catalogue import PresetEntry, list_presets, resolve_runs
 from runners.presets.units import parse_gpu_request
 from tui.feed import Picture
 from tui.format import duration, indices
@@ -24,8 +26,8 @@ from tui.headless.launch import describe_plan
 from tui.panes.gpus import describe_reading
 
 
-class LaunchScreen(ModalScreen[RunSpec | None]):
-    """Returns the spec to launch, or None."""
+class LaunchScreen(ModalScreen[list[RunSpec] | None]):
+    """Returns the specs to launch (several for a group), or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close"),
@@ -59,6 +61,7 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
                         Label("GPUs", classes="name"),
                         Input(id="gpus", placeholder="a count, or which: 0-6,7; 0 for the CPU", compact=True),
                         classes="field",
+                        id="gpufield",
                     )
                     yield Label("Plan: exactly what runs", classes="heading")
                     yield Static(id="plan")
@@ -93,7 +96,7 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
     async def _choose(self, event: OptionList.OptionHighlighted) -> None:
         self.entry = next(entry for entry in self.entries if entry.name == event.option.id)
         spec = self.entry.spec
-        about = Text(spec.description if spec else "", style="bold")
+        about = Text(self.entry.description, style="bold")
         if self.entry.problem:
             about = Text(self.entry.problem, style="red")
         self.query_one("#about", Static).update(about)
@@ -102,6 +105,7 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
         if spec is not None:
             await fields.mount_all([_field(parameter) for parameter in spec.parameters])
             self.query_one("#gpus", Input).value = _gpu_words(spec.gpus)
+        self.query_one("#gpufield").display = spec is not None
         self._replan()
 
     @on(OptionList.OptionSelected, "#names")
@@ -149,47 +153,49 @@ class LaunchScreen(ModalScreen[RunSpec | None]):
     def _parameters(self) -> tuple[Parameter, ...]:
         return self.entry.spec.parameters if self.entry and self.entry.spec else ()
 
-    def _read_form(self) -> RunSpec:
-        """The spec that the form describes; FresnelError names the field that is wrong."""
+    def _read_form(self) -> list[RunSpec]:
+        """The specs that the form describes; FresnelError names the field that is wrong."""
         if self.entry is None:
             raise FresnelError("choose a preset first")
+        if self.entry.problem:
+            raise FresnelError(self.entry.problem)
         if self.entry.spec is None:
-            raise FresnelError(self.entry.problem or "this preset cannot be used")
+            return resolve_runs(self.entry.path)
         overrides = []
         for parameter in self._parameters():
             value = self.query_one(f"#p-{parameter.name}", Input).value.strip()
             if value != _text_of(parameter):
                 overrides.append(f"{parameter.name}={value or 'null'}")
-        spec = resolve_preset(self.entry.path, overrides)
+        (spec,) = resolve_runs(self.entry.path, overrides)
         words = self.query_one("#gpus", Input).value.strip()
         if words == _gpu_words(spec.gpus):
-            return spec
+            return [spec]
         try:
             request = parse_gpu_request(words or "0")
         except ValueError as error:
             raise FresnelError(f"GPUs: {error}") from None
-        return msgspec.structs.replace(spec, gpus=msgspec.structs.replace(request, explicit=True))
+        return [msgspec.structs.replace(spec, gpus=msgspec.structs.replace(request, explicit=True))]
 
     def _replan(self) -> None:
         try:
-            spec = self._read_form()
+            specs = self._read_form()
         except FresnelError as error:
             self.query_one("#plan", Static).update(Text(str(error), style="red"))
             return
-        self._plan(spec)
+        self._plan(specs)
 
     @work(thread=True, exclusive=True, group="plan")
-    def _plan(self, spec: RunSpec) -> None:
+    def _plan(self, specs: list[RunSpec]) -> None:
         try:
-            plan, verdict = preview(self.state, spec)
-            text = _plan_text(describe_plan(plan, verdict))
+            plans = preview(self.state, specs)
+            text = Text("\n").join(_plan_text(describe_plan(plan, verdict)) for plan, verdict in plans)
         except FresnelError as error:
             text = Text(str(error), style="red")
         self.app.call_from_thread(self.query_one("#plan", Static).update, text)
 
 
 def _option(entry: PresetEntry) -> Text:
-    if entry.spec is None:
+    if entry.problem:
         return Text(f"{entry.name} ✘", style="red")
     return Text(entry.name)
 
@@ -249,7 +255,9 @@ def _plan_text(pairs: list[tuple[str, str]]) -> Text:
     return text
 
 
-def describe_launch(spec: RunSpec) -> str:
+def describe_launch(run: Run) -> str:
     """One line for the notice after a launch."""
-    takes = f", about {duration(spec.estimate.seconds)}" if spec.estimate.seconds else ""
-    return f"launched {spec.name}{takes}"
+    if run.state is State.QUEUED:
+        return f"{run.name} {run.reason}"
+    seconds = run.plan.estimate.seconds if run.plan else None
+    return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

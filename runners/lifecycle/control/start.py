@@ -58,16 +58,20 @@ def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool 
     return runs
 
 
-def preview(state: StateDirectory, spec: RunSpec) -> tuple[LaunchPlan, Verdict]:
-    """The plan `spec` would run by now, and the verdict it would meet; nothing is written or started."""
-    spec = resolve_after(state, spec)
-    reading = _reading(state, [spec])
-    candidate = candidate_of("~", spec, time.time())
-    verdict = judge(state, [*waiting(state), candidate], reading)["~"]
-    run_id = new_run_id(spec.name)
-    allocation = verdict.allocation or Allocation()
-    planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
-    return planned.plan, verdict
+def preview(state: StateDirectory, specs: Sequence[RunSpec]) -> list[tuple[LaunchPlan, Verdict]]:
+    """The plans that `specs` would run by now, and the verdicts they would meet; nothing is written or started."""
+    specs = [resolve_after(state, spec) for spec in specs]
+    reading = _reading(state, specs)
+    candidates = [candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)]
+    verdicts = judge(state, [*(waiting(state) if reading is not None else []), *candidates], reading)
+    planned = []
+    for spec, candidate in zip(specs, candidates, strict=True):
+        verdict = verdicts[candidate.run]
+        run_id = new_run_id(spec.name)
+        allocation = verdict.allocation or Allocation()
+        plan = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)).plan
+        planned.append((plan, verdict))
+    return planned
 
 
 def new_run_id(name: str) -> str:

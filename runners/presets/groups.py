@@ -1,0 +1,56 @@
+"""A preset that launches several runs together, each with its own GPUs: all of them or none."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
+from runners.presets.load import load_preset
+from runners.presets.schema import GroupKeys, MemberKeys
+from runners.presets.source import Source
+from runners.presets.units import parse_gpu_request
+
+
+def load_group(
+    path: Path,
+    values: dict[str, Any],
+    source: Source,
+    find: Callable[[str], Path],
+    overrides: Sequence[str] = (),
+    name: str = "",
+) -> list[RunSpec]:
+    """The RunSpecs of the group in `values`, marked as one group; overrides are `MEMBER.KEY=VALUE`."""
+    keys: GroupKeys = source.convert(values, GroupKeys, ())
+    names = [member.name or member.preset for member in keys.runs]
+    doubled = {one for one in names if names.count(one) > 1}
+    if doubled:
+        raise source.error(("runs",), f"two runs are called {', '.join(sorted(doubled))}; give them names")
+    for override in overrides:
+        if override.split("=")[0].split(".")[0] not in names:
+            raise WrongInput(f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}")
+    group = f"{name or path.stem}-{secrets.token_hex(2)}"
+    return [_build_member(member, i, names[i], group, source, find, overrides) for i, member in enumerate(keys.runs)]
+
+
+def _build_member(
+    member: MemberKeys,
+    position: int,
+    name: str,
+    group: str,
+    source: Source,
+    find: Callable[[str], Path],
+    overrides: Sequence[str],
+) -> RunSpec:
+    changes = [f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()]
+    changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
+    spec = load_preset(find(member.preset), changes, name)
+    gpus = spec.gpus
+    if member.gpus is not None:
+        wish = member.gpus
+        request = source.attempt(("runs", position, "gpus"), lambda: parse_gpu_request(wish))
+        gpus = msgspec.structs.replace(gpus, count=request.count, all=request.all, ids=request.ids)
+    return msgspec.structs.replace(spec, group=group, gpus=gpus)

@@ -1,0 +1,82 @@
+"""What may know what: the contracts, and what is really loaded."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import REPOSITORY
+
+PRINT_LOADED = "import sys; print('\\n'.join(sorted(sys.modules)))"
+
+
+def loaded(code: str, *flags: str) -> set[str]:
+    """The modules loaded after `code` ran in a Python of its own."""
+    command = [
+        sys.executable,
+        *flags,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{code}\n{PRINT_LOADED}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split("\n"))
+
+
+def packages(modules: set[str]) -> set[str]:
+    """Their top-level names."""
+    return {module.partition(".")[0] for module in modules}
+
+
+@pytest.mark.skipif(
+    shutil.which("lint-imports", path=str(Path(sys.executable).parent)) is None, reason="no import-linter"
+)
+def test_the_import_contracts_are_kept() -> None:
+    tool = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([tool, "--no-cache"], capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--no-ui", "list"], ["list", "--json"], ["presets"], ["gpus"], ["--help"]])
+def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> None:
+    code = (
+        f"sys.argv = ['fresnel-tui', *{words!r}]\nfrom tui.__main__ import main\ntry: main()\nexcept SystemExit: pass"
+    )
+    found = packages(loaded(code))
+    assert not found & {"textual", "rich", "torch", "numpy", "watchfiles", "pynvml", "amdsmi", "trainers"}
+
+
+def test_the_panel_loads_no_tensor() -> None:
+    found = packages(loaded("import tui.app"))
+    assert "textual" in found
+    assert not found & {"torch", "numpy", "trainers", "pynvml", "amdsmi"}
+
+
+def test_the_supervisor_is_small() -> None:
+    found = loaded("import runners.lifecycle.supervise", "-I", "-S")
+    ours = {name for name in found if name.partition(".")[0] in ("runners", "tui", "trainers")}
+    allowed = ("runners.host", "runners.lifecycle", "runners.model.paths", "runners.model.states")
+    strangers = {name for name in ours - {"runners", "runners.model"} if not name.startswith(allowed)}
+    assert not strangers
+    outside = packages(found) - set(sys.stdlib_module_names) - {"runners", "", "__main__"}
+    assert not {name for name in outside if not name.startswith("_")}
+    assert not found & {"asyncio", "subprocess", "multiprocessing", "logging", "msgspec", "yaml", "psutil"}
+
+
+def test_the_terminal_s_keeper_is_standard_library_alone() -> None:
+    found = loaded("import runners.lifecycle.terminal", "-I", "-S")
+    assert {name for name in found if name.startswith("runners")} == {
+        "runners",
+        "runners.lifecycle",
+        "runners.lifecycle.terminal",
+    }
+
+
+def test_trainers_import_nothing_of_ours() -> None:
+    for path in (REPOSITORY / "trainers").rglob("*.py"):
+        words = path.read_text()
+        assert "import tui" not in words and "from tui" not in words, path
+        assert "import runners" not in words and "from runners" not in words, path

@@ -1,0 +1,204 @@
+"""Money: prices with sources, runs and sessions to the cent, and a meter that never makes numbers up."""
+
+import json
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.cost.meter import cents, hourly_rate, money, projected_cost, read_meter, run_cost
+from runners.cost.prices import choose_price, list_prices, parse_rate
+from runners.cost.sessions import Session, end_session, read_session, start_session
+from runners.model.errors import NotFound, WrongInput
+from runners.model.paths import StateDirectory
+from runners.model.spec import Price
+from runners.model.states import State
+from tests.support import make_run
+
+PER_GPU = Price("1.99", "gpu", "flag")
+MACHINE = Price("23.92", "machine", "preset")
+
+
+def test_every_shipped_price_has_a_source_and_a_date() -> None:
+    entries = list_prices()
+    assert len(entries) >= 10
+    for entry in entries:
+        assert entry.source and time.strptime(entry.date, "%Y-%m-%d") and parse_rate(entry.usd_per_hour) > 0
+        assert entry.per == "machine" or not entry.gpu.startswith("8")
+
+
+@pytest.mark.parametrize("text", ["1.99", "$1.99", " $1.99/h ", "1.99/h"])
+def test_a_rate_is_read_as_people_write_it(text: str) -> None:
+    assert parse_rate(text) == Decimal("1.99")
+
+
+@pytest.mark.parametrize("text", ["", "$", "-1", "1,99", "1.", "free", "1e3", "nan", "1.99.1"])
+def test_what_is_no_rate(text: str) -> None:
+    with pytest.raises(ValueError, match=r"US dollars per hour such as 1\.99"):
+        parse_rate(text)
+
+
+def test_a_price_is_chosen_by_name_or_amount() -> None:
+    named = choose_price("amd-cloud-mi300x", "preset")
+    assert (named.usd_per_hour, named.per, named.basis, named.date) == ("1.99", "gpu", "preset", "2026-05-28")
+    assert choose_price("2.50", "flag") == Price("2.50", "gpu", "flag")
+    assert choose_price("16", "session", "machine").per == "machine"
+    with pytest.raises(WrongInput, match="did you mean `amd-cloud-mi300x`"):
+        choose_price("amd-cloud-mi300", "flag")
+
+
+def test_the_user_s_own_prices_come_first(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True)
+    entry = "{provider: Us, gpu: X, usd_per_hour: 0.10, source: contract, date: 2026-01-01}"
+    (folder / "prices.yaml").write_text(f"prices:\n  ours: {entry}\n  amd-cloud-mi300x: {entry}\n")
+    assert choose_price("ours", "flag").usd_per_hour == "0.1"
+    assert choose_price("amd-cloud-mi300x", "flag").source == "contract"
+    assert choose_price("digitalocean-h100", "flag").usd_per_hour == "3.39"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prices:\n  a: {gpu: X}\n", "prices.yaml:2: prices.a:"),
+        ("prices:\n  a: 1.99\n", "prices.yaml:2: prices.a: expected provider, gpu"),
+        ("prices:\n  a: {provider: p, gpu: g, usd_per_hour: cheap, source: s, date: d}\n", "such as 1.99, got 'cheap'"),
+        ("prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, date: d, oops: 1}\n", "unknown field `oops`"),
+        ("- 1\n", "expected a mapping `prices:`"),
+    ],
+)
+def test_a_mistake_in_prices_is_named(tmp_path: Path, text: str, words: str) -> None:
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True)
+    (folder / "prices.yaml").write_text(text)
+    with pytest.raises(WrongInput) as caught:
+        choose_price("a", "flag")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("price", "gpus", "rate"),
+    [(PER_GPU, 8, "15.92"), (PER_GPU, 1, "1.99"), (PER_GPU, 0, "1.99"), (MACHINE, 3, "23.92")],
+)
+def test_a_run_s_rate(price: Price, gpus: int, rate: str) -> None:
+    assert hourly_rate(price, gpus) == Decimal(rate)
+
+
+def test_money_is_exact_and_rounded_only_when_shown() -> None:
+    assert money(Decimal("15.92"), 3600) == Decimal("15.92")
+    assert money(Decimal("1.99"), 0.1) * 36000 == Decimal("1.99")
+    assert cents(Decimal("0.125")) == Decimal("0.13") and cents(Decimal("0.135")) == Decimal("0.14")
+
+
+@given(st.decimals("0.01", "100", places=2), st.floats(0, 1e7, allow_nan=False))
+def test_money_grows_with_time_and_rate(rate: Decimal, seconds: float) -> None:
+    assert 0 <= money(rate, seconds) <= money(rate, seconds + 1) <= money(rate + 1, seconds + 1)
+
+
+def test_a_run_costs_from_its_start_to_its_end() -> None:
+    ended = make_run(State.DONE, PER_GPU, 2, started=1000.0, ended=1000.0 + 1800)
+    assert run_cost(ended, now=9e9) == Decimal("1.99")
+    live = make_run(State.RUNNING, PER_GPU, 2, started=1000.0)
+    assert run_cost(live, now=1000.0 + 900) == Decimal("0.995")
+    assert projected_cost(live, 900, now=1000.0 + 900) == Decimal("1.99")
+    assert projected_cost(live, None, now=2000.0) is None
+
+
+def test_what_is_not_known_costs_nothing_known() -> None:
+    assert run_cost(make_run(State.RUNNING, None), now=2000.0) is None
+    assert run_cost(make_run(State.QUEUED, PER_GPU, started=None), now=2000.0) is None
+    assert run_cost(make_run(State.LOST, plan=None), now=2000.0) is None
+    assert projected_cost(make_run(State.RUNNING, None), 10, now=2000.0) is None
+
+
+def test_a_clock_set_back_costs_nothing() -> None:
+    assert run_cost(make_run(State.RUNNING, PER_GPU, started=5000.0), now=1000.0) == 0
+
+
+def test_the_meter_without_a_session_adds_the_live_runs() -> None:
+    runs = [
+        make_run(State.RUNNING, PER_GPU, 2, started=0.0),
+        make_run(State.STOPPING, MACHINE, 1, started=0.0),
+        make_run(State.DONE, PER_GPU, 8, started=0.0, ended=3600.0),
+        make_run(State.RUNNING, None, 1, started=0.0),
+    ]
+    meter = read_meter(runs, None, now=3600.0)
+    assert (meter.per_hour, meter.live_runs) == (Decimal("27.90"), Decimal("27.90"))
+    assert meter.session is None and meter.budget_left is None
+    assert "no session is open" in meter.basis
+
+
+def test_the_meter_knows_no_rate_when_there_is_none() -> None:
+    meter = read_meter([make_run(State.RUNNING, None)], None, now=2000.0)
+    assert meter.per_hour is None and meter.live_runs is None
+
+
+def test_a_session_s_rate_is_the_machine_s_busy_or_idle() -> None:
+    session = Session(0.0, "here", PER_GPU, gpus=8, budget="100")
+    meter = read_meter([make_run(State.RUNNING, PER_GPU, 2, started=1800.0)], session, now=3600.0)
+    assert (meter.per_hour, meter.session, meter.budget_left) == tuple(map(Decimal, ("15.92", "15.92", "84.08")))
+    assert meter.live_runs == Decimal("1.99")
+    assert Session(0.0, "here", MACHINE, gpus=8).rate == Decimal("23.92")
+
+
+def test_a_session_ends_when_it_ends() -> None:
+    session = Session(0.0, "here", MACHINE, gpus=8, ended=3600.0)
+    assert session.cost(now=9e9) == Decimal("23.92")
+
+
+def test_a_session_is_opened_once_and_ended_once() -> None:
+    state = StateDirectory()
+    assert read_session(state) is None
+    opened = start_session(state, "amd-cloud-mi300x", 8, since="now", budget="$100")
+    assert read_session(state) == opened and opened.budget == "100"
+    assert "amd-cloud-mi300x" in opened.describe() and "2026-05-28" in opened.describe()
+    assert "estimate" in opened.describe()
+    with pytest.raises(WrongInput, match="a session is open already"):
+        start_session(state, "1.99", 1)
+    ended = end_session(state)
+    assert ended.ended is not None and ended.ended >= opened.started
+    assert read_session(state) is None
+    with pytest.raises(NotFound, match="no session is open"):
+        end_session(state)
+
+
+def test_a_rate_for_the_whole_machine_is_not_multiplied_by_its_gpus() -> None:
+    session = start_session(StateDirectory(), "15.92", 8, since="now", per="machine")
+    assert session.rate == Decimal("15.92")
+
+
+def test_a_session_counts_from_boot_or_a_stated_start() -> None:
+    state = StateDirectory()
+    by_boot = start_session(state, "1.99", 1)
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    assert abs((time.time() - by_boot.started) - uptime) < 60
+    end_session(state)
+    stated = start_session(state, "1.99", 1, since="2020-01-02T03:04:05+00:00")
+    assert stated.started == 1577934245.0
+
+
+@pytest.mark.parametrize(
+    ("since", "budget", "words"),
+    [
+        ("yesterday", None, "--since yesterday: expected boot, now, or a time"),
+        ("2999-01-01T00:00", None, "that is in the future"),
+        ("now", "lots", "--budget lots: expected US dollars"),
+    ],
+)
+def test_a_session_that_makes_no_sense_is_refused(since: str, budget: str | None, words: str) -> None:
+    with pytest.raises(WrongInput) as caught:
+        start_session(StateDirectory(), "1.99", 1, since, budget)
+    assert words in str(caught.value)
+    assert read_session(StateDirectory()) is None
+
+
+def test_a_damaged_session_file_is_no_session() -> None:
+    state = StateDirectory().create()
+    state.session.write_text('{"started": 1')
+    assert read_session(state) is None
+    state.session.write_text(json.dumps({"price": msgspec.to_builtins(PER_GPU)}))
+    assert read_session(state) is None

@@ -1,0 +1,78 @@
+"""Numbers as people read them."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.format import DASH, dollars, duration, indices, memory, metric, percent, size
+
+
+@pytest.mark.parametrize("show", [duration, size, memory, dollars, metric, percent])
+def test_the_unknown_is_a_dash_never_zero(show: object) -> None:
+    assert show(None) == DASH  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (252, "4m12s"), (3599.6, "1h00m"), (3600, "1h00m"),
+        (5400, "1h30m"), (86399.9, "1d00h"), (187200, "2d04h"),
+    ],
+)  # fmt: skip
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (7_600_000, "7.6 MB"), (2e11, "200 GB"), (3e15, "3000 TB")],
+)
+def test_sizes_on_disk_are_decimal(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0B"), (1 << 10, "1.0K"), (191 << 30, "191G"), (3 << 39, "1.5T")])
+def test_sizes_in_memory_are_binary(count: int, text: str) -> None:
+    assert memory(count) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        ("0", "$0.00"), ("0.001", "<$0.01"), ("0.01", "$0.01"), ("0.125", "$0.13"), ("0.135", "$0.14"),
+        ("28.4", "$28.40"), ("1234.5", "$1,234.50"),
+    ],
+)  # fmt: skip
+def test_dollars(amount: str, text: str) -> None:
+    assert dollars(Decimal(amount)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2310, "2,310"),
+        (0.18712, "0.1871"),
+        (1e-5, "1e-05"),
+        (3.0, "3"),
+        (0.0, "0"),
+        (123456.789, "1.235e+05"),
+        (1e9, "1e+09"),
+    ],
+)
+def test_metrics(value: float, text: str) -> None:
+    assert metric(value) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 7], "0-2,7"), ([7, 0, 2, 3], "0,2-3,7"), ([0, 1], "0-1")]
+)
+def test_gpu_indices(numbers: list[int], text: str) -> None:
+    assert indices(numbers) == text
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_gpu_indices_lose_none(numbers: set[int]) -> None:
+    spans = [span.split("-") for span in indices(list(numbers)).split(",") if span]
+    assert {i for span in spans for i in range(int(span[0]), int(span[-1]) + 1)} == numbers

@@ -1,0 +1,51 @@
+"""States and their transitions: every one is named, and what a supervisor records is among them."""
+
+import itertools
+
+import pytest
+
+from runners.model.states import SIGNS, TERMINAL, TRANSITIONS, State, check_transition, is_terminal
+
+# What `supervise.py` writes to state.json, one after another, launching or adopting.
+RECORDED = [
+    (State.QUEUED, State.STARTING),
+    (State.QUEUED, State.STOPPED),
+    (State.QUEUED, State.FAILED),
+    (State.STARTING, State.RUNNING),
+    (State.STARTING, State.FAILED),
+    (State.STARTING, State.LOST),
+    (State.RUNNING, State.STOPPING),
+    (State.RUNNING, State.DONE),
+    (State.RUNNING, State.FAILED),
+    (State.RUNNING, State.LOST),
+    (State.RUNNING, State.STOPPED),
+    (State.RUNNING, State.STARTING),
+    (State.STOPPING, State.STOPPED),
+    (State.STOPPING, State.LOST),
+]
+
+
+def test_every_state_has_a_sign_of_its_own_and_its_transitions() -> None:
+    assert set(SIGNS) == set(TRANSITIONS) == set(State)
+    assert len(set(SIGNS.values())) == len(State)
+
+
+@pytest.mark.parametrize(("before", "after"), RECORDED)
+def test_what_a_supervisor_records_is_allowed(before: State, after: State) -> None:
+    check_transition(before, after)
+
+
+@pytest.mark.parametrize(("before", "after"), itertools.product(sorted(TERMINAL), sorted(State)))
+def test_an_ending_is_an_ending(before: State, after: State) -> None:
+    assert is_terminal(before)
+    if before is after:
+        check_transition(before, after)
+    else:
+        with pytest.raises(ValueError, match=f"cannot go from {before} to {after}"):
+            check_transition(before, after)
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - TERMINAL))
+def test_whatever_lives_can_end(state: State) -> None:
+    assert not is_terminal(state)
+    assert TRANSITIONS[state] & TERMINAL
