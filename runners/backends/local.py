@@ -3,10 +3,10 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from runners.backends.detaching import detach
 from runners.host.locks import is_held
 from runners.model.errors import FresnelError
 from runners.model.paths import ROOT, RunDirectory
@@ -15,25 +15,15 @@ _SUPERVISE = ROOT / "runners" / "lifecycle" / "supervise.py"
 
 
 def spawn_supervisor(run: RunDirectory, environment: Mapping[str, str], descriptors: Sequence[int]) -> None:
-    """Start the supervisor of `run` in a session of its own, with no terminal; it inherits `descriptors`.
+    """Start the supervisor of `run`, out of reach of the terminal and if possible the login; it inherits `descriptors`.
 
     Isolated and without site packages (-I -S): nothing in the run's directory or environment changes it, and
     it stays small. Returns when it has detached.
     """
     command = [sys.executable, "-I", "-S", str(_SUPERVISE), str(run.path), *map(str, descriptors)]
     with open(run.supervisor_log, "ab", opener=_open_private) as log:
-        ended = subprocess.run(
-            command,
-            env=dict(environment),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=descriptors,
-            start_new_session=True,
-            check=False,
-        )
-    if ended.returncode:
+        code = detach(run, command, environment, descriptors, log)
+    if code:
         raise FresnelError(f"the supervisor of {run.id} did not start", f"see {run.supervisor_log}")
 
 

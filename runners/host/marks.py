@@ -49,6 +49,22 @@ def marked_processes(run_id: str) -> list[int]:
     return found
 
 
+def all_marks() -> dict[str, list[int]]:
+    """The pids of every live marked process of this user, by run: one look at /proc for many runs."""
+    user = os.getuid()
+    found: dict[str, list[int]] = {}
+    for name in _process_names():
+        try:
+            if os.stat(f"/proc/{name}").st_uid != user and user != 0:
+                continue
+        except OSError:
+            continue
+        mark = mark_of(int(name))
+        if mark is not None and not is_zombie(int(name)):
+            found.setdefault(mark, []).append(int(name))
+    return found
+
+
 def is_zombie(pid: int) -> bool:
     """True when `pid` has ended and only waits to be reaped, or is gone."""
     return process_state(pid) in ("Z", "X", "")

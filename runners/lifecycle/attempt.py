@@ -20,6 +20,7 @@ from runners.lifecycle.process import (
     signal_targets,
     start_program,
 )
+from runners.lifecycle.trimming import OutputLimit
 from runners.lifecycle.wakes import Children, Wakes
 from runners.model.paths import RunDirectory
 from runners.model.states import State
@@ -46,6 +47,7 @@ class Attempt:
         self.waiter_was: int | None = None
         self.waiter_ticks: int | None = None
         self.ends_at: float | None = None
+        self.output = OutputLimit(run.output, plan.get("output_limit"), self.alert)
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,6 +93,7 @@ class Attempt:
         while not self.ended():
             self.mind_limit()
             self.climb()
+            self.output.mind()
             self.wakes.sleep(self.patience(pidfd), pidfd if self.waiter is not None else None)
         if pidfd is not None:
             os.close(pidfd)
@@ -109,7 +112,7 @@ class Attempt:
         """Seconds to sleep at most until something must be looked at again."""
         if self.waiter is None or pidfd is None:
             return _WITHOUT_WAITER_S
-        moments = [_SAFETY_WAKE_S]
+        moments = [_SAFETY_WAKE_S, self.output.patience_s]
         if self.intent is not None:
             moments.append(1.0 if self.ladder.is_last else self.ladder.until - time.monotonic())
         elif self.ends_at is not None:
@@ -121,11 +124,15 @@ class Attempt:
         if self.ends_at is not None and time.monotonic() >= self.ends_at and not self.run.stop.exists():
             reason = self.plan.get("limit_reason") or "limit reached"
             intent = {"time": time.time(), "by": "its limit", "presses": 1, "force": False, "reason": reason}
-            append_event(self.run.supervisor_events, "alert", text=reason)
+            self.alert(reason)
             try:
                 write_json(self.run.stop, intent)
             except OSError:
                 self.intent = intent  # a full disk does not lift the limit
+
+    def alert(self, text: str) -> None:
+        """Tell whoever looks at the run."""
+        append_event(self.run.supervisor_events, "alert", text=text)
 
     # ── stopping ──────────────────────────────────────────────────────────────────────────────────────────
 

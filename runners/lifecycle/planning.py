@@ -18,6 +18,7 @@ from runners.cost.meter import hourly_rate
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.marks import MARK
 from runners.lifecycle.launchers import build_argv, unbuffer
+from runners.lifecycle.provenance import provenance_of
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.paths import ROOT, TRAINERS
@@ -96,6 +97,8 @@ def make_plan(
         after=spec.after,
         group=spec.group,
         restart=_restart(spec, words),
+        output_limit=spec.output_limit,
+        provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )
     return Planned(plan, environment)

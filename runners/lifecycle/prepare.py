@@ -13,6 +13,7 @@ import msgspec
 
 from runners.host.files import write_whole
 from runners.lifecycle.planning import MASK, SECRET_PREFIX, make_plan
+from runners.lifecycle.source import changes_between, read_source, record_again
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuSnapshot
 from runners.model.paths import RunDirectory, StateDirectory
@@ -38,6 +39,8 @@ def prepare(directory: RunDirectory) -> dict[str, str]:
         for gpu in before.gpus
     )
     os.chdir(before.working_directory)
+    source = read_source(directory)
+    recording = record_again(directory, Path(before.working_directory))
     planned = make_plan(
         msgspec.structs.replace(spec, environment=clear),
         before.run,
@@ -46,7 +49,15 @@ def prepare(directory: RunDirectory) -> dict[str, str]:
         reading,
         before.price,
     )
-    after = msgspec.structs.replace(planned.plan, origin=before.origin, working_directory=before.working_directory)
+    recording.join()
+    provenance = msgspec.structs.replace(planned.plan.provenance, commit_at_launch=before.provenance.commit)
+    after = msgspec.structs.replace(
+        planned.plan,
+        origin=before.origin,
+        working_directory=before.working_directory,
+        provenance=provenance,
+        notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
+    )
     write_whole(directory.plan, msgspec.json.encode(after))
     return planned.environment
 

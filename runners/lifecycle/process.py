@@ -4,6 +4,7 @@ Standard library only: the supervisor imports it.
 """
 
 import ctypes
+import fcntl
 import os
 import signal
 from collections.abc import Iterable
@@ -14,11 +15,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 # The waiter: about a megabyte of shell that outlives the supervisor and writes the exit status atomically.
 # Its traps are handlers, not "ignore", because an ignored signal would stay ignored in the program itself.
-# The leader's shell notes its pid and becomes the program, so the pid is the program's.
+# The leader's shell notes its pid and becomes the program, so the pid is the program's. Only the program writes to
+# the output (descriptor 9 until then): the waiter's own words, such as "Killed", go nowhere.
 WAITER = """
 trap : HUP INT QUIT TERM
 exit_file=$1 leader_file=$2; shift 2
-/bin/sh -c '(umask 077; printf "%s\\n" "$$" >"$0.new" && mv -f "$0.new" "$0"); exec "$@"' "$leader_file" "$@"
+(exec /bin/sh -c '(umask 077; printf "%s\\n" "$$" >"$0.new" && mv -f "$0.new" "$0"); exec "$@"' \\
+  "$leader_file" "$@" >&9 2>&9 9>&-)
 code=$?
 (umask 077; printf "%s\\n" "$code" >"$exit_file.new" && mv -f "$exit_file.new" "$exit_file")
 exit "$code"
@@ -63,10 +66,11 @@ def start_program(
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(null, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
         for descriptor in kept:
-            os.set_inheritable(descriptor, True)
+            fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)  # inheritable, and out of the way of a shell's one digit
+        os.dup2(log, 9)
+        for descriptor in (1, 2):
+            os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1):
             signal.signal(number, signal.SIG_DFL)
         waiter = ["/bin/sh", "-c", WAITER, "fresnel-waiter", exit_file, leader_file, *argv]

@@ -8,6 +8,7 @@ import msgspec
 
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
+from runners.lifecycle.trust import distrust_run
 from runners.model.errors import NotFound, WrongInput
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import LaunchPlan
@@ -66,7 +67,9 @@ def derive_state(directory: RunDirectory, plan: LaunchPlan | None, record: RunRe
     if boot and boot != boot_id():
         return State.LOST, "host rebooted"
     if holds_gpus(directory):
-        return State.ORPHANED, "its supervisor is gone; the program goes on and will be adopted"
+        reason = distrust_run(directory)
+        outlook = f"is not adopted: {reason}" if reason else "will be adopted"
+        return State.ORPHANED, f"its supervisor is gone; the program goes on and {outlook}"
     if directory.exit.exists() and _is_marked_live(directory):
         return recorded, "has ended; its ending is about to be recorded"
     if record is None and directory.state.exists() and not _is_marked_live(directory):

@@ -23,6 +23,7 @@ from runners.lifecycle.afterwards import explain_exit, still_held
 from runners.lifecycle.attempt import Attempt
 from runners.lifecycle.process import become_subreaper
 from runners.lifecycle.standby import Refused, become_dispatcher, spell_out, wait_for_grant
+from runners.lifecycle.trust import distrust_run
 from runners.lifecycle.wakes import Wakes
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.states import State, is_terminal
@@ -117,6 +118,7 @@ class Supervisor:
     def finish(self, attempt: Attempt) -> Attempt | None:
         """After the program's end: clear up, then record how it ended, or start it again; None at the end."""
         left = attempt.clear_stragglers()
+        attempt.output.settle()
         code = attempt.exit_code()
         intent = attempt.intent or (read_json(self.run.stop) if self.run.stop.exists() else None)
         if intent is not None:
@@ -154,6 +156,9 @@ class Supervisor:
             path.unlink(missing_ok=True)
         if self.run.output.exists():
             self.run.output.rename(self.run.path / f"output.{number}.log")
+        if len(self.kept) < 2:  # adopted: the lock was the first attempt's, and is free since it ended
+            lock = acquire(self.run.run_lock)
+            self.kept += [] if lock is None else [lock]
         checkpoint = newest(self.plan.get("checkpoints", ()))
         more = [word.replace("${checkpoint}", checkpoint.path) for word in rule["arguments"]] if checkpoint else []
         return self.start(number + 1, more)
@@ -162,6 +167,8 @@ class Supervisor:
         """Record the ending, trying until the disk takes it, then take the run off the list of live ones."""
         append_event(self.run.supervisor_events, "state", state=state, reason=reason, exit_code=code)
         while not self.write(state=state, reason=reason, exit_code=code, ended=time.time(), stop=None):
+            if not self.run.path.is_dir():
+                break  # somebody removed the run: nobody is left to tell
             time.sleep(_RETRY_WRITE_S)
         self.state.live_marker(self.run.id).unlink(missing_ok=True)
 
@@ -205,6 +212,9 @@ def supervise(directory: str, descriptors: list[int]) -> None:
 def main() -> None:
     """Detach from whoever started us, then supervise."""
     directory, descriptors = sys.argv[1], [int(word) for word in sys.argv[2:]]
+    reason = distrust_run(RunDirectory(Path(directory)))
+    if reason:
+        sys.exit(f"refused: {reason}")
     if os.fork():
         os._exit(0)
     supervise(directory, descriptors)

@@ -41,6 +41,6 @@ class NotFound(FresnelError):
 
 
 class DeniedError(FresnelError):
-    """The GPUs asked for are not to be had now; the message says why and who holds them."""
+    """What was asked is not to be had here and now: busy GPUs, runs of another host, folders that others may write."""
 
     exit_code = ExitCode.DENIED

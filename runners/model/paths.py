@@ -1,9 +1,11 @@
 """Where everything lies on disk. Standard library only: the supervisor imports it."""
 
 import os
+import sys
 from pathlib import Path
 
 from runners.host.identity import host_name
+from runners.host.ownership import distrust, keep_private
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `tui/`, `runners/`, `trainers/` and `presets/`, installed or not."""
@@ -50,10 +52,23 @@ class StateDirectory:
         self.drain = self.root / "drain.json"
 
     def create(self) -> "StateDirectory":
-        """Make the folders, readable by their owner only."""
-        for folder in (self.root, self.runs, self.live, self.host.parent, self.host):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the folders, readable by their owner only; DeniedError for a folder that others may write."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if keep_private(self.root, self._names()):
+            print(f"fresnel-tui: {self.root} was open to others; now only you may read it (0700)", file=sys.stderr)
+        reason = distrust(self.root, follow=True)
+        if reason:
+            from runners.model.errors import DeniedError  # the supervisor, which only names folders, does without
+
+            raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
+        for folder in (self.runs, self.live, self.host.parent, self.host):
+            folder.mkdir(mode=0o700, exist_ok=True)
         return self
+
+    def _names(self) -> set[str]:
+        """What the names of our own files and folders begin with."""
+        places = [place for place in vars(self).values() if isinstance(place, Path)]
+        return {place.relative_to(self.root).parts[0].partition(".")[0] for place in places if place != self.root}
 
     def run(self, run_id: str) -> "RunDirectory":
         """The directory of one run."""
@@ -83,3 +98,5 @@ class RunDirectory:
         self.supervisor_lock = path / "supervisor.lock"
         self.run_lock = path / "run.lock"
         self.supervisor_log = path / "supervisor.log"
+        self.source = path / "source.json"
+        self.source_diff = path / "source.diff"

@@ -25,11 +25,45 @@ class Origin(msgspec.Struct, frozen=True):
     created: float
 
 
+class Provenance(msgspec.Struct, frozen=True):
+    """What ran: the versions and the code behind a run, as found without running any of it; unknown is None.
+
+    `commit` and `branch` are those of the working directory; its uncommitted changes stand in `source.json` and
+    `source.diff`. `commit_at_launch` differs from `commit` when a queued run's code changed while it waited.
+    """
+
+    fresnel: str = ""
+    system: str = ""
+    interpreter: str | None = None
+    python: str | None = None
+    torch: str | None = None
+    driver: str | None = None
+    commit: str | None = None
+    branch: str | None = None
+    commit_at_launch: str | None = None
+
+
+class SourceRecord(msgspec.Struct, frozen=True):
+    """source.json: what git said of the working directory; `diff_sha256` is of the whole of source.diff.
+
+    `dirty` is None when git did not say in time; `problem` says what is missing.
+    """
+
+    root: str
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+    untracked: int | None = None
+    diff_bytes: int = 0
+    diff_sha256: str = ""
+    problem: str = ""
+
+
 class LaunchPlan(msgspec.Struct, frozen=True):
     """One run, fully spelled out. Secret values in `environment` are masked here and only here.
 
     `queued` stands until GPUs are granted: then argv, environment and port are spelled out anew. `limit_s` is
-    when the run ends by its stop ladder, in seconds since its start.
+    when the run ends by its stop ladder, in seconds since its start; `output_limit` in bytes.
     """
 
     run: str
@@ -58,3 +92,5 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     restart: RestartRule = RestartRule()
     limit_s: float | None = None
     limit_reason: str = ""
+    provenance: Provenance = Provenance()
+    output_limit: int | None = None

@@ -138,5 +138,6 @@ class RunSpec(msgspec.Struct, frozen=True):
     priority: int = 0
     restart: RestartRule = RestartRule()
     limits: Limits = Limits()
+    output_limit: int | None = None
     after: After | None = None
     group: str = ""

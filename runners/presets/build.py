@@ -3,10 +3,12 @@
 import re
 import shlex
 
-from runners.model.spec import After, Estimate, GpuRequest, Limits, RestartRule, StopRule
+from runners.model.spec import After, Estimate, GpuRequest, Launcher, Limits, RestartRule, StopRule
 from runners.presets.schema import AfterKeys, EstimateKeys, GpuKeys, LimitKeys, PresetKeys, RestartKeys, StopKeys
 from runners.presets.source import Source
 from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request, parse_size
+
+SMALLEST_OUTPUT = 64 << 10
 
 
 def build_command(keys: PresetKeys, source: Source) -> tuple[str, ...]:
@@ -21,24 +23,24 @@ def build_command(keys: PresetKeys, source: Source) -> tuple[str, ...]:
     return tuple(source.attempt(("command",), lambda: shlex.split(text)))
 
 
-def build_gpus(keys: int | str | GpuKeys, source: Source) -> GpuRequest:
+def build_gpus(keys: int | str | GpuKeys, source: Source, where: tuple[str | int, ...] = ("gpus",)) -> GpuRequest:
     """The GPU wish from its short and long forms."""
     if not isinstance(keys, GpuKeys):
         if isinstance(keys, int) and keys < 0:
-            raise source.error(("gpus",), f"expected 0 or more GPUs, got {keys}")
-        return source.attempt(("gpus",), lambda: parse_gpu_request(keys))
+            raise source.error(where, f"expected 0 or more GPUs, got {keys}")
+        return source.attempt(where, lambda: parse_gpu_request(keys))
     if keys.ids != [] and keys.count != 0:
-        raise source.error(("gpus",), "give count or ids, not both")
-    ids = source.attempt(("gpus", "ids"), lambda: parse_gpu_ids(keys.ids)) if keys.ids != [] else ()
+        raise source.error(where, "give count or ids, not both")
+    ids = source.attempt((*where, "ids"), lambda: parse_gpu_ids(keys.ids)) if keys.ids != [] else ()
     share = keys.share.memory if keys.share is not None else None
     return GpuRequest(
         count=keys.count if isinstance(keys.count, int) else 0,
         all=keys.count == "all",
         ids=ids,
         required=keys.required,
-        memory=_size(keys.memory, ("gpus", "memory"), source),
+        memory=_size(keys.memory, (*where, "memory"), source),
         model=keys.model,
-        share_memory=_size(share, ("gpus", "share", "memory"), source),
+        share_memory=_size(share, (*where, "share", "memory"), source),
         foreign=keys.foreign,
     )
 
@@ -64,6 +66,14 @@ def build_restart(keys: int | RestartKeys, source: Source) -> RestartRule:
     return RestartRule(keys.times, backoff, tuple(keys.arguments))
 
 
+def build_output_limit(value: str | int | None, source: Source) -> int | None:
+    """The most bytes that the output may keep; small ones would keep nothing worth reading."""
+    size = _size(value, ("output_limit",), source)
+    if size is not None and size < SMALLEST_OUTPUT:
+        raise source.error(("output_limit",), f"expected at least {SMALLEST_OUTPUT >> 10}K, got {value!r}")
+    return size
+
+
 def build_limits(keys: LimitKeys, source: Source) -> Limits:
     """Time and cost limits."""
     seconds = None
@@ -72,9 +82,10 @@ def build_limits(keys: LimitKeys, source: Source) -> Limits:
     return Limits(seconds, _dollars(keys.cost, ("limits", "cost"), source))
 
 
-def build_stop(keys: StopKeys, source: Source) -> StopRule:
-    """The stop rule."""
-    return source.attempt(("stop", "ladder"), lambda: build_stop_rule(keys.ladder, keys.target))
+def build_stop(keys: StopKeys, launcher: Launcher, source: Source) -> StopRule:
+    """The stop rule; a shell command is signalled like by Ctrl+C, a Python program by its leader alone."""
+    target = keys.target or ("group" if launcher == "command" else "leader")
+    return source.attempt(("stop", "ladder"), lambda: build_stop_rule(keys.ladder, target))
 
 
 def build_estimate(keys: EstimateKeys, source: Source) -> Estimate:

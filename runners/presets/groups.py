@@ -9,10 +9,10 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
+from runners.presets.build import build_gpus
 from runners.presets.load import load_preset
 from runners.presets.schema import GroupKeys, MemberKeys
 from runners.presets.source import Source
-from runners.presets.units import parse_gpu_request
 
 
 def load_group(
@@ -48,9 +48,5 @@ def _build_member(
     changes = [f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()]
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
     spec = load_preset(find(member.preset), changes, name)
-    gpus = spec.gpus
-    if member.gpus is not None:
-        wish = member.gpus
-        request = source.attempt(("runs", position, "gpus"), lambda: parse_gpu_request(wish))
-        gpus = msgspec.structs.replace(gpus, count=request.count, all=request.all, ids=request.ids)
+    gpus = spec.gpus if member.gpus is None else build_gpus(member.gpus, source, ("runs", position, "gpus"))
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

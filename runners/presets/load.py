@@ -16,6 +16,7 @@ from runners.presets.build import (
     build_estimate,
     build_gpus,
     build_limits,
+    build_output_limit,
     build_restart,
     build_stop,
 )
@@ -96,7 +97,7 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
         gpus=build_gpus(keys.gpus, source),
         processes=keys.processes,
         terminal=keys.terminal,
-        stop=build_stop(keys.stop, source),
+        stop=build_stop(keys.stop, keys.launcher, source),
         checkpoints=tuple([keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints),
         price=None if keys.price is None else str(keys.price),
         estimate=build_estimate(keys.estimate, source),
@@ -104,6 +105,7 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
         after=build_after(keys.after),
         restart=build_restart(keys.restart, source),
         limits=build_limits(keys.limits, source),
+        output_limit=build_output_limit(keys.output_limit, source),
     )
 
 

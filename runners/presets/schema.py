@@ -88,12 +88,13 @@ class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         ),
     ] = msgspec.field(default_factory=lambda: list(DEFAULT_LADDER))
     target: Annotated[
-        Literal["leader", "group", "workers"],
+        Literal["leader", "group", "workers"] | None,
         Meta(
-            description="Who gets the signals: the process that was started (leader), its process group, or the "
-            "worker processes below it. SIGKILL always goes to everything the run started."
+            description="Who gets the signals: the process that was started (leader; the default for Python "
+            "programs), its process group as Ctrl+C does (group; the default for launcher command), or the worker "
+            "processes below it (workers). SIGKILL always goes to everything the run started."
         ),
-    ] = "leader"
+    ] = None
 
 
 class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -161,6 +162,10 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     restart: Annotated[
         int | RestartKeys, Meta(description="Start again after a failure: how often, or times, backoff and arguments.")
     ] = 0
+    output_limit: Annotated[
+        str | int | None,
+        Meta(description="The most its output may keep, e.g. 1G: the first quarter and the end. Default: everything."),
+    ] = None
     limits: Annotated[LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")] = (
         LimitKeys()
     )
@@ -171,7 +176,7 @@ class MemberKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     preset: Annotated[str, Meta(description="The preset it runs.")]
     name: Annotated[str, Meta(description="What to call it; the preset's name when not given.")] = ""
-    gpus: Annotated[int | str | None, Meta(description="Its GPUs instead of the preset's: 2, 0-6 or all.")] = None
+    gpus: Annotated[int | str | GpuKeys | None, Meta(description="Its GPUs instead of the preset's.")] = None
     set: Annotated[dict[str, bool | int | float | str | None], Meta(description="Parameters and keys it changes.")] = {}
 
 

@@ -16,6 +16,10 @@ LIMIT = 64 * 1024
 
 _REDRAWS = 8 * 1024  # of a long progress line only the last redraws matter; a day of them is one line
 
+_ZEROS = bytes(16)
+"""As many zeros as no program writes on purpose: a hole in the file, cut by output_limit or left by a crash."""
+_MANY_ZEROS = re.compile(rb"\0{16,}")
+
 _TAB = 8
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {0x07: None, 0x7F: 0x2421}
 
@@ -37,6 +41,8 @@ class SafeLine(NamedTuple):
 
 def read_line(line: bytes, more: int = 0) -> SafeLine:
     """What a line looks like; `more` bytes of it were not read and are counted in the note at its end."""
+    if _ZEROS in line:
+        line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
     line, cut = shorten(_without_ending(line))
     more += cut
     note = f"… (+{more:,} bytes)" if more else ""

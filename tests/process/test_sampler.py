@@ -169,9 +169,7 @@ def test_another_setting_replaces_the_sampler(
     assert samplers[0].wait(CEILING_S) == -signal.SIGTERM
 
 
-def test_it_ends_when_nobody_reads(
-    state: StateDirectory, samplers: Samplers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_ends_when_nobody_reads(state: StateDirectory, samplers: Samplers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_SAMPLER_LINGER_S", "0.1")
     reading.ensure_sampler(state)
     assert samplers[0].wait(CEILING_S) == 0

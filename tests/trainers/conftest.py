@@ -1,3 +1,5 @@
+"""What the trainers' tests share: a trainer run as its own program."""
+
 import json
 import os
 import signal

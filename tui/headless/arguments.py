@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Sequence
 
 from runners import __version__
-from tui.headless import cost, gpus, inspect, launch, logs, presets, stop
+from tui.headless import cost, doctor, gpus, housekeeping, inspect, launch, logs, presets, stop
 
 _EXIT_CODES = """\
 exit codes:
-  0 done   1 the run failed (or was stopped)   2 wrong input   3 not found   4 denied (GPUs not free)   130 interrupted
+  0 done   1 the run failed (or was stopped)   2 wrong input   3 not found   130 interrupted
+  4 denied: GPUs are not free, the run is another host's, or others may write its folder
 
 RUN is a run's id, the beginning of one, a name (its newest run), or `last`.
 Everything is kept in $FRESNEL_STATE_DIR (default: $XDG_STATE_HOME/fresnel-tui).
@@ -40,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_inspecting(commands)
     _add_ending(commands)
     _add_money(commands)
+    _add_keeping(commands)
     return parser
 
 
@@ -129,3 +131,14 @@ def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00")
     parser.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
     parser.set_defaults(action=cost.run_session)
+
+
+def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "doctor", "look at everything runs depend on, and say what to do; exit 1 on a FAIL")
+    parser.set_defaults(action=doctor.run_doctor)
+    parser = _command(commands, "prune", "remove ended runs that meet all criteria given; never a live one")
+    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this, e.g. 30d")
+    parser.add_argument("--keep", type=int, metavar="N", help="all but the newest N of those that ended so")
+    parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    parser.set_defaults(action=housekeeping.run_prune)

@@ -11,6 +11,7 @@ from runners.model.errors import ExitCode
 from runners.model.paths import StateDirectory
 
 _BLOCK = 1 << 20
+_EMPTY = bytes(4096)
 
 
 class OutputFollower:
@@ -31,16 +32,43 @@ class OutputFollower:
             os.close(self.descriptor)
 
     def copy(self) -> None:
-        """Write everything new to stdout."""
-        if self.descriptor < 0:
-            try:
-                self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
+        """Write everything new to stdout; after a restart, the rest of the old file and then the new one."""
+        while True:
+            if self.descriptor < 0:
+                try:
+                    self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                except OSError:
+                    return
+            while block := self._next_block():
+                sys.stdout.buffer.write(self._labelled(block))
+                self.offset += len(block)
+            sys.stdout.buffer.flush()
+            if not self._was_replaced():
                 return
-        while block := os.pread(self.descriptor, _BLOCK, self.offset):
-            sys.stdout.buffer.write(self._labelled(block))
-            self.offset += len(block)
-        sys.stdout.buffer.flush()
+            # A file without a name is what output_limit wrote anew, shorter: all of it has been shown.
+            shown = self.path.stat().st_size if os.fstat(self.descriptor).st_nlink == 0 else 0
+            os.close(self.descriptor)
+            self.descriptor, self.offset = -1, shown
+
+    def _next_block(self) -> bytes:
+        """What comes at the offset, which first moves over a hole that output_limit cut; empty at the end."""
+        block = os.pread(self.descriptor, _BLOCK, self.offset)
+        empty = block.find(_EMPTY)
+        if empty > 0:
+            return block[:empty]
+        if empty < 0:
+            return block
+        try:
+            self.offset = max(self.offset, os.lseek(self.descriptor, self.offset, os.SEEK_DATA))
+        except OSError:
+            pass  # no hole, or nothing but one
+        return os.pread(self.descriptor, len(_EMPTY), self.offset)
+
+    def _was_replaced(self) -> bool:
+        try:
+            return self.path.stat().st_ino != os.fstat(self.descriptor).st_ino
+        except OSError:
+            return False
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:

@@ -6,13 +6,18 @@ from runners.backends.local import spawn_supervisor
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.marks import MARK
+from runners.lifecycle.control.refusal import refuse_untrusted_run
 from runners.lifecycle.store import home_of, read_run
+from runners.lifecycle.trust import distrust_run
 from runners.model.paths import StateDirectory
 from runners.placement.leases import live_run_ids
 
 
 def adopt_orphans(state: StateDirectory) -> list[str]:
-    """Start a supervisor for every unended run of this host that has none; return their ids."""
+    """Start a supervisor for every unended run of this host that has none; return their ids.
+
+    One whose folder others may write stays as it is, and its status says why.
+    """
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
@@ -22,14 +27,20 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
 
 
 def adopt(state: StateDirectory, run_id: str) -> None:
-    """Start an adopting supervisor for one run; should another be quicker, this one leaves by itself."""
+    """Start an adopting supervisor for one run; should another be quicker, this one leaves by itself.
+
+    DeniedError for a run whose folder others may write.
+    """
     directory = state.run(run_id)
     if not directory.path.is_dir():
         state.live_marker(run_id).unlink(missing_ok=True)
         return
+    refuse_untrusted_run(directory)
     spawn_supervisor(directory, {name: value for name, value in os.environ.items() if name != MARK}, [])
 
 
 def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
-    return home_of(run.plan, run.record) == host_name()
+    directory = state.run(run_id)
+    trusted = not directory.path.is_dir() or not distrust_run(directory)
+    return trusted and home_of(run.plan, run.record) == host_name()

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -14,8 +15,10 @@ from runners.cost.sessions import read_session
 from runners.host.files import write_whole
 from runners.host.locks import acquire, locked
 from runners.host.marks import MARK
+from runners.lifecycle.control.refusal import refuse_untrusted
 from runners.lifecycle.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
 from runners.lifecycle.queue import candidate_of, judge, resolve_after, tell_why, waiting
+from runners.lifecycle.source import start_recording
 from runners.lifecycle.store import read_run
 from runners.model.errors import DeniedError
 from runners.model.gpus import GpuReading
@@ -24,7 +27,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
 from runners.placement.allocation import Allocation
-from runners.placement.queueing import Verdict
+from runners.placement.queueing import Candidate, Verdict, decide
 from runners.placement.reading import read_gpus
 
 
@@ -39,13 +42,16 @@ def start(state: StateDirectory, spec: RunSpec, queue: bool = True) -> Run:
 
 def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True) -> list[Run]:
     """Start several runs, all or none: one lock around choosing GPUs for them all and writing them down."""
-    state.create()
+    refuse_untrusted(state.create())
     specs = [resolve_after(state, spec) for spec in specs]
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts = _judge(state, specs, reading, queue)
         launches = [_prepare(state, spec, verdict, reading) for spec, verdict in zip(specs, verdicts, strict=True)]
         descriptors = [_write(state, spec, planned, verdict) for spec, planned, verdict in launches]
+    plans = [planned.plan for _, planned, _ in launches]
+    # Git takes its time while the supervisors start; what it says is not needed to run.
+    recording = start_recording({state.run(plan.run): Path(plan.working_directory) for plan in plans})
     runs = []
     for (spec, planned, _), locks in zip(launches, descriptors, strict=True):
         environment = _waiting_environment(spec) if planned.plan.queued else planned.environment
@@ -55,6 +61,7 @@ def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool 
             for descriptor in locks:
                 os.close(descriptor)
         runs.append(read_run(state, planned.plan.run))
+    recording.join()
     return runs
 
 
@@ -89,12 +96,28 @@ def _judge(state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading 
     now = time.time()
     new = [candidate_of(f"~{i}", spec, now + i * 1e-6) for i, spec in enumerate(specs)]
     waiting_now = waiting(state) if reading is not None else []  # without GPUs nobody is in the way
+    _check_together(new, reading)
     verdicts = judge(state, [*waiting_now, *new], reading)
     for candidate in new:
         verdict = verdicts[candidate.run]
         if verdict.never or (verdict.allocation is None and not queue):
             raise DeniedError(verdict.reason.removeprefix("waits: "), verdict.hint)
     return [verdicts[candidate.run] for candidate in new]
+
+
+def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:
+    """DeniedError when a group could not start even on this machine with nobody else on it."""
+    if len(candidates) < 2 or reading is None:
+        return
+    empty = [msgspec.structs.replace(gpu, processes=(), memory_used=0) for gpu in reading.gpus]
+    alone = [msgspec.structs.replace(candidate, after=None) for candidate in candidates]
+    verdicts = decide(alone, msgspec.structs.replace(reading, gpus=tuple(empty)), {}, {})
+    for candidate in candidates:
+        if verdicts[candidate.run].allocation is None and not verdicts[candidate.run].never:
+            raise DeniedError(
+                f"the runs of this group cannot stand beside each other on {len(reading.gpus)} GPUs",
+                "give each of them GPUs that the others do not take",
+            )
 
 
 def _prepare(

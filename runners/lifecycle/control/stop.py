@@ -6,11 +6,10 @@ import msgspec
 
 from runners.backends.local import poke_supervisor
 from runners.host.files import write_whole
-from runners.host.identity import host_name, user_name
+from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.lifecycle.control.adopt import adopt
-from runners.lifecycle.store import home_of
-from runners.model.errors import WrongInput
+from runners.lifecycle.control.refusal import refuse_elsewhere, refuse_untrusted_run
 from runners.model.paths import StateDirectory
 from runners.model.run import Run, StopIntent
 
@@ -18,12 +17,11 @@ from runners.model.run import Run, StopIntent
 def request_stop(state: StateDirectory, run: Run, force: bool = False, reason: str = "") -> StopIntent:
     """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last at once.
 
-    WrongInput for a run of another host.
+    DeniedError for a run of another host, or one whose folder others may write.
     """
-    home = home_of(run.plan, run.record)
-    if home != host_name():
-        raise WrongInput(f"{run.id} runs on host {home}, this is {host_name()}", f"stop it on {home}")
+    refuse_elsewhere(run, "stop")
     directory = state.run(run.id)
+    refuse_untrusted_run(directory)
     try:
         intent = msgspec.json.decode(directory.stop.read_bytes(), type=StopIntent)
         intent.presses += 1

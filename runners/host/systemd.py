@@ -1,0 +1,136 @@
+"""What systemd says about logging out, and whether it lends a program a scope of its own.
+
+Everything here answers None, or no, on a machine without systemd.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from runners.host.files import read_json, write_json
+from runners.host.identity import boot_id, user_name
+
+_PATIENCE_S = 3.0
+_LOGIND = (
+    "org.freedesktop.login1",
+    "/org/freedesktop/login1",
+    "org.freedesktop.login1.Manager",
+    "KillUserProcesses",
+)
+_CONFIGURED_IN = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
+
+
+class ScopeProbe(NamedTuple):
+    """Whether `systemd-run --user --scope` works since this boot; why not in words."""
+
+    works: bool
+    why: str = ""
+
+
+def is_booted(root: Path = Path("/")) -> bool:
+    """True when systemd runs this machine, and its logind watches the logins."""
+    return (root / "run/systemd/system").is_dir()
+
+
+def lingers(root: Path = Path("/")) -> bool:
+    """True when this user's processes may stay although the user has logged out."""
+    return (root / "var/lib/systemd/linger" / user_name()).exists()
+
+
+def kills_user_processes(root: Path = Path("/")) -> bool | None:
+    """Whether logind ends this user's processes at logout: as it says, else as configured; None when unknown."""
+    said = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
+    if said not in ("yes", "no"):
+        said = _ask(["busctl", "get-property", *_LOGIND]).removeprefix("b ")
+    if said in ("yes", "no", "true", "false"):
+        kills = said in ("yes", "true")
+    else:
+        words = _configured("KillUserProcesses", root)
+        if words is None:
+            return None
+        kills = words.lower() in ("yes", "true", "on", "1")
+    excluded = (_configured("KillExcludeUsers", root) or "root").split()
+    return kills and user_name() not in excluded
+
+
+def session_of_ours() -> str:
+    """The part of the control group tree this process lives in: session, user, or empty when no login's."""
+    try:
+        groups = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return ""
+    if "/user@" in groups:
+        return "user"
+    return "session" if "/session-" in groups else ""
+
+
+def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
+    """Try a scope once per boot and remember the answer in the file `remembered`; `again` tries anew."""
+    if shutil.which("systemd-run") is None:
+        return ScopeProbe(False, "no systemd-run here")
+    if not _has_user_bus():
+        return ScopeProbe(False, "no systemd of this user is running")
+    known = read_json(remembered)
+    if known is not None and known.get("boot_id") == boot_id() and not again:
+        return ScopeProbe(bool(known.get("works")), str(known.get("why", "")))
+    return remember_scope(remembered, _try_scope())
+
+
+def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
+    """Write down what a probe, or a launch, found out about scopes since this boot."""
+    try:
+        write_json(remembered, {"boot_id": boot_id(), "works": probe.works, "why": probe.why, "time": time.time()})
+    except OSError:
+        pass  # asked again next time
+    return probe
+
+
+def _has_user_bus() -> bool:
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    return (folder / "bus").exists() or (folder / "systemd" / "private").exists()
+
+
+def _try_scope() -> ScopeProbe:
+    command = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "true"]
+    null = subprocess.DEVNULL
+    child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
+    try:
+        code = child.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return ScopeProbe(False, f"systemd-run did not answer within {_PATIENCE_S:g} s")
+    return ScopeProbe(code == 0, f"systemd-run failed with exit code {code}" if code else "")
+
+
+def _ask(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _configured(key: str, root: Path) -> str | None:
+    """A key of logind.conf and its drop-ins; else the default that the shipped file shows as a comment."""
+    main = next((found for folder in _CONFIGURED_IN if (found := root / folder / "logind.conf").is_file()), None)
+    drops: dict[str, Path] = {}
+    for folder in reversed(_CONFIGURED_IN):
+        drops |= {path.name: path for path in (root / folder / "logind.conf.d").glob("*.conf")}
+    default = value = None
+    for path in [*([main] if main else []), *(drops[name] for name in sorted(drops))]:
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, equals, words = line.strip().partition("=")
+            if equals and name.strip() == key:
+                value = words.strip()
+            elif equals and name.lstrip("#; ").strip() == key and default is None:
+                default = words.strip()
+    return default if value is None else value

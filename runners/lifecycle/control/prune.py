@@ -1,0 +1,178 @@
+"""Remove the directories of ended runs; never a live one's, and never half of one.
+
+A directory is renamed to a hidden name under the allocation lock, and deleted after it: whoever lists runs sees
+it whole or not at all, and what a crash leaves is finished by the next call.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from runners.host.identity import host_name
+from runners.host.locks import is_held, locked
+from runners.host.marks import all_marks
+from runners.host.ownership import distrust
+from runners.lifecycle.control.refusal import refuse_untrusted
+from runners.lifecycle.store import home_of, list_run_ids, read_run
+from runners.model.paths import StateDirectory
+from runners.model.run import Run
+from runners.model.states import State
+from runners.placement.leases import live_run_ids
+
+_HIDDEN = ".pruned-"
+_HALF_MADE_S = 3600.0
+
+
+class Criteria(msgspec.Struct, frozen=True):
+    """Which ended runs go: older than so many seconds, ended so, and all but the newest `keep` of these."""
+
+    older_than_s: float | None = None
+    keep: int | None = None
+    states: frozenset[State] = frozenset()
+
+
+class PrunedRun(msgspec.Struct, frozen=True):
+    """A run removed, or to be removed: how it ended, when (unix seconds), and its bytes on disk."""
+
+    run: str
+    state: State
+    ended: float
+    bytes: int
+
+
+class Pruned(msgspec.Struct):
+    """What `prune` did: removed, left alone and why, and the bytes that an interrupted call had left to free."""
+
+    removed: list[PrunedRun] = []
+    left: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    leftover_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Everything that was freed."""
+        return self.leftover_bytes + sum(run.bytes for run in self.removed)
+
+
+def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> Pruned:
+    """Remove every ended run of this host that meets all `criteria`; one that must stay is named, with the reason."""
+    refuse_untrusted(state.create())
+    pruned = Pruned()
+    if not dry_run:
+        _finish_interrupted(state, pruned)
+    runs = [read_run(state, run_id) for run_id in list_run_ids(state)]
+    here = [run for run in runs if home_of(run.plan, run.record) == host_name()]
+    elsewhere = [run for run in runs if home_of(run.plan, run.record) != host_name()]
+    chosen = [run for group in (elsewhere, here) for run in choose(group, criteria, time.time())]
+    if not chosen:
+        return pruned
+    with locked(state.allocation_lock):
+        refuse = _reasons(state)
+        taken = [pair for run in chosen if (pair := _take(state, run, refuse, pruned, dry_run)) is not None]
+    for run, place in taken:
+        freed = _size(place)
+        if not dry_run:
+            _delete(place, run.id, pruned)
+        if run.id not in pruned.failed:
+            pruned.removed.append(PrunedRun(run.id, run.state, ended_at(run), freed))
+    return pruned
+
+
+def choose(runs: Iterable[Run], criteria: Criteria, now: float) -> list[Run]:
+    """The ended runs among `runs` (oldest first) that meet all criteria, oldest first."""
+    fitting = [run for run in runs if not run.is_live and (not criteria.states or run.state in criteria.states)]
+    if criteria.keep is not None:
+        fitting = fitting[: max(0, len(fitting) - criteria.keep)]
+    if criteria.older_than_s is not None:
+        fitting = [run for run in fitting if now - ended_at(run) > criteria.older_than_s]
+    return fitting
+
+
+def ended_at(run: Run) -> float:
+    """When a run ended, or at the latest was heard of; unix seconds."""
+    return run.ended if run.ended is not None else run.created
+
+
+def _reasons(state: StateDirectory) -> Callable[[Run], str]:
+    """What tells, under the lock, why a run must stay; empty when it may go."""
+    marks, live = all_marks(), set(live_run_ids(state))
+    awaited = _awaited(state, live)
+
+    def reason(run: Run) -> str:
+        directory = state.run(run.id)
+        home = home_of(run.plan, run.record)
+        if home != host_name():
+            return f"belongs to host {home}"
+        if run.id in live:
+            return "its ending is not recorded yet"
+        if is_held(directory.supervisor_lock) or is_held(directory.run_lock):
+            return "something still holds its locks"
+        if run.id in marks:
+            return f"pid {', '.join(map(str, marks[run.id]))} of it is alive"
+        if run.id in awaited:
+            return f"{awaited[run.id]} waits for it"
+        if run.plan is None and run.record is None and time.time() - run.created < _HALF_MADE_S:
+            return "half made, perhaps just now by another host"
+        return distrust(directory.path)
+
+    return reason
+
+
+def _awaited(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
+    """Runs whose ending a queued run waits for, and which it is."""
+    waiting = [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]
+    return {plan.after.run: plan.run for plan in waiting if plan.after is not None and plan.queued}
+
+
+def _take(
+    state: StateDirectory, run: Run, refuse: Callable[[Run], str], pruned: Pruned, dry_run: bool
+) -> tuple[Run, Path] | None:
+    """Take a run out of sight, in one rename; None when it stays."""
+    reason = refuse(run)
+    if reason:
+        pruned.left[run.id] = reason
+        return None
+    place = state.run(run.id).path
+    if dry_run:
+        return run, place
+    hidden = state.runs / f"{_HIDDEN}{run.id}"
+    try:
+        place.rename(hidden)
+    except OSError as error:
+        pruned.failed[run.id] = error.strerror or str(error)
+        return None
+    return run, hidden
+
+
+def _finish_interrupted(state: StateDirectory, pruned: Pruned) -> None:
+    for place in state.runs.glob(f"{_HIDDEN}*"):
+        size = _size(place)
+        if _delete(place, place.name.removeprefix(_HIDDEN), pruned):
+            pruned.leftover_bytes += size
+
+
+def _delete(place: Path, run_id: str, pruned: Pruned) -> bool:
+    try:
+        shutil.rmtree(place)
+    except FileNotFoundError:
+        pass  # another prune was quicker
+    except OSError as error:
+        pruned.failed[run_id] = f"{error.filename}: {error.strerror}"
+        return False
+    return True
+
+
+def _size(place: Path) -> int:
+    """Bytes on disk; holes do not count."""
+    total = 0
+    for folder, _, names in os.walk(place):
+        for name in names:
+            try:
+                total += (Path(folder) / name).lstat().st_blocks * 512
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,170 @@
+"""The command line as a person uses it, in processes of its own, and nothing left running when a test ends.
+
+Looking and waiting is done in the test's own process where the command itself is not what is tested: it is quicker.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.host.locks import is_held
+from runners.host.marks import marked_processes
+from runners.lifecycle.control import request_stop, wait_until_ended
+from runners.lifecycle.store import home_of, list_run_ids, read_run
+from runners.model.paths import RunDirectory, StateDirectory
+from runners.placement.gpus.owner import owner_of
+from runners.placement.leases import live_run_ids
+from tests.support import CEILING_S, REPOSITORY, eventually
+from tui.overview import look_at, to_json
+
+# -P as the installed script has it: the directory it is started in is no place to import from.
+COMMAND = (sys.executable, "-P", "-m", "tui")
+
+# A Python child that says it is ready and ignores the signals named by its arguments, for ever.
+STUBBORN = (
+    "import signal, sys, time\n"
+    "for name in sys.argv[1:]: signal.signal(getattr(signal, name), signal.SIG_IGN)\n"
+    "print('ready', flush=True)\n"
+    "while True: time.sleep(60)\n"
+)
+
+
+class CommandLine:
+    """`fresnel-tui …`, run in `folder` with the environment of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = StateDirectory()
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def run(
+        self, *words: str, exits: int | None = 0, folder: Path | None = None, **environment: str
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run one command to its end and check how it exits (None: as it likes)."""
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=folder or self.folder,
+            env=self.environment(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2 * CEILING_S,
+            check=False,
+        )
+        assert exits is None or done.returncode == exits, (words, done)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def begin(self, *words: str, **environment: str) -> "subprocess.Popen[bytes]":
+        """Start one command and let it run; ended with the test."""
+        child = subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=self.folder,
+            env=self.environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.children.append(child)
+        return child
+
+    def environment(self, more: dict[str, str]) -> dict[str, str]:
+        """The test's environment, in which our modules are found from anywhere."""
+        return {**os.environ, "PYTHONPATH": str(REPOSITORY), **more}
+
+    def json(self, *words: str, exits: int | None = 0) -> Any:
+        """What a command prints with --json; nothing else may be on stdout."""
+        at = words.index("--") if "--" in words else len(words)
+        return json.loads(self.run(*words[:at], "--json", *words[at:], exits=exits).stdout)
+
+    def launch(self, *words: str, **environment: str) -> RunDirectory:
+        """Launch a run and return its directory."""
+        return self.state.run(self.run("launch", *words, **environment).stdout.strip())
+
+    def command(self, *argv: str, options: Sequence[str] = (), ready: str = "", **environment: str) -> RunDirectory:
+        """Launch a command on the CPU; return once its output has the text `ready`."""
+        run = self.launch("--gpus", "0", *options, "--", *argv, **environment)
+        if ready:
+            eventually(lambda: ready in run.output.read_text(errors="replace"), what=f"{ready!r} in the output")
+        return run
+
+    def status(self, run: RunDirectory) -> dict[str, Any]:
+        """A run as `status RUN --json` shows it, asked in this process: nobody is adopted."""
+        return to_json(look_at(read_run(self.state, run.id)))
+
+    def ended(self, run: RunDirectory) -> dict[str, Any]:
+        """The run once its ending is recorded, as `wait RUN --json` shows it, waited for in this process."""
+        return to_json(look_at(wait_until_ended(self.state, run.id)))
+
+    def kill_supervisor(self, run: RunDirectory) -> int:
+        """SIGKILL to a run's supervisor; return its pid once its lock is free."""
+        pid = eventually(lambda: _supervisor(run), what="a supervisor that has recorded itself")
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's lock free")
+        return pid
+
+
+def _supervisor(run: RunDirectory) -> int | None:
+    # Between taking the lock and the first record, the record still names the one before.
+    pid = record(run).get("supervisor_pid")
+    try:
+        return pid if pid and b"supervise.py" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+    except OSError:
+        return None
+
+
+def record(run: RunDirectory) -> dict[str, Any]:
+    """state.json as it stands; empty while there is none."""
+    try:
+        found = json.loads(run.state.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def events(run: RunDirectory, kind: str) -> list[dict[str, Any]]:
+    """The supervisor's events of one type, in order."""
+    try:
+        lines = run.supervisor_events.read_text().splitlines()
+    except OSError:
+        return []
+    return [event for line in lines if (event := json.loads(line))["type"] == kind]
+
+
+def leader(run: RunDirectory) -> int:
+    """The pid of a run's program, once it has noted it."""
+    return eventually(lambda: int(run.leader.read_text()) if run.leader.exists() else 0)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
+    """The command line in a folder of the test's own; at the end every run is force-stopped, and none is left."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    line = CommandLine(folder)
+    yield line
+    for child in line.children:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+    for run_id in live_run_ids(line.state):
+        run = read_run(line.state, run_id)
+        monkeypatch.setenv("FRESNEL_HOST", home_of(run.plan, run.record))  # some tests play another host
+        request_stop(line.state, run, force=True)
+        wait_until_ended(line.state, run_id)
+    left = {run_id: pids for run_id in list_run_ids(line.state) if (pids := marked_processes(run_id))}
+    for pids in left.values():
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    owner = owner_of(line.state)
+    if owner is not None and is_held(line.state.sampler_lock):
+        os.kill(owner.pid, signal.SIGTERM)
+    assert not left, f"processes left over: {left}"
+    assert not live_run_ids(line.state), "a run never ended"

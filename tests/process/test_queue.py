@@ -1,0 +1,199 @@
+"""The queue: waiting supervisors, granted in order, and what one is told while it waits."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runners.lifecycle.queue import set_drain
+from runners.lifecycle.store import list_run_ids, read_run
+from runners.model.paths import RunDirectory
+from runners.model.states import State
+from tests.process.conftest import CommandLine, events, record
+from tests.support import eventually
+
+SECRET = "hunter2-do-not-write"
+
+
+@pytest.fixture(autouse=True)
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+
+
+def state_of(cli: CommandLine, run: RunDirectory) -> tuple[State, str]:
+    found = read_run(cli.state, run.id)
+    return found.state, found.reason
+
+
+def release(cli: CommandLine, run: RunDirectory) -> None:
+    (cli.folder / run.id).touch()
+
+
+def holder(cli: CommandLine, *options: str) -> RunDirectory:
+    """A run that ends when `release` says so."""
+    return cli.launch(*options, "--", "sh", "-c", "until [ -e $FRESNEL_RUN_ID ]; do sleep 0.05; done")
+
+
+def test_a_run_waits_says_why_and_starts_on_the_gpu_that_comes_free(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    queued = cli.run("launch", "--gpus", "1", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES of ${FRESNEL_RUN_ID}")
+    assert first.id in queued.stderr and "0 of 2 free" in queued.stderr
+    waiting = cli.state.run(queued.stdout.strip())
+    state, reason = state_of(cli, waiting)
+    assert state is State.QUEUED and first.id in reason
+    assert cli.json("status", waiting.id)["state"] == "queued"
+    release(cli, first)
+    assert cli.ended(waiting)["state"] == "done"
+    assert waiting.output.read_text() == f"on 0 of {waiting.id}\n"
+    assert cli.status(waiting)["gpus"] == [0]
+
+
+def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    waiting = cli.launch("--gpus", "1", "--", "echo", "never")
+    cli.run("stop", waiting.id, "--wait")
+    ended = cli.status(waiting)
+    assert (ended["state"], ended["started"], ended["reason"]) == ("stopped", None, "stopped before it started")
+    assert waiting.output.read_text() == ""
+    release(cli, first)
+
+
+def test_priority_and_order(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    waiting = [cli.launch("--gpus", "2", "--priority", priority, "--", "sh", "-c", "date +%s%N") for priority in "0051"]
+    release(cli, first)
+    ended = [cli.ended(run) for run in waiting]
+    assert [run["state"] for run in ended] == ["done"] * 4
+    stamps = {i: int(run.output.read_text()) for i, run in enumerate(waiting)}
+    assert sorted(stamps, key=stamps.get) == [2, 3, 0, 1]  # type: ignore[arg-type]
+
+
+def test_no_queue_is_denied(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    denied = cli.run("launch", "--no-queue", "--gpus", "1", "--", "true", exits=4)
+    assert first.id in denied.stderr
+    assert list_run_ids(cli.state) == [first.id]
+    release(cli, first)
+
+
+def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    lost = cli.launch("--gpus", "2", "--", "true")
+    behind = cli.launch("--gpus", "1", "--", "true")
+    cli.kill_supervisor(lost)
+    release(cli, first)
+    assert cli.ended(behind)["state"] == "done"
+    cli.run("list")
+    assert cli.ended(lost)["state"] == "failed"
+
+
+def test_when_the_holders_supervisor_is_killed_the_first_in_line_finds_out_for_itself(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "2")
+    waiting = cli.launch("--gpus", "1", "--", "true")
+    cli.kill_supervisor(first)
+    release(cli, first)
+    assert cli.ended(waiting)["state"] == "done"
+
+
+def test_chains_start_after_their_run_or_fail_with_it(cli: CommandLine) -> None:
+    first = holder(cli, "--gpus", "0", "--name", "first")
+    after = cli.launch("--gpus", "0", "--after", "first", "--", "echo", "after")
+    never = cli.launch("--gpus", "0", "--after", "first:failure", "--", "echo", "never")
+    assert state_of(cli, after) == (State.QUEUED, f"waits for the end of {first.id} (success)")
+    release(cli, first)
+    assert cli.ended(after)["state"] == "done"
+    failed = cli.ended(never)
+    assert failed["state"] == "failed" and "not in failure" in failed["reason"]
+    missing = cli.run("launch", "--gpus", "0", "--after", "nobody", "--", "true", exits=3)
+    assert "nobody" in missing.stderr
+
+
+def test_drain_lets_what_runs_finish_and_starts_nothing(cli: CommandLine) -> None:
+    running = holder(cli, "--gpus", "1")
+    cli.run("drain")
+    waiting = cli.launch("--gpus", "1", "--", "true")
+    assert state_of(cli, waiting)[0] is State.QUEUED
+    assert "drained since" in state_of(cli, waiting)[1]
+    release(cli, running)
+    assert cli.ended(running)["state"] == "done"
+    assert state_of(cli, waiting)[0] is State.QUEUED
+    cli.run("drain", "off")
+    assert cli.ended(waiting)["state"] == "done"
+
+
+def test_a_waiting_run_keeps_its_secrets_in_memory_and_gets_them_at_its_start(cli: CommandLine, tmp_path: Path) -> None:
+    preset = tmp_path / "secret.yaml"
+    preset.write_text(
+        "launcher: command\nshell: true\ncommand: 'echo got $HF_TOKEN and $PLAIN on ${gpu_ids}'\n"
+        f"environment: {{HF_TOKEN: {SECRET}, PLAIN: '${{HOME}}/x'}}\ngpus: 2\n"
+    )
+    first = holder(cli, "--gpus", "1")
+    waiting = cli.launch(str(preset), HOME="/home/of/anna")
+    assert state_of(cli, waiting)[0] is State.QUEUED
+    release(cli, first)
+    assert cli.ended(waiting)["state"] == "done"
+    assert waiting.output.read_text() == f"got {SECRET} and /home/of/anna/x on 0,1\n"
+    written = [path for path in cli.state.root.rglob("*") if path.is_file() and path != waiting.output]
+    assert not [path for path in written if SECRET in path.read_text(errors="replace")]
+
+
+def test_a_program_that_vanished_while_its_run_waited_is_a_failure_in_words(cli: CommandLine) -> None:
+    script = cli.folder / "train.sh"
+    script.write_text("#!/bin/sh\necho hi\n")
+    script.chmod(0o755)
+    first = holder(cli, "--gpus", "2")
+    waiting = cli.launch("--gpus", "1", "--", "./train.sh")
+    script.unlink()
+    release(cli, first)
+    ended = cli.ended(waiting)
+    assert ended["state"] == "failed" and "./train.sh" in ended["reason"]
+
+
+def test_a_hundred_at_once_for_eight_gpus_all_run_in_order_never_two_on_one(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
+    cli.run("gpus")
+    script = 'echo "$HIP_VISIBLE_DEVICES $(date +%s%N)"; sleep 0.3; date +%s%N'
+    children = [cli.begin("launch", "--gpus", "1", "--", "sh", "-c", script) for _ in range(100)]
+    outputs = [child.communicate()[0].decode().strip() for child in children]
+    assert [child.returncode for child in children] == [0] * 100
+    runs = [cli.state.run(run_id) for run_id in outputs]
+    assert len({run.id for run in runs}) == 100
+    assert {cli.ended(run)["state"] for run in runs} == {"done"}
+    spans: dict[str, list[tuple[int, int]]] = {}
+    starts = []
+    for run in runs:
+        gpu, began, ended = run.output.read_text().split()
+        spans.setdefault(gpu, []).append((int(began), int(ended)))
+        starts.append((json.loads(run.plan.read_text())["origin"]["created"], int(began)))
+    overlaps = sum(a[1] > b[0] for used in spans.values() for a, b in zip(sorted(used), sorted(used)[1:], strict=False))
+    assert set(spans) == {str(i) for i in range(8)}
+    assert overlaps == 0
+    # In order: nobody starts before somebody who came more than the eight running places earlier.
+    by_arrival = [began for _, began in sorted(starts)]
+    rank = {began: i for i, began in enumerate(sorted(by_arrival))}
+    late = max(abs(i - rank[began]) for i, began in enumerate(by_arrival))
+    print(f"100 launches, 8 GPUs: {overlaps} overlaps, largest change of place {late}")
+    assert late <= 8
+
+
+def test_leases_pass_from_hand_to_hand_under_kills(cli: CommandLine) -> None:
+    """Waiting and running supervisors are killed while the queue moves: nobody is lost, nobody shares."""
+    runs = [cli.launch("--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 0.4") for _ in range(6)]
+    for run in runs[:3]:
+        if record(run).get("state") in ("running", "queued"):
+            cli.kill_supervisor(run)
+        cli.run("list")
+    states = [cli.ended(run)["state"] for run in runs]
+    assert set(states) <= {"done", "failed"}
+    assert states[3:] == ["done"] * 3
+    assert not [event for run in runs[3:] for event in events(run, "alert")]
+
+
+def test_drain_survives_in_the_state_folder(cli: CommandLine) -> None:
+    set_drain(cli.state, True)
+    assert cli.json("drain", "status") == {"drained": True}
+    set_drain(cli.state, False)
+    assert cli.json("drain", "status") == {"drained": False}
+    assert eventually(lambda: not cli.state.drain.exists())

@@ -1,0 +1,71 @@
+"""torchrun, whose ranks are sessions of their own, out of reach of its group. Needs torch."""
+
+import importlib.util
+import os
+import signal
+
+import pytest
+
+from runners.host.marks import is_zombie, marked_processes, parent_of
+from runners.model.paths import RunDirectory
+from tests.process.conftest import CommandLine, events, leader
+from tests.support import eventually
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+# Two ranks that meet once through gloo, then wait; rank 0 ends by itself when the stop file appears.
+WORKER = """
+import os, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {int(total)} pid {os.getpid()}", flush=True)
+stop = torch.zeros(1)
+while not stop:
+    stop += os.path.exists(os.path.join(os.environ["FRESNEL_RUN_DIR"], "stop.json"))
+    dist.all_reduce(stop)
+    time.sleep(0.01)
+print(f"rank {dist.get_rank()} saved", flush=True)
+"""
+PRESET = "launcher: torchrun\ninterpreter: ${python}\nscript: worker.py\nprocesses: 2\ngpus: 0\n"
+
+
+def pair(cli: CommandLine, ladder: str) -> tuple[RunDirectory, list[int]]:
+    """A run of two ranks that have met, and their pids."""
+    (cli.folder / "worker.py").write_text(WORKER)
+    (cli.folder / "pair.yaml").write_text(f"{PRESET}stop: {{ladder: [{ladder}]}}\n")
+    run = cli.launch("./pair.yaml")
+    eventually(lambda: run.output.read_text().count(" of 2 pid ") == 2, ceiling_s=90, what="two ranks that met")
+    lines = [line.split() for line in run.output.read_text().splitlines() if " of 2 pid " in line]
+    return run, [int(words[-1]) for words in sorted(lines)]
+
+
+def test_a_stop_file_ends_both_ranks_together(cli: CommandLine) -> None:
+    run, ranks = pair(cli, "stop-file 10m, SIGTERM 10m")
+    assert all(parent_of(rank) == leader(run) and os.getsid(rank) == rank for rank in ranks)
+    (found,) = cli.json("stop", run.id, "--wait")
+    assert (found["state"], found["exit_code"]) == ("stopped", 0)
+    text = run.output.read_text()
+    assert "rank 0 saved" in text and "rank 1 saved" in text
+    assert [event["rung"] for event in events(run, "stop")] == ["stop-file"]
+
+
+def test_a_forced_stop_leaves_no_rank(cli: CommandLine) -> None:
+    run, ranks = pair(cli, "SIGINT 10m")
+    cli.run("stop", run.id, "--force", "--wait")
+    assert cli.status(run)["state"] == "stopped"
+    assert not marked_processes(run.id)
+    assert all(is_zombie(rank) for rank in ranks)
+
+
+def test_a_rank_that_is_killed_fails_the_run_and_nothing_is_left_over(cli: CommandLine) -> None:
+    run, ranks = pair(cli, "SIGINT 10m")
+    os.kill(ranks[1], signal.SIGKILL)
+    found = cli.ended(run)
+    assert (found["state"], found["exit_code"]) == ("failed", 1)
+    assert not marked_processes(run.id)
+    assert "Signal 9 (SIGKILL)" in run.output.read_text()

@@ -1,0 +1,116 @@
+"""The order of the queue: who starts, who waits and why; nobody is delayed by whoever came later."""
+
+import pytest
+
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.spec import After, GpuRequest
+from runners.model.states import State
+from runners.placement.leases import Lease
+from runners.placement.queueing import Candidate, Verdict, decide, in_order
+
+GIB = 1 << 30
+
+
+def reading(count: int = 4) -> GpuReading:
+    gpus = tuple(
+        GpuSnapshot(i, f"GPU-{i}", "NVIDIA H100 80GB", "nvidia", memory_total=80 * GIB, memory_used=GIB)
+        for i in range(count)
+    )
+    return GpuReading(0.0, "here", "nvml", gpus)
+
+
+def want(run: str, count: int = 1, created: float = 0.0, **fields: object) -> Candidate:
+    request = fields.pop("request", None) or GpuRequest(count=count)
+    return Candidate(run, request, created=created, **fields)  # type: ignore[arg-type]
+
+
+def held(*indices: int, share: int | None = None) -> dict[str, list[Lease]]:
+    return {f"GPU-{i}": [Lease(f"GPU-{i}", "holder", 0, "other", share_memory=share)] for i in indices}
+
+
+def gpus(verdict: Verdict) -> list[int] | None:
+    return [gpu.index for gpu in verdict.allocation.gpus] if verdict.allocation else None
+
+
+def test_priority_then_first_come() -> None:
+    ordered = in_order([want("late", created=2), want("early", created=1), want("urgent", created=3, priority=1)])
+    assert [candidate.run for candidate in ordered] == ["urgent", "early", "late"]
+
+
+def test_a_small_run_never_takes_what_an_earlier_big_one_waits_for() -> None:
+    verdicts = decide([want("big", 4, 1.0), want("small", 1, 2.0)], reading(), held(0), {})
+    assert gpus(verdicts["big"]) is None and "3 of 4 free" in verdicts["big"].reason
+    assert gpus(verdicts["small"]) is None
+    assert "kept for a run before it in the queue" in verdicts["small"].reason
+    assert (verdicts["big"].place, verdicts["small"].place) == (1, 2)
+
+
+def test_a_run_goes_ahead_on_gpus_that_the_waiting_one_could_not_use() -> None:
+    first = want("on-3", created=1.0, request=GpuRequest(ids=("3",)))
+    verdicts = decide([first, want("any", 2, 2.0)], reading(), held(3), {})
+    assert "held by holder" in verdicts["on-3"].reason
+    assert gpus(verdicts["any"]) == [0, 1]
+
+
+def test_candidates_of_one_pass_never_share_a_gpu() -> None:
+    verdicts = decide([want(f"r{i}", 1, float(i)) for i in range(6)], reading(), {}, {})
+    given = [gpus(verdicts[f"r{i}"]) for i in range(6)]
+    assert given == [[0], [1], [2], [3], None, None]
+
+
+def test_a_run_behind_one_that_never_can_is_not_held_up() -> None:
+    verdicts = decide([want("nine", 9, 1.0), want("one", 1, 2.0)], reading(), {}, {})
+    assert verdicts["nine"].never and "this machine has 4" in verdicts["nine"].reason
+    assert gpus(verdicts["one"]) == [0]
+
+
+def test_groups_start_together_or_not_at_all() -> None:
+    pair = [want("a", 3, 1.0, group="g"), want("b", 1, 1.0, group="g")]
+    together = decide(pair, reading(), {}, {})
+    assert (gpus(together["a"]), gpus(together["b"])) == ([0, 1, 2], [3])
+    neither = decide(pair, reading(), held(3), {})
+    assert gpus(neither["a"]) is None and gpus(neither["b"]) is None
+    assert "starts together with b" in neither["a"].reason
+
+
+@pytest.mark.parametrize(
+    ("on", "ending", "starts", "never"),
+    [
+        ("success", None, False, False),
+        ("success", State.DONE, True, False),
+        ("success", State.FAILED, False, True),
+        ("success", State.STOPPED, False, True),
+        ("failure", State.FAILED, True, False),
+        ("failure", State.DONE, False, True),
+        ("any", State.LOST, True, False),
+    ],
+)
+def test_chains(on: str, ending: State | None, starts: bool, never: bool) -> None:
+    verdict = decide([want("next", after=After("first", on))], reading(), {}, {"first": ending})["next"]
+    assert (verdict.allocation is not None, verdict.never) == (starts, never)
+    assert starts or "first" in verdict.reason
+
+
+def test_a_run_that_waits_for_another_run_keeps_no_gpus_from_the_others() -> None:
+    chained = want("chained", 4, 1.0, after=After("first"))
+    assert gpus(decide([chained, want("now", 4, 2.0)], reading(), {}, {"first": None})["now"]) == [0, 1, 2, 3]
+
+
+def test_drained_means_nothing_starts_and_says_since_when() -> None:
+    verdict = decide([want("r")], reading(), {}, {}, drained="since 02:10")["r"]
+    assert verdict.allocation is None and not verdict.never and "since 02:10" in verdict.reason
+
+
+def test_sharing_runs_stand_side_by_side_within_the_memory() -> None:
+    share = GpuRequest(ids=("0",), share_memory=30 * GIB)
+    three = [want(f"s{i}", created=float(i), request=share) for i in range(3)]
+    verdicts = decide(three, reading(), {}, {})
+    assert [gpus(verdicts[f"s{i}"]) for i in range(3)] == [[0], [0], None]
+    assert "leaves 20.0 GiB" in verdicts["s2"].reason
+
+
+def test_an_exclusive_run_and_a_sharing_one_never_meet() -> None:
+    share = GpuRequest(ids=("0",), share_memory=GIB)
+    assert gpus(decide([want("s", request=share)], reading(), held(0), {})["s"]) is None
+    exclusive = want("e", request=GpuRequest(ids=("0",)))
+    assert gpus(decide([exclusive], reading(), held(0, share=GIB), {})["e"]) is None
