@@ -1,4 +1,7 @@
-"""The panel: wires the feed to the screens and the keys to the use cases. Quitting never touches a run."""
+"""The panel: wires the feed to the screens and the keys to the use cases. Quitting never touches a run.
+
+Dialogs and what only they need are imported when first opened: the first paint does not wait for them.
+"""
 
 import asyncio
 import os
@@ -13,18 +16,16 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from runners.lifecycle.control import request_stop, start_together
+from runners.lifecycle import control
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.paths import StateDirectory
 from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.presets.catalogue import resolve_runs
+from runners.model.states import State
 from tui.feed import Feed, Picture
+from tui.format import duration
 from tui.panes.runs import RunPane
 from tui.screens.cockpit import CockpitScreen
-from tui.screens.help import HelpScreen
-from tui.screens.launch import LaunchScreen, describe_launch
-from tui.screens.stop import StopScreen
 
 _LAST_WORDS_S = 1.0
 
@@ -89,6 +90,8 @@ class PanelApp(App[None]):
             if specs:
                 self._start(specs)
 
+        from tui.screens.launch import LaunchScreen
+
         self.push_screen(LaunchScreen(self.state, self.picture), answered)
 
     def action_stop(self) -> None:
@@ -103,10 +106,14 @@ class PanelApp(App[None]):
             if answer is not None:
                 self._stop(run)
 
+        from tui.screens.stop import StopScreen
+
         self.push_screen(StopScreen(view), answered)
 
     def action_help(self) -> None:
         """Show every key."""
+        from tui.screens.help import HelpScreen
+
         self.push_screen(HelpScreen())
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -121,7 +128,7 @@ class PanelApp(App[None]):
     @work(thread=True, group="action")
     def _start(self, specs: Sequence[RunSpec]) -> None:
         try:
-            runs = start_together(self.state, specs)
+            runs = control.start_together(self.state, specs)
         except (FresnelError, OSError) as error:
             self.call_from_thread(self._complain, str(error))
             return
@@ -129,7 +136,7 @@ class PanelApp(App[None]):
 
     def _started(self, runs: list[Run]) -> None:
         for run in runs:
-            self.notify(describe_launch(run), timeout=4, markup=False)
+            self.notify(_describe_launch(run), timeout=4, markup=False)
             for note in run.plan.notes if run.plan else ():
                 self.notify(note, timeout=6, markup=False)
         self.cockpit.want(runs[0].id)
@@ -138,7 +145,7 @@ class PanelApp(App[None]):
     @work(thread=True, group="action")
     def _stop(self, run: Run) -> None:
         try:
-            request_stop(self.state, run)
+            control.request_stop(self.state, run)
         except (FresnelError, OSError) as error:
             self.call_from_thread(self._complain, str(error))
         self.call_from_thread(self.feed.hurry)
@@ -147,10 +154,23 @@ class PanelApp(App[None]):
         self.notify(words, title="not done", severity="error", timeout=10, markup=False)
 
 
+def _describe_launch(run: Run) -> str:
+    if run.state is State.QUEUED:
+        return f"{run.name} {run.reason}"
+    seconds = run.plan.estimate.seconds if run.plan else None
+    return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")
+
+
+def _resolve(preset: str, overrides: Sequence[str]) -> list[RunSpec]:
+    from runners.presets.catalogue import resolve_runs
+
+    return resolve_runs(preset, overrides)
+
+
 def run_panel(preset: str | None = None, overrides: Sequence[str] = ()) -> int:
     """Open the panel, with a preset launched and selected when one is named; return the exit code."""
     try:
-        specs = resolve_runs(preset, overrides) if preset else []
+        specs = _resolve(preset, overrides) if preset else []
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,11 +1,13 @@
-"""The feed: turns what changes on disk into messages for the panel. Threads read, widgets draw."""
+"""The feed: takes pictures of everything the panel shows. A thread reads, widgets draw."""
 
 import asyncio
 import time
+from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
-from textual.message import Message
 
 from runners.cost.meter import Meter, read_meter
 from runners.cost.sessions import Session, read_session
@@ -16,14 +18,13 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.paths import StateDirectory
 from runners.model.states import is_terminal
-from runners.placement.leases import Lease, held_leases, live_run_ids
+from runners.placement.leases import Lease, held_leases
 from runners.placement.reading import ensure_sampler, latest
 from runners.watch.events import EventStream
 from tui.overview import Overview, look_at
 
 _SHOWN_ENDED = 100
 _EVERY_S = 1.0
-_LOOK_S = 0.2
 _ADOPT_EVERY = 3
 
 
@@ -42,14 +43,6 @@ class Picture(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class PictureTaken(Message):
-    """A new picture is there."""
-
-    def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self.picture = picture
-
-
 class Feed:
     """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
 
@@ -58,8 +51,12 @@ class Feed:
         self._events: dict[str, EventStream] = {}
         self._ended: dict[str, Overview] = {}
         self._turn = 0
-        self._signature: tuple[object, ...] = ()
+        self._ids_of: tuple[int, list[str]] = (-1, [])
         self._hurry = asyncio.Event()
+        self._stop = asyncio.Event()
+        # The first picture is taken while the terminal is still being set up.
+        self._reader = ThreadPoolExecutor(1, "feed")
+        self._next = self._reader.submit(self.take)
 
     def hurry(self) -> None:
         """Take the next picture now: something was just done."""
@@ -67,20 +64,34 @@ class Feed:
 
     async def pictures(self, post: "asyncio.Queue[Picture]") -> None:
         """Put a picture into `post` whenever there is something new to see; runs until cancelled."""
-        while True:
-            await post.put(await asyncio.to_thread(self.take))
-            due = time.monotonic() + _EVERY_S
-            while time.monotonic() < due and not self._hurry.is_set():
+        notices = asyncio.create_task(self._take_notice())
+        try:
+            while True:
+                await post.put(await asyncio.wrap_future(self._next))
                 try:
-                    await asyncio.wait_for(self._hurry.wait(), _LOOK_S)
+                    await asyncio.wait_for(self._hurry.wait(), _EVERY_S)
                 except TimeoutError:
-                    if self._look() != self._signature:
-                        break
-            self._hurry.clear()
+                    pass
+                self._hurry.clear()
+                self._next = self._reader.submit(self.take)
+        finally:
+            self._stop.set()
+            notices.cancel()
+            self._reader.shutdown(wait=False, cancel_futures=True)
+            await asyncio.gather(notices, return_exceptions=True)
+
+    async def _take_notice(self) -> None:
+        """Hurry when runs come or end; should notices not work here, the pictures come once a second anyway."""
+        awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
+        folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
+        try:
+            async for _ in awatch(*folders, recursive=False, debounce=200, step=50, stop_event=self._stop):
+                self._hurry.set()
+        except OSError:
+            return
 
     def take(self) -> Picture:
         """Read everything once; a problem becomes a line in the picture, never an exception."""
-        self._signature = self._look()
         problem = ""
         try:
             ensure_sampler(self.state)
@@ -90,16 +101,15 @@ class Feed:
             problem = str(error)
         self._turn += 1
         now = time.time()
-        ids = list_run_ids(self.state)
-        views = self._views(now)
+        ids = self._run_ids()
+        views = self._views(ids, now)
         runs = [view.run for view in views]
         session = read_session(self.state)
-        shown = {run.id for run in runs}
         return Picture(
             time=now,
             host=host_name(),
             runs=tuple(reversed(views)),
-            letters={run_id: chr(65 + i % 26) for i, run_id in enumerate(ids) if run_id in shown},
+            letters={run.id: chr(65 + bisect_left(ids, run.id) % 26) for run in runs},
             reading=latest(self.state),
             leases=held_leases(self.state),
             session=session,
@@ -108,9 +118,19 @@ class Feed:
             problem=problem,
         )
 
-    def _views(self, now: float) -> list[Overview]:
+    def _run_ids(self) -> list[str]:
+        """All ids, listed anew only when the folder changed: there may be tens of thousands."""
+        try:
+            changed = self.state.runs.stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        if changed != self._ids_of[0]:
+            self._ids_of = (changed, list_run_ids(self.state))
+        return self._ids_of[1]
+
+    def _views(self, ids: list[str], now: float) -> list[Overview]:
         views = []
-        for run in list_runs(self.state, _SHOWN_ENDED, known={k: v.run for k, v in self._ended.items()}):
+        for run in list_runs(self.state, _SHOWN_ENDED, {k: v.run for k, v in self._ended.items()}, ids):
             kept = self._ended.get(run.id)
             if kept is not None:
                 views.append(kept)
@@ -123,16 +143,3 @@ class Feed:
                 self._ended[run.id] = view
                 self._events.pop(run.id, None)
         return views
-
-    def _look(self) -> tuple[object, ...]:
-        """A cheap sign that something changed: times of the folders and of live runs' state files."""
-        live = live_run_ids(self.state)
-        paths = [self.state.runs, self.state.session, *(self.state.run(run_id).state for run_id in live)]
-        return (tuple(live), *(_changed_at(path) for path in paths))
-
-
-def _changed_at(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0

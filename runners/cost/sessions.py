@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from runners.cost.prices import choose_price, parse_rate
 from runners.host.files import write_whole
 from runners.host.identity import boot_time, host_name
 from runners.model.errors import NotFound, WrongInput
@@ -65,6 +64,8 @@ def start_session(
 
     `per` says what a bare rate stands for: each of the `gpus`, or the whole machine.
     """
+    from runners.cost.prices import choose_price, parse_rate  # only here: the meter reads no price list
+
     if read_session(state) is not None:
         raise WrongInput("a session is open already", "`fresnel-tui session end` ends it")
     started = _parse_since(since)

@@ -1,6 +1,8 @@
 """Runs as they lie on disk: found, read, and their status derived from records, locks, host and boot."""
 
+import os
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -100,22 +102,27 @@ def _judge_by_exit(directory: RunDirectory) -> tuple[State, str]:
 def list_run_ids(state: StateDirectory) -> list[str]:
     """Every run's id, oldest first."""
     try:
-        return sorted(entry.name for entry in state.runs.iterdir() if not entry.name.startswith("."))
+        return sorted(name for name in os.listdir(state.runs) if not name.startswith("."))  # noqa: PTH208 (10 × faster)
     except FileNotFoundError:
         return []
 
 
-def list_runs(state: StateDirectory, finished: int | None = None, known: Mapping[str, Run] | None = None) -> list[Run]:
+def list_runs(
+    state: StateDirectory,
+    finished: int | None = None,
+    known: Mapping[str, Run] | None = None,
+    ids: list[str] | None = None,
+) -> list[Run]:
     """Live runs and the newest `finished` of the others (all when None), oldest first.
 
-    Ended runs found in `known` are taken from there: an ending never changes.
+    Ended runs found in `known` are taken from there: an ending never changes. `ids` spares listing them again.
     """
-    ids = list_run_ids(state)
-    live = set(live_run_ids(state))
-    ended = [run_id for run_id in ids if run_id not in live]
-    chosen = live | set(ended if finished is None else ended[len(ended) - min(finished, len(ended)) :])
+    ids = list_run_ids(state) if ids is None else ids
     known = known or {}
-    return [known[run_id] if run_id in known else read_run(state, run_id) for run_id in ids if run_id in chosen]
+    live = set(live_run_ids(state))
+    ended = (run_id for run_id in reversed(ids) if run_id not in live)
+    chosen = live | set(ended if finished is None else islice(ended, finished))
+    return [known[run_id] if run_id in known else read_run(state, run_id) for run_id in sorted(chosen)]
 
 
 def find_run(state: StateDirectory, name: str) -> Run:

@@ -16,7 +16,7 @@ os.environ["FRESNEL_HOST"] = "gpu-box-3"
 import msgspec  # noqa: E402
 
 from runners.cost.sessions import start_session  # noqa: E402
-from runners.lifecycle.control import request_stop, start, wait_until_ended  # noqa: E402
+from runners.lifecycle.control import request_stop, start_together, wait_until_ended  # noqa: E402
 from runners.lifecycle.store import list_runs  # noqa: E402
 from runners.model.paths import StateDirectory  # noqa: E402
 from runners.model.spec import GpuRequest, RunSpec  # noqa: E402
@@ -65,12 +65,12 @@ def main() -> None:
         os.environ["FRESNEL_STATE_DIR"] = f"{folder}/state"
         state = StateDirectory().create()
         start_session(state, "amd-cloud-mi300x", 8, "now", "100")
-        done = start(state, resolve_preset("gaussian-validate", ["epochs=1", "max_images=10"]))
+        (done,) = start_together(state, [resolve_preset("gaussian-validate", ["epochs=1", "max_images=10"])])
         wait_until_ended(state, done.id)
         for name, gpus, pause, step in (("pcdiff", "0123456", "0.4", "9200"), ("voxelization", "7", "0.9", "1650")):
             command = [sys.executable, "-c", SCRIPT, pause, step]
             spec = command_spec(command, ["stop.ladder=[SIGINT 60s, SIGKILL 5s]"], name)
-            start(state, replace_gpus(spec, tuple(gpus)))
+            start_together(state, [replace_gpus(spec, tuple(gpus))])
         while any((gpu.utilization or 0) < 85 for gpu in read_gpus(state).gpus):
             time.sleep(0.5)
         try:

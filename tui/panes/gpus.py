@@ -3,60 +3,60 @@
 import time
 
 from rich.text import Text
-from textual.geometry import Size
-from textual.reactive import reactive
-from textual.widget import Widget
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
 from runners.placement.reading import is_stale
 from tui.feed import Picture
 from tui.format import DASH, memory, percent, size
 from tui.palette import bar, run_colour
+from tui.panes.rows import refresh_rows, strip_of
 
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
 """Content widths from which a row shows temperature and power, the memory bar, and the GPU's name."""
 
 
-class GpuPane(Widget):
+class GpuPane(ScrollView):
     """GPUs and who holds them; logical device numbers stand behind the run's letter."""
 
     can_focus = True
-    picture: reactive[Picture | None] = reactive(None, layout=False)
 
-    def watch_picture(self) -> None:
-        """Say in the title what is simulated, stale or wrong."""
-        reading = self.picture.reading if self.picture else None
-        self.border_title = "GPUs"
-        self.border_subtitle = None
-        if reading is None:
-            return
-        if any(gpu.simulated for gpu in reading.gpus):
-            self.border_title = "GPUs · simulated"
-        elif not reading.gpus:
-            self.border_title = "CPU · no GPU here"
-        if is_stale(reading):
-            self.border_subtitle = f"stale since {time.strftime('%H:%M:%S', time.localtime(reading.time))}"
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture: Picture | None = None
+        self._rows: list[Text] = [Text("reading…", style="dim")]
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A line per GPU, and one for a problem."""
-        reading = self.picture.reading if self.picture else None
-        if reading is None:
-            return 4
-        return max(4, len(reading.gpus)) + (1 if reading.problem else 0)
+    def show(self, picture: Picture) -> None:
+        """Take in a new picture; only rows that changed are painted."""
+        self.picture = picture
+        reading = picture.reading
+        titles = _titles(reading)
+        if titles != (self.border_title, self.border_subtitle):
+            self.border_title, self.border_subtitle = titles
+        self._lay_out()
 
-    def render(self) -> Text:
-        """All rows."""
+    def on_resize(self) -> None:
+        """Lay the columns out anew."""
+        self._lay_out()
+
+    def render_line(self, y: int) -> Strip:
+        """One row."""
+        return strip_of(self._rows, y + round(self.scroll_offset.y), self.scrollable_content_region.width, self)
+
+    def _lay_out(self) -> None:
         picture = self.picture
         if picture is None or picture.reading is None:
-            return Text("reading…", style="dim")
+            return
         reading = picture.reading
         rows = [self._row(picture, gpu) for gpu in reading.gpus] or self._host_rows(reading.cpu)
         if reading.problem:
             rows.insert(0, Text(f"⚠ {reading.problem}", style="yellow"))
-        return Text("\n", no_wrap=True, overflow="ellipsis").join(rows)
+        before, self._rows = self._rows, rows
+        refresh_rows(self, before, rows)
 
     def _row(self, picture: Picture, gpu: GpuSnapshot) -> Text:
-        width = self.content_size.width
+        width = self.scrollable_content_region.width
         row = Text(f"{gpu.index:>2} ")
         if gpu.error:
             return row.append(f"⚠ {gpu.error}", style="red")
@@ -82,7 +82,7 @@ class GpuPane(Widget):
         return f"{memory(used):>6} "
 
     def _host_rows(self, host: HostSnapshot) -> list[Text]:
-        wide = max(6, min(24, self.content_size.width - 24))
+        wide = max(6, min(24, self.scrollable_content_region.width - 24))
         cpu = None if host.cpu_percent is None else host.cpu_percent / 100
         used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
         disk = 1 - host.disk_free / host.disk_total if host.disk_free and host.disk_total else None
@@ -96,6 +96,19 @@ class GpuPane(Widget):
             Text(f"disk   {bar(disk, wide)} {size(host.disk_free)} free", no_wrap=True),
             Text(f"load   {load}   runs use the CPU", style="dim", no_wrap=True),
         ]
+
+
+def _titles(reading: GpuReading | None) -> tuple[str, str | None]:
+    """What stands in the border: what is simulated or missing, and since when readings are stale."""
+    if reading is None:
+        return "GPUs", None
+    title = "GPUs"
+    if any(gpu.simulated for gpu in reading.gpus):
+        title = "GPUs · simulated"
+    elif not reading.gpus:
+        title = "CPU · no GPU here"
+    stale = is_stale(reading)
+    return title, f"stale since {time.strftime('%H:%M:%S', time.localtime(reading.time))}" if stale else None
 
 
 def _holder(picture: Picture, gpu: GpuSnapshot, width: int) -> Text:

@@ -4,7 +4,6 @@ from datetime import datetime
 from decimal import Decimal
 
 from rich.text import Text
-from textual.reactive import reactive
 from textual.widget import Widget
 
 from tui.feed import Picture
@@ -17,9 +16,23 @@ _BAR = 8
 class MeterBar(Widget):
     """What is being spent now, what was spent, and how long the budget lasts."""
 
-    picture: reactive[Picture | None] = reactive(None)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture: Picture | None = None
+        self._shown = Text()
+
+    def show(self, picture: Picture) -> None:
+        """Take in a new picture; paint only when the line differs."""
+        self.picture = picture
+        if self._line() != self._shown:
+            self.refresh()
 
     def render(self) -> Text:
+        """The line."""
+        self._shown = self._line()
+        return self._shown
+
+    def _line(self) -> Text:
         """The line, with the least important parts left away where it is narrow."""
         picture = self.picture
         left = Text(" fresnel-tui", style="bold")
@@ -40,7 +53,7 @@ class MeterBar(Widget):
         if meter.live_runs is not None:
             parts.append(f"runs {dollars(meter.live_runs)}")
         if session is not None:
-            parts.append(f"session {dollars(meter.session)} {duration(picture.time - session.started)}")
+            parts.append(f"session {dollars(meter.session)} {duration(60 * ((picture.time - session.started) // 60))}")
             if session.budget is not None and meter.budget_left is not None:
                 parts.append(_budget(Decimal(session.budget), meter.budget_left, session.rate, picture.time))
         else:

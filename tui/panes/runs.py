@@ -2,12 +2,10 @@
 
 from typing import ClassVar, NamedTuple
 
-from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -17,6 +15,7 @@ from tui.feed import Picture
 from tui.format import DASH, dollars, duration, indices, metric
 from tui.overview import Overview
 from tui.palette import STATE_STYLES, run_colour, sparkline
+from tui.panes.rows import refresh_rows, strip_of
 
 
 class RunPane(ScrollView):
@@ -68,18 +67,12 @@ class RunPane(ScrollView):
         self.picture = picture
         if picture.runs and self.selected is None:
             self.select(picture.runs[0].run.id)
-        rows = [self._row(view) for view in picture.runs]
-        before, self._rows = self._rows, rows
-        self.virtual_size = Size(self.size.width, max(1, len(rows)))
-        if len(before) != len(rows):
-            self.refresh()
-        else:
-            top = round(self.scroll_offset.y)
-            for y, (old, new) in enumerate(zip(before, rows, strict=True)):
-                if old != new:
-                    self.refresh(Region(0, y - top, self.size.width, 1))
+        before, self._rows = self._rows, [self._row(view) for view in picture.runs]
+        refresh_rows(self, before, self._rows)
         live = sum(view.run.is_live for view in picture.runs)
-        self.border_subtitle = f"{live} live · {len(rows) + picture.hidden:,} in all"
+        subtitle = f"{live} live · {len(self._rows) + picture.hidden:,} in all"
+        if subtitle != self.border_subtitle:
+            self.border_subtitle = subtitle
 
     def select(self, run_id: str) -> None:
         """Put the cursor on a run."""
@@ -120,18 +113,12 @@ class RunPane(ScrollView):
         width = self.scrollable_content_region.width
         row = y + round(self.scroll_offset.y)
         if not self._rows:
-            text = Text("no runs yet: press n to launch one" if y == 0 and self.picture else "", style="dim")
-        elif row < len(self._rows):
-            text = self._rows[row].copy()
-        else:
-            return Strip.blank(width, self.rich_style)
-        selected = bool(self._rows) and row == self.cursor
-        text.truncate(width, overflow="ellipsis", pad=True)
-        base = self.rich_style
-        if selected:
+            hint = "no runs yet: press n to launch one" if self.picture else ""
+            return strip_of([Text(hint, style="dim")], y, width, self)
+        base = None
+        if row == self.cursor:
             base = self.get_component_rich_style("runs--cursor" if self.has_focus else "runs--blurred")
-        segments = [Segment(s.text, base + (s.style or Style())) for s in text.render(self.app.console) if s.text]
-        return Strip(segments).adjust_cell_length(width, base)
+        return strip_of(self._rows, row, width, self, base)
 
     def _row(self, view: Overview) -> Text:
         run = view.run
@@ -196,5 +183,12 @@ def _quality(view: Overview, columns: _Columns) -> str:
 
 def _time(view: Overview) -> str:
     if view.run.is_live and view.progress.eta_s is not None:
-        return f"ETA {duration(view.progress.eta_s)}"
-    return duration(view.seconds)
+        return f"ETA {duration(coarse(view.progress.eta_s))}"
+    seconds = view.seconds
+    return duration(coarse(seconds) if view.run.is_live and seconds is not None else seconds)
+
+
+def coarse(seconds: float) -> float:
+    """`seconds` to the precision in which they are worth a repaint."""
+    step = 60 if seconds >= 600 else 5
+    return seconds - seconds % step

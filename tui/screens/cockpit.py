@@ -40,6 +40,7 @@ class CockpitScreen(Screen[None]):
         super().__init__()
         self._wanted = selected
         self._shown: str | None = None
+        self._height = 0
 
     def compose(self) -> ComposeResult:
         """Meter, two panes, log, search line, keys."""
@@ -59,10 +60,13 @@ class CockpitScreen(Screen[None]):
 
     def show(self, picture: Picture) -> None:
         """Hand a new picture to every pane."""
-        self.query_one(MeterBar).picture = picture
-        gpus, runs = self.query_one(GpuPane), self.query_one(RunPane)
-        gpus.picture = picture
-        self.query_one("#upper").styles.height = self._upper_height(picture)
+        self.query_one(MeterBar).show(picture)
+        runs = self.query_one(RunPane)
+        height = self._upper_height(picture)
+        if height != self._height:
+            self._height = height
+            self.query_one("#upper").styles.height = height
+        self.query_one(GpuPane).show(picture)
         if self._wanted is not None and any(view.run.id == self._wanted for view in picture.runs):
             runs.picture = picture
             runs.select(self._wanted)

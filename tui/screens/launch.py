@@ -15,13 +15,11 @@ from textual.widgets.option_list import Option
 from runners.lifecycle.control import preview
 from runners.model.errors import FresnelError
 from runners.model.paths import StateDirectory
-from runners.model.run import Run
 from runners.model.spec import GpuRequest, Parameter, RunSpec
-from runners.model.states import State
 from runners.presets.catalogue import PresetEntry, list_presets, resolve_runs
 from runners.presets.units import parse_gpu_request
 from tui.feed import Picture
-from tui.format import duration, indices
+from tui.format import indices
 from tui.headless.launch import describe_plan
 from tui.panes.gpus import describe_reading
 
@@ -253,11 +251,3 @@ def _plan_text(pairs: list[tuple[str, str]]) -> Text:
         text.append(f"{name:<12}", style="dim")
         text.append(f"{value}\n", style="yellow" if value.startswith(("denied", "queued")) else "")
     return text
-
-
-def describe_launch(run: Run) -> str:
-    """One line for the notice after a launch."""
-    if run.state is State.QUEUED:
-        return f"{run.name} {run.reason}"
-    seconds = run.plan.estimate.seconds if run.plan else None
-    return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

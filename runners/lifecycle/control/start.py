@@ -31,17 +31,12 @@ from runners.placement.queueing import Candidate, Verdict, decide
 from runners.placement.reading import read_gpus
 
 
-def start(state: StateDirectory, spec: RunSpec, queue: bool = True) -> Run:
-    """Start `spec`, or let it wait in the queue where GPUs are busy, and return its run.
-
-    DeniedError when waiting would not help, or when `queue` is false and it would have to; WrongInput when
-    what it names does not exist.
-    """
-    return start_together(state, [spec], queue)[0]
-
-
 def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True) -> list[Run]:
-    """Start several runs, all or none: one lock around choosing GPUs for them all and writing them down."""
+    """Start runs, all or none, or let them wait in the queue where GPUs are busy, and return them.
+
+    One lock stands around choosing GPUs for them all and writing them down. DeniedError when waiting would not
+    help, or when `queue` is false and one would have to; WrongInput when what one names does not exist.
+    """
     refuse_untrusted(state.create())
     specs = [resolve_after(state, spec) for spec in specs]
     reading = _reading(state, specs)
