@@ -197,6 +197,10 @@ def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
     folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise WrongInput("working_directory: its name is not UTF-8", "run it from a folder whose name is") from None
     return folder
 
 

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -10,7 +11,7 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import ParameterValue
-from runners.presets.yaml_source import Lines
+from runners.presets.yaml_source import Lines, read_yaml
 
 T = TypeVar("T")
 
@@ -66,6 +67,24 @@ class Source:
             message, _, place = str(error).partition(" - at `$")
             below = _parse_place(place.rstrip("`"))
             raise self.error(*_explain(message, (*key, *below), fields_of(kind, below))) from None
+
+
+@contextmanager
+def placed(path: str) -> Iterator[None]:
+    """Give a WrongInput `KEY: …` raised in the block, long after the file at `path` was read, its file and line.
+
+    Some mistakes show only when a run is planned: a script that is not there, a variable that is not set.
+    """
+    try:
+        yield
+    except WrongInput as error:
+        key, colon, _ = error.message.partition(": ")
+        if not path or not colon or " " in key:
+            raise
+        lines = read_yaml(Path(path))[1]
+        line = lines.get(tuple(key.split("."))) or lines.get((key.split(".")[0],))
+        place = f"{path}:{line}" if line else path
+        raise WrongInput(f"{place}: {error.message}", error.hint) from None
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -210,7 +210,6 @@ def _only_run(cli: CommandLine) -> RunDirectory | None:
     return cli.state.run(found[0].name) if found else None
 
 
-@pytest.mark.xfail(strict=True, reason="found only when the plan is made, where the preset's lines are no longer known")
 @pytest.mark.parametrize(
     ("keys", "place"),
     [
@@ -226,3 +225,10 @@ def test_what_is_wrong_only_on_this_machine_names_file_line_and_key_too(
 ) -> None:
     (cli.folder / "x.yaml").write_text(f"{keys}\n")
     assert place in cli.run("plan", "./x.yaml", exits=2).stderr
+
+
+def test_a_working_directory_that_is_not_utf8_is_refused_and_leaves_nothing(cli: CommandLine) -> None:
+    odd = Path(os.fsdecode(os.fsencode(cli.folder) + b"/\xff"))
+    odd.mkdir()
+    assert "not UTF-8" in cli.run("launch", "--gpus", "0", "--", "true", exits=2, folder=odd).stderr
+    assert not cli.state.runs.is_dir() or not list(cli.state.runs.iterdir())

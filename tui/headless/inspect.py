@@ -2,9 +2,10 @@
 
 import argparse
 import time
+from decimal import Decimal
 
 from runners.lifecycle.control import adopt_orphans
-from runners.lifecycle.store import find_run, list_run_ids, list_runs
+from runners.lifecycle.store import find_runs, list_run_ids, list_runs
 from runners.model.errors import ExitCode
 from runners.model.paths import StateDirectory
 from runners.model.states import SIGNS, State
@@ -36,14 +37,20 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_status(arguments: argparse.Namespace) -> int:
-    """Show one run."""
+    """Show one run, or all runs of a group."""
     state = StateDirectory()
     adopt_orphans(state)
-    view = look_at(find_run(state, arguments.run))
+    views = [look_at(run) for run in find_runs(state, [arguments.run])]
     if arguments.json:
-        print_json(to_json(view))
+        print_json(to_json(views[0]) if len(views) == 1 else [to_json(view) for view in views])
     else:
-        print_pairs(describe_run(view))
+        for i, view in enumerate(views):
+            if i:
+                print()
+            print_pairs(describe_run(view))
+        costs = [view.cost for view in views if view.cost is not None]
+        if len(views) > 1 and costs:
+            say(f"together {dollars(sum(costs, Decimal(0)))}")
     return ExitCode.DONE
 
 

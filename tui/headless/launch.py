@@ -16,6 +16,7 @@ from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
 from runners.placement.queueing import Verdict
+from runners.placement.visibility import ALL_VARIABLES
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
@@ -164,7 +165,9 @@ def _plan_json(plan: LaunchPlan, verdict: Verdict) -> dict[str, Any]:
 def describe_plan(plan: LaunchPlan, verdict: Verdict) -> list[tuple[str, str]]:
     """The plan as names and values for people; with the refusal or the wait in place of the GPUs."""
     pairs = [("run", plan.run), ("command", shlex.join(plan.argv)), ("directory", plan.working_directory)]
-    pairs += [("environment", f"{name}={value}") for name, value in plan.environment.items()]
+    waits = verdict.allocation is None
+    shown = {name: value for name, value in plan.environment.items() if not (waits and name in ALL_VARIABLES)}
+    pairs += [("environment", f"{name}={value}") for name, value in shown.items()]
     pairs += [("removed", name) for name in plan.environment_removed]
     if verdict.allocation is None:
         pairs.append(("GPUs", f"denied: {verdict.reason}" if verdict.never else f"queued: {verdict.reason}"))

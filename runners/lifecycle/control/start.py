@@ -20,7 +20,7 @@ from runners.lifecycle.planning import SECRET_PREFIX, Planned, make_plan, masked
 from runners.lifecycle.queue import candidate_of, judge, resolve_after, tell_why, waiting
 from runners.lifecycle.source import start_recording
 from runners.lifecycle.store import read_run
-from runners.model.errors import DeniedError
+from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
@@ -29,6 +29,7 @@ from runners.model.spec import Price, RunSpec
 from runners.placement.allocation import Allocation
 from runners.placement.queueing import Candidate, Verdict, decide
 from runners.placement.reading import read_gpus
+from runners.presets.source import placed
 
 
 def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True) -> list[Run]:
@@ -71,7 +72,8 @@ def preview(state: StateDirectory, specs: Sequence[RunSpec]) -> list[tuple[Launc
         verdict = verdicts[candidate.run]
         run_id = new_run_id(spec.name)
         allocation = verdict.allocation or Allocation()
-        plan = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)).plan
+        with placed(spec.source):
+            plan = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)).plan
         planned.append((plan, verdict))
     return planned
 
@@ -122,7 +124,8 @@ def _prepare(
     while state.run(run_id).path.exists():  # a hundred launches in one second do share four hex digits
         run_id = new_run_id(spec.name)
     allocation = verdict.allocation or Allocation()
-    planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
+    with placed(spec.source):
+        planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
     if verdict.allocation is None:
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, queued=True))
     return spec, planned, verdict
@@ -135,7 +138,12 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
     if session is not None:
         share = session.rate / max(session.gpus, 1)
         return msgspec.structs.replace(session.price, usd_per_hour=str(share), per="gpu", basis="session")
-    return None if spec.price is None else choose_price(spec.price, spec.price_basis)
+    if spec.price is None:
+        return None
+    try:
+        return choose_price(spec.price, spec.price_basis)
+    except WrongInput as error:
+        raise WrongInput(f"price: {error.message}", error.hint) from None
 
 
 def _waiting_environment(spec: RunSpec) -> dict[str, str]:
