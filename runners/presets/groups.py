@@ -1,6 +1,6 @@
 """A preset that launches several runs together, each with its own GPUs: all of them or none."""
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def load_group(
     for override in overrides:
         if override.split("=")[0].split(".")[0] not in names:
             raise WrongInput(f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}")
-    group = f"{name or path.stem}-{secrets.token_hex(2)}"
+    group = f"{name or path.stem}-{os.urandom(2).hex()}"
     return [_build_member(member, i, names[i], group, source, find, overrides) for i, member in enumerate(keys.runs)]
 
 

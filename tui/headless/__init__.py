@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.paths import state_dir
@@ -21,7 +22,8 @@ def run_command(words: Sequence[str]) -> int:
     if command is not None and arguments.command_name not in ("launch", "plan"):
         parser.error("`-- COMMAND` goes with launch and plan")
     try:
-        return int(arguments.action(arguments))
+        file, _, function = arguments.action.partition(":")
+        return int(getattr(import_module(f"tui.headless.{file}"), function)(arguments))
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Sequence
 
 from runners import __version__
-from tui.headless import cost, doctor, gpus, housekeeping, inspect, launch, logs, presets, stop
 
 _EXIT_CODES = """\
 exit codes:
@@ -27,7 +26,7 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of all headless commands."""
+    """The parser of all headless commands; `action` is FILE:FUNCTION, imported when it is chosen."""
     parser = argparse.ArgumentParser(
         prog="fresnel-tui",
         description="Launch, watch and stop training runs that survive the terminal they were started from.",
@@ -56,8 +55,8 @@ def _command(
 
 def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     for name, action, text in (
-        ("launch", launch.run_launch, "start a run: a preset, or any command behind --"),
-        ("plan", launch.run_plan, "print exactly what launch would run, and start nothing"),
+        ("launch", "launch:run_launch", "start a run: a preset, or any command behind --"),
+        ("plan", "launch:run_plan", "print exactly what launch would run, and start nothing"),
     ):
         parser = _command(commands, name, text)
         parser.usage = f"fresnel-tui {name} [PRESET] [options] [-- COMMAND ARGS…]"
@@ -90,20 +89,20 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = _command(commands, "list", "show the runs: all live ones and the newest ended ones")
     parser.add_argument("--all", action="store_true", help="every ended run, not only the newest 100")
-    parser.set_defaults(action=inspect.run_list)
+    parser.set_defaults(action="inspect:run_list")
     parser = _command(commands, "status", "show one run")
     parser.add_argument("run", metavar="RUN")
-    parser.set_defaults(action=inspect.run_status)
+    parser.set_defaults(action="inspect:run_status")
     parser = _command(commands, "logs", "print a run's output")
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
-    parser.set_defaults(action=logs.run_logs)
+    parser.set_defaults(action="logs:run_logs")
     parser = _command(commands, "gpus", "show the GPUs, who holds them, and their numbers inside the run")
-    parser.set_defaults(action=gpus.run_gpus)
+    parser.set_defaults(action="gpus:run_gpus")
     parser = _command(commands, "presets", "list the presets, or print the JSON Schema of a preset file")
     parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")
-    parser.set_defaults(action=presets.run_presets)
+    parser.set_defaults(action="presets:run_presets")
 
 
 def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -112,33 +111,33 @@ def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--all", action="store_true", help="every live run")
     parser.add_argument("--force", action="store_true", help="SIGKILL at once: no checkpoint is written")
     parser.add_argument("--wait", action="store_true", help="return when they have ended")
-    parser.set_defaults(action=stop.run_stop)
+    parser.set_defaults(action="stop:run_stop")
     parser = _command(commands, "drain", "let what runs finish, and nothing start; `drain off` ends it")
     parser.add_argument("what", nargs="?", choices=["on", "off", "status"], default="on")
-    parser.set_defaults(action=stop.run_drain)
+    parser.set_defaults(action="stop:run_drain")
     parser = _command(commands, "wait", "wait until a run has ended; its ending is the exit code")
     parser.add_argument("run", metavar="RUN")
-    parser.set_defaults(action=stop.run_wait)
+    parser.set_defaults(action="stop:run_wait")
 
 
 def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = _command(commands, "cost", "show what is being spent, and on what")
-    parser.set_defaults(action=cost.run_cost)
+    parser.set_defaults(action="cost:run_cost")
     parser = _command(commands, "session", "a rented machine's billing period: start, status, end")
     parser.add_argument("what", nargs="?", choices=["start", "status", "end"], default="status")
     parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
     parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
     parser.add_argument("--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00")
     parser.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
-    parser.set_defaults(action=cost.run_session)
+    parser.set_defaults(action="cost:run_session")
 
 
 def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = _command(commands, "doctor", "look at everything runs depend on, and say what to do; exit 1 on a FAIL")
-    parser.set_defaults(action=doctor.run_doctor)
+    parser.set_defaults(action="doctor:run_doctor")
     parser = _command(commands, "prune", "remove ended runs that meet all criteria given; never a live one")
     parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this, e.g. 30d")
     parser.add_argument("--keep", type=int, metavar="N", help="all but the newest N of those that ended so")
     parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    parser.set_defaults(action=housekeeping.run_prune)
+    parser.set_defaults(action="housekeeping:run_prune")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +80,7 @@ def preview(state: StateDirectory, specs: Sequence[RunSpec]) -> list[tuple[Launc
 def new_run_id(name: str) -> str:
     """An id that sorts by time and reads well: 20261120-231502-gaussian-validate-7f3a."""
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:40] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{secrets.token_hex(2)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{os.urandom(2).hex()}"
 
 
 def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | None:
