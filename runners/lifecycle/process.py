@@ -63,11 +63,14 @@ def start_program(
     try:
         os.setsid()
         os.chdir(directory)
+        # Whatever its number was, it must not be one that is about to be replaced: dup2 onto itself stays close-on-exec.
+        failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, 10)
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.dup2(null, 0)
+        log = fcntl.fcntl(log, fcntl.F_DUPFD_CLOEXEC, 10)
         for descriptor in kept:
             fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)  # inheritable, and out of the way of a shell's one digit
+        os.dup2(null, 0)
         os.dup2(log, 9)
         for descriptor in (1, 2):
             os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
