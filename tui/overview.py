@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from runners.cost.meter import projected_cost, run_cost, run_rate
+from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
+from runners.placement.usage import read_usage
 from runners.watch.checkpoints import newest_checkpoint
 from runners.watch.events import EventStream
 
@@ -28,6 +30,7 @@ class Overview(msgspec.Struct, frozen=True):
     rate: Decimal | None
     cost: Decimal | None
     projected: Decimal | None
+    usage: tuple[GpuUse, ...] = ()
 
 
 def look_at(run: Run, events: EventStream | None = None, now: float | None = None) -> Overview:
@@ -50,6 +53,7 @@ def look_at(run: Run, events: EventStream | None = None, now: float | None = Non
         rate=run_rate(run),
         cost=run_cost(run, now),
         projected=projected_cost(run, progress.eta_s, now),
+        usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
     )
 
 
@@ -67,6 +71,23 @@ def to_json(view: Overview) -> dict[str, Any]:
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
         "gpu_uuids": [gpu.uuid for gpu in plan.gpus] if plan else [],
         "simulated": any(gpu.simulated for gpu in plan.gpus) if plan else False,
+        "usage": [
+            {
+                "index": use.index,
+                "uuid": use.uuid,
+                "logical": use.logical,
+                "peak_memory": use.peak_memory,
+                "memory_total": use.memory_total,
+                "whole_gpu": use.whole_gpu,
+                "mean_utilization": use.mean_utilization,
+                "energy_wh": use.energy_wh,
+                "peak_temperature_c": use.peak_temperature_c,
+                "seconds": use.seconds,
+                "shared": use.shared,
+                "simulated": use.simulated,
+            }
+            for use in view.usage
+        ],
         "created": iso(run.created),
         "started": iso(run.started),
         "ended": iso(run.ended),

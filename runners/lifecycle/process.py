@@ -63,7 +63,7 @@ def start_program(
     try:
         os.setsid()
         os.chdir(directory)
-        # Whatever its number was, it must not be one that is about to be replaced: dup2 onto itself stays close-on-exec.
+        # None of these may have a number that is about to be replaced: dup2 onto itself stays close-on-exec.
         failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, 10)
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

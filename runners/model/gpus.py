@@ -78,3 +78,73 @@ class GpuReading(msgspec.Struct, frozen=True):
     problem: str | None = None
     driver: str | None = None
     setting: str | None = None
+
+
+class GpuSample(msgspec.Struct, frozen=True, array_like=True):
+    """One GPU at one second of the history: percent, bytes, watts, degrees; unknown is None."""
+
+    utilization: float | None = None
+    memory_used: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+
+class HistoryLine(msgspec.Struct, frozen=True):
+    """One second of the host's history: CPU in percent of all cores, and each GPU by its UUID."""
+
+    time: float
+    cpu: float | None
+    gpus: dict[str, GpuSample]
+
+
+class GpuUse(msgspec.Struct, frozen=True):
+    """What a run made of one GPU: peak bytes, mean percent, watt-hours, over `seconds` of readings; unknown is None.
+
+    `peak_memory` is that of the run's own processes where the driver tells them apart, else the whole GPU's
+    (`whole_gpu`). Utilisation, energy and temperature are always the whole GPU's, whoever else it was `shared` with.
+    `utilization_s` and `energy_s` are the seconds those two are known of.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    logical: int
+    simulated: bool = False
+    shared: bool = False
+    peak_memory: int | None = None
+    memory_total: int | None = None
+    whole_gpu: bool = False
+    mean_utilization: float | None = None
+    utilization_s: float = 0.0
+    energy_wh: float | None = None
+    energy_s: float = 0.0
+    peak_temperature_c: float | None = None
+    seconds: float = 0.0
+
+
+class RunUsage(msgspec.Struct, frozen=True):
+    """usage.json: all GPUs of one run up to `time` (unix seconds); written by the sampler, whoever looks on."""
+
+    run: str
+    time: float
+    gpus: tuple[GpuUse, ...] = ()
+
+
+class GpuInterval(msgspec.Struct, frozen=True):
+    """One GPU over one interval of a run: means of percent and watts, greatest bytes and degrees."""
+
+    index: int
+    uuid: str
+    utilization: float | None = None
+    memory: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+
+class UsageInterval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a run's gpus.jsonl: the interval's end (unix seconds), its length, and the run's GPUs."""
+
+    time: float
+    seconds: float
+    gpus: tuple[GpuInterval, ...]
+    simulated: bool = False

@@ -1,4 +1,4 @@
-"""The sampler: reads all GPUs and the host once a second, and writes `gpus.json`. One per state folder.
+"""The sampler: reads all GPUs and the host once a second; writes `gpus.json` and the history. One per state folder.
 
     python -m runners.placement.sampler --state-dir DIR
 
@@ -25,6 +25,7 @@ from runners.placement.gpus.choice import parse, setting
 from runners.placement.gpus.detect import open_backend
 from runners.placement.gpus.host import HostMeter
 from runners.placement.gpus.owner import record_owner
+from runners.placement.history import History
 from runners.placement.leases import live_run_ids
 
 INTERVAL_S = 1.0
@@ -74,19 +75,31 @@ class Sampler:
         self._deadline_s = deadline_s
         self._linger_s = _seconds("FRESNEL_SAMPLER_LINGER_S", LINGER_S)
         self._host = HostMeter(state.root)
+        self._history = History(state)
         self._wanted = self._well_since = time.monotonic()
         self._wanted_mark: int | None = None
 
     def run(self) -> None:
         """Read and write until nobody reads, the driver stays broken, or the state folder is gone."""
         due = time.monotonic()
-        while True:
-            faulthandler.dump_traceback_later(self._deadline_s, exit=True)
-            if not self._holds_lock() or not self._write(self._read()) or self._is_over():
-                return
+        while self._step():
             faulthandler.cancel_dump_traceback_later()
             due = max(due + INTERVAL_S, time.monotonic())
             time.sleep(due - time.monotonic() if due > time.monotonic() else 0)
+
+    def _step(self) -> bool:
+        """Take one reading and write it down, within the deadline; False when it was the last."""
+        faulthandler.dump_traceback_later(self._deadline_s, exit=True)
+        if not self._holds_lock():
+            return False  # another sampler writes now
+        reading = self._read()
+        if not self._write(reading):
+            return False
+        self._history.note(reading)
+        if self._is_over():
+            self._history.close()
+            return False
+        return True
 
     def _read(self) -> GpuReading:
         now = time.time()

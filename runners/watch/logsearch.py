@@ -123,6 +123,26 @@ class Errors:
         return chunk
 
 
+class Both:
+    """Lines that two patterns match; the first, rarer one is looked for."""
+
+    def __init__(self, wanted: Pattern, also: Pattern) -> None:
+        self._wanted = wanted
+        self._also = also
+
+    def first(self, chunk: bytes, start: int) -> int:
+        """Where the first pattern may match next."""
+        return self._wanted.first(chunk, start)
+
+    def accepts(self, line: bytes) -> bool:
+        """Whether both match."""
+        return self._wanted.accepts(line) and self._also.accepts(line)
+
+    def prepare(self, chunk: bytes) -> bytes:
+        """The bytes as the first pattern wants them."""
+        return self._wanted.prepare(chunk)
+
+
 class Found(NamedTuple):
     """A line that matches (None: none up to here) and how far the search is."""
 
@@ -149,6 +169,11 @@ def hits_in_block(source: LogSource, pattern: Pattern, block: int) -> list[int]:
     """Where the lines begin that match, among those that end block `block` of the file or lie in it."""
     low = source.start_of(block * BLOCK)
     high = source.size if (block + 1) * BLOCK >= source.size else source.start_of((block + 1) * BLOCK)
+    return hits_between(source, pattern, low, high)
+
+
+def hits_between(source: LogSource, pattern: Pattern, low: int, high: int) -> list[int]:
+    """Where the lines begin that match, from `low`, which begins a line, to `high`, which ends one."""
     return [low + at for at in _hits(source.read(low, high), pattern)]
 
 

@@ -1,6 +1,5 @@
 """output_limit: the middle of a long output goes, while the program writes on and after it has ended."""
 
-import os
 import re
 from pathlib import Path
 
@@ -77,14 +76,13 @@ def test_a_short_output_and_no_limit_are_left_alone(output: Path, complaints: li
 
 
 def test_a_file_that_cannot_be_cut_is_said_once(output: Path, complaints: list[str]) -> None:
-    output.mkdir()
-    os.truncate  # noqa: B018 - a folder has a size of its own, and cannot be opened for writing
-    keeper = OutputLimit(output, 1, complaints.append)
-    keeper.limit, keeper.head = 1, 0
+    keeper = OutputLimit(output, LIMIT, complaints.append)
     keeper.mind()
-    keeper.next_look = min(keeper.next_look, float("inf"))
     keeper.mind()
-    assert len(complaints) == 1 and "cannot be cut" in complaints[0]
+    assert keeper.patience_s == float("inf")
+    assert len(complaints) == 1 and "cannot be cut while the run goes on" in complaints[0]
+    keeper.settle()
+    assert len(complaints) == 2
 
 
 def test_a_hole_is_one_short_word_in_the_log_pane() -> None:

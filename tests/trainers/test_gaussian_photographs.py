@@ -29,9 +29,7 @@ def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
         pixels = np.zeros((40, 60, 3), dtype=np.uint8)
         pixels[:20, :, 0], pixels[20:, :, 2] = 200 + number, 255
         Image.fromarray(pixels).save(folder / f"photo_{number}.png")
-        chance.standard_normal((37, 37, 384)).astype("<f4").tofile(
-            folder / "features" / f"photo_{number}_dinov2.bin"
-        )
+        chance.standard_normal((37, 37, 384)).astype("<f4").tofile(folder / "features" / f"photo_{number}_dinov2.bin")
     for number in range(depths):
         np.linspace(0, 1, 64 * 64).astype("<f4").tofile(folder / "features" / f"photo_{number}_depth.bin")
     return folder
@@ -138,7 +136,5 @@ def test_a_folder_with_depth_trains_on_it(
 
     monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
     folder = make_folder(tmp_path / "data", 4, depths=4)
-    assert (
-        train.main(["--data_dir", str(folder), "--image_size", "32", "--epochs", "1", "--device", "cpu"]) == 0
-    )
+    assert train.main(["--data_dir", str(folder), "--image_size", "32", "--epochs", "1", "--device", "cpu"]) == 0
     assert 0 < read_events(tmp_path / "run", "summary")[0]["values"]["depth"] < 3

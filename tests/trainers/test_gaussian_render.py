@@ -70,9 +70,7 @@ def test_agrees_with_a_loop_over_gaussians(dtype: torch.dtype, close: float, til
 
 
 @pytest.mark.parametrize("pairs", [1 << 23, 2000])
-def test_gradients_agree_whether_or_not_it_works_in_chunks(
-    pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_agree_whether_or_not_it_works_in_chunks(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "PAIRS_PER_CHUNK", pairs)
     fast = Gaussians(*(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3)))
     slow = Gaussians(*(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3)))

@@ -43,9 +43,7 @@ def test_a_stop_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert stop.agreed(torch.device("cpu"))
 
 
-def test_one_interrupt_asks_and_a_second_one_insists(
-    monkeypatch: pytest.MonkeyPatch, keep_signals: None
-) -> None:
+def test_one_interrupt_asks_and_a_second_one_insists(monkeypatch: pytest.MonkeyPatch, keep_signals: None) -> None:
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     stop = StopRequest()
     stop.listen()

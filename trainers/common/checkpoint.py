@@ -71,9 +71,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
 
 
-def compare_settings(
-    saved: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], why: str
-) -> None:
+def compare_settings(saved: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], why: str) -> None:
     """Raise SettingsError naming every setting among names that differs between a checkpoint and this run."""
     differing = [
         f"{name} is {saved.get(name)!r} there and {wanted[name]!r} here"

@@ -41,9 +41,7 @@ def join_ranks(device: str) -> Ranks:
     if device == "cpu" or visible == 0:
         chosen = torch.device("cpu")
     elif local_rank >= visible:
-        raise SettingsError(
-            f"process {local_rank} of this host has no GPU of its own: PyTorch sees {visible}"
-        )
+        raise SettingsError(f"process {local_rank} of this host has no GPU of its own: PyTorch sees {visible}")
     else:
         chosen = torch.device("cuda", local_rank)
         torch.cuda.set_device(chosen)
@@ -77,9 +75,7 @@ def gather_from_ranks(value: Any) -> list[Any]:
     return gathered
 
 
-def epoch_batches(
-    count: int, batch_size: int, seed: int, epoch: int, rank: int, world: int
-) -> list[list[int]]:
+def epoch_batches(count: int, batch_size: int, seed: int, epoch: int, rank: int, world: int) -> list[list[int]]:
     """Return this rank's batches of indices below count, in an order that follows from seed and epoch alone.
 
     All ranks get equally many batches of equal sizes; where the last batch cannot be dealt out evenly, the

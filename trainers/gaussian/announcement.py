@@ -25,17 +25,11 @@ def announce(run: Run, resumed_from: Path | None) -> None:
     told = f"DINOv2 features, {settings.feature_dim} channels"
     if settings.features == "patch":
         told = "descriptors of the pixels around each patch, not DINOv2 features"
-    distance = (
-        "from disparity files" if collection.has_depth else "no depth files: all patches lie on one plane"
-    )
+    distance = "from disparity files" if collection.has_depth else "no depth files: all patches lie on one plane"
     k = settings.gaussians_per_patch
-    run.say(
-        f"model        DirectPatchDecoder, {parameters:,} parameters, {GRID * GRID * k:,} Gaussians an image"
-    )
+    run.say(f"model        DirectPatchDecoder, {parameters:,} parameters, {GRID * GRID * k:,} Gaussians an image")
     run.say(f"device       {device}")
-    run.say(
-        f"images       {len(collection.training)} for training, {len(collection.held_out)} held out: {source}"
-    )
+    run.say(f"images       {len(collection.training)} for training, {len(collection.held_out)} held out: {source}")
     run.say(f"input        {told}; {distance}")
     run.say(
         f"work         {settings.epochs} epochs of {run.steps_per_epoch} steps, {settings.image_size} px,"
@@ -49,9 +43,7 @@ def announce(run: Run, resumed_from: Path | None) -> None:
         "held_out_images": len(collection.held_out),
     }
     resumed = {"resumed_from": resumed_from, "step": run.step} if resumed_from else {}
-    run.events.emit(
-        "start", epochs=settings.epochs, steps=run.steps, settings=run.described() | counts, **resumed
-    )
+    run.events.emit("start", epochs=settings.epochs, steps=run.steps, settings=run.described() | counts, **resumed)
 
 
 def summarise(run: Run, seconds: float) -> None:

@@ -51,9 +51,7 @@ class DirectPatchDecoder(nn.Module):
         middles = (torch.arange(GRID, dtype=torch.float32) + 0.5) / GRID * 2 - 1
         self.register_buffer("centres", middles, persistent=False)
 
-    def forward(
-        self, features: Tensor, disparity: Tensor | None = None, slots: int | None = None
-    ) -> Gaussians:
+    def forward(self, features: Tensor, disparity: Tensor | None = None, slots: int | None = None) -> Gaussians:
         """Decode features (B,C,37,37) and disparity (B,37,37) in [0,1], 1 nearest, or None for a plane at 1.
 
         With slots < K only the first Gaussians of each patch are made, widened to cover the same area.

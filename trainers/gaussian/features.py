@@ -64,9 +64,7 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
         found = path.stat().st_size
         side = math.isqrt(found // 4)
         if side == 0 or side * side * 4 != found:
-            raise SettingsError(
-                f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256"
-            )
+            raise SettingsError(f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256")
     return True
 
 

@@ -25,9 +25,7 @@ def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) ->
     blurred = F.conv2d(F.conv2d(flat, kernel.view(1, 1, 1, -1)), kernel.view(1, 1, -1, 1))
     mean1, mean2, square1, square2, product = blurred.view(5, images, channels, *blurred.shape[-2:])
     steady1, steady2 = 0.01**2, 0.03**2
-    structure = (2 * (product - mean1 * mean2) + steady2) / (
-        square1 - mean1**2 + square2 - mean2**2 + steady2
-    )
+    structure = (2 * (product - mean1 * mean2) + steady2) / (square1 - mean1**2 + square2 - mean2**2 + steady2)
     brightness = (2 * mean1 * mean2 + steady1) / (mean1**2 + mean2**2 + steady1)
     similarity: Tensor = structure * brightness
     return similarity.mean(dim=(1, 2, 3))

@@ -67,9 +67,7 @@ class Collection:
         return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[:16]
 
 
-def collect(
-    folder: Path | None, kind: str, feature_dim: int, max_images: int | None, held_out: float
-) -> Collection:
+def collect(folder: Path | None, kind: str, feature_dim: int, max_images: int | None, held_out: float) -> Collection:
     """Choose photographs from a folder, or built-in ones for None, and check that all they need is there.
 
     kind is `auto`, `dinov2` or `patch`; max_images counts held-out ones too; held_out is their share. Raises
@@ -77,14 +75,10 @@ def collect(
     """
     kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
     if kind == "patch" and feature_dim != features.PATCH_FEATURE_DIM:
-        raise SettingsError(
-            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
-        )
+        raise SettingsError(f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}")
     if folder is None:
         if kind == "dinov2":
-            raise SettingsError(
-                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features"
-            )
+            raise SettingsError("--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features")
         training, judging = built_in_crops(max_images, held_out)
         return Collection(training, judging, feature_dim, None, False)
     training, judging = split_folder(folder, max_images, held_out)
@@ -92,9 +86,7 @@ def collect(
     if kind == "dinov2":
         features.check_feature_files(folder / "features", stems, feature_dim)
     has_depth = features.find_depth_files(folder / "features", stems)
-    return Collection(
-        training, judging, feature_dim, folder / "features" if kind == "dinov2" else None, has_depth
-    )
+    return Collection(training, judging, feature_dim, folder / "features" if kind == "dinov2" else None, has_depth)
 
 
 def split_folder(
@@ -109,9 +101,7 @@ def split_folder(
         if earlier.stem == later.stem:
             raise SettingsError(f"{earlier.name} and {later.name} would share their features; rename one")
     if len(stems) < 2:
-        raise SettingsError(
-            f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
-        )
+        raise SettingsError(f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed")
     shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[:max_images]
     for path in shuffled:
         try:
@@ -124,9 +114,7 @@ def split_folder(
     return chosen[judging:], chosen[:judging]
 
 
-def built_in_crops(
-    max_images: int | None, held_out: float
-) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
+def built_in_crops(max_images: int | None, held_out: float) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
     """Return distinct square crops of the built-in photographs; none is on both sides of the split."""
     training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
     total = min(max_images or len(training) + len(judging), len(training) + len(judging))

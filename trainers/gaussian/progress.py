@@ -84,10 +84,7 @@ class Run:
 
     def described(self) -> dict[str, Any]:
         """Return the effective settings in plain types."""
-        given = {
-            name: str(value) if isinstance(value, Path) else value
-            for name, value in vars(self.settings).items()
-        }
+        given = {name: str(value) if isinstance(value, Path) else value for name, value in vars(self.settings).items()}
         return given | {"processes": self.ranks.world, "photographs": self.collection.fingerprint}
 
 
@@ -123,11 +120,7 @@ def resume(run: Run) -> Path | None:
     asked = run.settings.resume
     if asked is None:
         return None
-    path = (
-        checkpoints.newest_checkpoint(run.settings.output_dir / "checkpoints")
-        if asked == "auto"
-        else Path(asked)
-    )
+    path = checkpoints.newest_checkpoint(run.settings.output_dir / "checkpoints") if asked == "auto" else Path(asked)
     if path is None:
         run.say("resume       no checkpoint in the output folder yet: beginning anew")
         return None

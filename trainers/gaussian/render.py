@@ -99,9 +99,7 @@ def render(gaussians: Gaussians, size: int, tile: int | None = None) -> Renderin
         place = ranked[first:last] % (across * across)
         centre = torch.stack((place % across, place // across), dim=-1) * tile + tile / 2
         if len(starts) > 2 and torch.is_grad_enabled():
-            drawn = checkpoint(
-                draw_tiles, table, index, centre, basis, use_reentrant=False, preserve_rng_state=False
-            )
+            drawn = checkpoint(draw_tiles, table, index, centre, basis, use_reentrant=False, preserve_rng_state=False)
         else:
             drawn = draw_tiles(table, index, centre, basis)
         chunks.append(drawn)

@@ -147,9 +147,7 @@ def evaluate(
     """Return mean PSNR, SSIM and mean-colour PSNR over held-out images; draw some where a sheet is named."""
     decoder.eval()
     mine = list(range(len(held_out)))[ranks.rank :: ranks.world]
-    batches = [
-        mine[start : start + settings.batch_size] for start in range(0, len(mine), settings.batch_size)
-    ]
+    batches = [mine[start : start + settings.batch_size] for start in range(0, len(mine), settings.batch_size)]
     sums = [0.0, 0.0, 0.0, 0.0]
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     for loaded in load_batches(held_out, batches, settings, ranks.device):
@@ -200,14 +198,10 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     decoder = DirectPatchDecoder(settings.feature_dim, settings.gaussians_per_patch).to(ranks.device)
     model: nn.Module = decoder
     if ranks.world > 1:
-        model = DistributedDataParallel(
-            decoder, device_ids=[ranks.device] if ranks.device.type == "cuda" else None
-        )
+        model = DistributedDataParallel(decoder, device_ids=[ranks.device] if ranks.device.type == "cuda" else None)
     seed_everything(settings.seed + 1_000_003 * (ranks.rank + 1))
     optimiser = torch.optim.AdamW(decoder.parameters(), lr=settings.lr, weight_decay=1e-5)
-    batches = epoch_batches(
-        len(collection.training), settings.batch_size, settings.seed, 0, ranks.rank, ranks.world
-    )
+    batches = epoch_batches(len(collection.training), settings.batch_size, settings.seed, 0, ranks.rank, ranks.world)
     events = EventLog(run_directory() if ranks.leads else None)
     return Run(settings, ranks, collection, events, stop, decoder, model, optimiser, len(batches))
 
@@ -255,13 +249,9 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
                 progress.sums[name] = progress.sums.get(name, 0.0) + total
         else:
             progress.lost_in_a_row += 1
-            run.say(
-                f"warning      step {run.step}: the loss or its gradient is not finite; the batch is skipped"
-            )
+            run.say(f"warning      step {run.step}: the loss or its gradient is not finite; the batch is skipped")
             if progress.lost_in_a_row == PATIENCE:
-                raise ArithmeticError(
-                    f"no finite loss in {PATIENCE} batches in a row; the last was step {run.step}"
-                )
+                raise ArithmeticError(f"no finite loss in {PATIENCE} batches in a row; the last was step {run.step}")
         speed = (progress.images - seen_before) / (time.monotonic() - begun)
         last = progress.step == run.steps_per_epoch
         if measure.due() or last:
@@ -328,9 +318,7 @@ def train(settings: argparse.Namespace) -> int:
     if stopped:
         progress, phrase = run.progress, save(run)
         epoch = progress.epoch + (progress.step > 0)
-        run.say(
-            f"stopped on request after epoch {epoch} step {progress.step or run.steps_per_epoch}; {phrase}"
-        )
+        run.say(f"stopped on request after epoch {epoch} step {progress.step or run.steps_per_epoch}; {phrase}")
         run.say(f"resume with  --resume {run.saved}")
     else:
         summarise(run, time.monotonic() - BEGUN)

@@ -1,9 +1,10 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
 from runners.model.errors import ExitCode
+from runners.model.gpus import GpuUse
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
-from tui.format import DASH, dollars, duration, indices, metric, size
+from tui.format import DASH, dollars, duration, indices, memory, metric, percent, size
 from tui.headless.output import print_pairs
 from tui.overview import Overview, look_at
 
@@ -35,6 +36,7 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else "")))
+    pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += [
         (readable_metric(name), format_metric(name, value)) for name, value in (view.summary or view.metrics).items()
     ]
@@ -45,6 +47,17 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
     pairs.append(("cost", _cost(view)))
     pairs.append(("folder", run.directory))
     return pairs
+
+
+def describe_use(use: GpuUse) -> str:
+    """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 0.64 kWh`."""
+    words = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    words += f", mean use {percent(use.mean_utilization)}"
+    if use.energy_wh is not None:
+        kilo = use.energy_wh >= 100
+        words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
+    remarks = [word for word, holds in (("simulated", use.simulated), ("shared", use.shared)) if holds]
+    return words + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def readable_metric(name: str) -> str:
