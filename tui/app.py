@@ -171,9 +171,10 @@ def run_panel(preset: str | None = None, overrides: Sequence[str] = ()) -> int:
     """Open the panel, with a preset launched and selected when one is named; return the exit code."""
     try:
         specs = _resolve(preset, overrides) if preset else []
+        state = StateDirectory().create()
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
-    app = PanelApp(StateDirectory().create(), specs)
+    app = PanelApp(state, specs)
     app.run()
     return app.return_code or ExitCode.DONE

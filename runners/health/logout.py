@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from runners.host import systemd
-from runners.host.identity import user_name
 
 _ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {user}`)"
 
@@ -24,7 +23,7 @@ def judge_logout(root: Path = Path("/")) -> LogoutVerdict:
         return LogoutVerdict("safe", f"no systemd-logind {where}: nothing ends processes at logout")
     if systemd.lingers(root):
         return LogoutVerdict("safe", "lingering is on: processes stay after logout")
-    advice = _ENABLE.format(user=user_name())
+    advice = _ENABLE.format(user=systemd.this_user())
     place = systemd.session_of_ours()
     if place == "user":
         return LogoutVerdict(

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.files import read_json, write_json
-from runners.host.identity import boot_id, user_name
+from runners.host.identity import boot_id
+from runners.host.ownership import user_name_of
 
 _PATIENCE_S = 3.0
 _LOGIND = (
@@ -31,6 +32,11 @@ class ScopeProbe(NamedTuple):
     why: str = ""
 
 
+def this_user() -> str:
+    """The user whose processes these are, whatever $USER says."""
+    return user_name_of(os.getuid())
+
+
 def is_booted(root: Path = Path("/")) -> bool:
     """True when systemd runs this machine, and its logind watches the logins."""
     return (root / "run/systemd/system").is_dir()
@@ -38,7 +44,7 @@ def is_booted(root: Path = Path("/")) -> bool:
 
 def lingers(root: Path = Path("/")) -> bool:
     """True when this user's processes may stay although the user has logged out."""
-    return (root / "var/lib/systemd/linger" / user_name()).exists()
+    return (root / "var/lib/systemd/linger" / this_user()).exists()
 
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
@@ -54,7 +60,7 @@ def kills_user_processes(root: Path = Path("/")) -> bool | None:
             return None
         kills = words.lower() in ("yes", "true", "on", "1")
     excluded = (_configured("KillExcludeUsers", root) or "root").split()
-    return kills and user_name() not in excluded
+    return kills and this_user() not in excluded
 
 
 def session_of_ours() -> str:

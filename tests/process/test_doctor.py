@@ -1,0 +1,132 @@
+"""`doctor`: what it looks at, what it says when something is wrong, and its exit code."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runners.health import checks, state_checks
+from runners.host.marks import MARK
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.paths import StateDirectory
+from tests.process.conftest import CommandLine
+
+ALWAYS = {
+    "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory", "open files", "clock",
+    "state folder", "disk", "file system", "locks", "left over",
+}  # fmt: skip
+
+
+@pytest.fixture
+def state() -> StateDirectory:
+    return StateDirectory().create()
+
+
+def test_a_healthy_machine_passes(cli: CommandLine) -> None:
+    found = json.loads(cli.run("doctor", "--json", FRESNEL_GPUS="sim:2xH100").stdout)
+    assert {check["name"] for check in found} == ALWAYS
+    assert {check["verdict"] for check in found} <= {"PASS", "WARN"}
+    words = {check["name"]: check["words"] for check in found}
+    assert words["GPUs"].startswith("2 × ") and words["sampler"] == "runs" and words["locks"] == "hold"
+    said = cli.run("doctor", FRESNEL_GPUS="sim:2xH100").stdout
+    assert "PASS  Python: " in said and "PASS  state folder: " in said
+
+
+def test_a_state_folder_that_cannot_be_used_fails(cli: CommandLine) -> None:
+    cli.state.root.mkdir()
+    (cli.state.root / "thesis.tex").touch()
+    cli.state.root.chmod(0o777)
+    found = cli.json("doctor", exits=1)
+    folder = next(check for check in found if check["name"] == "state folder")
+    assert folder["verdict"] == "FAIL" and "may be written by others" in folder["words"]
+    assert "FRESNEL_STATE_DIR" in folder["advice"]
+    assert (cli.state.root.stat().st_mode & 0o777) == 0o777, "a folder of other things is left as it is"
+    (cli.folder / "file").touch()
+    said = cli.run("doctor", exits=1, FRESNEL_STATE_DIR=str(cli.folder / "file" / "below")).stdout
+    assert "FAIL  state folder: " in said and "Not a directory" in said
+
+
+def test_a_process_that_an_ended_run_left_behind_is_named(cli: CommandLine) -> None:
+    run = cli.command("echo", "over", ready="over")
+    cli.ended(run)
+    environment = {**os.environ, MARK: run.id}
+    with subprocess.Popen(["sleep", "60"], env=environment) as left:
+        try:
+            found = [check for check in cli.json("doctor") if check["name"] == "left over"]
+        finally:
+            left.kill()
+    assert [check["verdict"] for check in found] == ["WARN"]
+    assert run.id in found[0]["words"] and f"pid {left.pid} is alive" in found[0]["words"]
+
+
+def test_a_live_run_in_a_folder_open_to_others_is_named(cli: CommandLine) -> None:
+    run = cli.command("sleep", "60")
+    run.path.chmod(0o777)
+    found = [check for check in cli.json("doctor") if check["name"] == "run folder"]
+    run.path.chmod(0o700)
+    assert len(found) == 1 and found[0]["verdict"] == "WARN" and run.id in found[0]["words"]
+
+
+def test_gpus_that_cannot_be_read_are_said_one_by_one() -> None:
+    trouble = GpuReading(0.0, "here", "nvml", problem="Driver/library version mismatch")
+    assert [(check.verdict, check.words) for check in checks.check_gpus(trouble)] == [("WARN", trouble.problem)]
+    lost = (GpuSnapshot(0, "GPU-0", "H100", "nvidia"), GpuSnapshot(1, "GPU-1", "H100", "nvidia", error="GPU is lost"))
+    found = list(checks.check_gpus(GpuReading(0.0, "here", "nvml", gpus=lost, driver="580.1")))
+    assert [check.verdict for check in found] == ["PASS", "WARN"]
+    assert "driver 580.1" in found[0].words and found[1].name == "GPU 1"
+
+
+def test_what_is_short_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.check_shared_memory(tmp_path / "nothing").verdict == "WARN"
+    monkeypatch.setattr(checks, "_SMALL_SHM", 1 << 60)
+    assert "--shm-size" in checks.check_shared_memory(tmp_path).advice
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (256, resource.RLIM_INFINITY))
+    files = checks.check_open_files()
+    assert files.verdict == "WARN" and files.words == "256 (at most unlimited)"
+    monkeypatch.setattr(state_checks, "_LITTLE_ROOM", 1 << 60)
+    assert state_checks.check_room(tmp_path).verdict == "WARN"
+    monkeypatch.setattr(state_checks, "_NO_ROOM", 1 << 60)
+    full = state_checks.check_room(tmp_path)
+    assert full.verdict == "FAIL" and "prune" in full.advice
+
+
+def test_a_network_file_system_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        f"30 22 0:45 / {tmp_path} rw shared:1 - nfs4 server:/home rw,vers=4.2\n"
+        f"31 22 0:46 / {tmp_path}er rw - tmpfs tmpfs rw\n"
+    )
+    assert state_checks.filesystem_of(tmp_path / "below", mounts) == "nfs4"
+    assert state_checks.filesystem_of(Path("/"), mounts) == "ext4"
+    monkeypatch.setattr(state_checks, "filesystem_of", lambda _root: "nfs4")
+    assert state_checks.check_filesystem(tmp_path).verdict == "WARN"
+
+
+def test_a_clock_set_back_is_a_warning(state: StateDirectory) -> None:
+    assert checks.check_clock(lambda: 1_000_000_000.0).verdict == "WARN"
+    assert not list(state_checks.check_future(state))
+    later = state.root.stat().st_mtime + 86_400
+    os.utime(state.runs, (later, later))
+    assert [check.verdict for check in state_checks.check_future(state)] == ["WARN"]
+
+
+def test_locks_that_do_not_hold_fail(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_checks.fcntl, "flock", lambda *_: None)
+    assert state_checks.check_locks(state.root).verdict == "FAIL"
+    assert not list(state.root.glob(".locks*"))
+
+
+def test_a_terminal_too_small_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "isatty", lambda _number: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for size, verdict in (((80, 24), "PASS"), ((79, 24), "WARN")):
+        monkeypatch.setattr(os, "get_terminal_size", lambda _number, size=size: size)
+        assert checks.check_terminal().verdict == verdict
+    monkeypatch.setenv("TERM", "dumb")
+    assert checks.check_terminal().verdict == "WARN"
+    assert checks.check_python().words.endswith(f"({sys.executable})")
