@@ -42,6 +42,7 @@ class Terminal:
             timeout=CEILING_S,
         )
         self.written = 0
+        self.raw = bytearray()
 
     def read(self, patience_s: float = 0.05) -> None:
         """Take in what the program has written."""
@@ -50,6 +51,7 @@ class Terminal:
         except (pexpect.TIMEOUT, pexpect.EOF):
             return
         self.written += len(block)
+        self.raw += block
         self.stream.feed(_without_private_modes(block))
 
     @property

@@ -121,6 +121,8 @@ class PanelApp(App[None]):
         yield SystemCommand("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch)
         yield SystemCommand("Stop the selected run", "by its stop ladder (s)", self.action_stop)
         yield SystemCommand("Search in the log", "text or /regex/ (/)", self.cockpit.action_search)
+        yield SystemCommand("Filter the log", "only lines that match (&)", self.cockpit.action_filter)
+        yield SystemCommand("Two logs", "pin this log beside the next one (|)", self.cockpit.action_split)
         yield SystemCommand("Zoom the focused pane", "and back (z)", self.cockpit.action_zoom)
         yield SystemCommand("Keys and signs", "help (?)", self.action_help)
         yield from (c for c in super().get_system_commands(screen) if c.title in ("Theme", "Quit", "Screenshot"))

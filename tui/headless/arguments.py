@@ -99,6 +99,8 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")
     parser = _command(commands, "gpus", "show the GPUs, who holds them, and their numbers inside the run")
+    parser.add_argument("--watch", action="store_true", help="go on with every new reading; JSON lines with --json")
+    parser.add_argument("--host", action="store_true", help="the host too; with --json one object around the GPUs")
     parser.set_defaults(action="gpus:run_gpus")
     parser = _command(commands, "presets", "list the presets, or print the JSON Schema of a preset file")
     parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")

@@ -1,16 +1,24 @@
 """The GPU pane: a line per GPU with its use, its memory and the run that holds it; the host where there is none."""
 
+import textwrap
 import time
+from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
+from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
+from runners.model.paths import StateDirectory
 from runners.placement.reading import is_stale
 from tui.feed import Picture
 from tui.format import DASH, memory, percent, size
 from tui.palette import bar, run_colour
+from tui.panes.gpu_words import instance_number, instances_of, trouble
 from tui.panes.rows import refresh_rows, strip_of
 
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
@@ -18,14 +26,23 @@ _MEDIUM, _WIDE, _NAMED = 40, 54, 64
 
 
 class GpuPane(ScrollView):
-    """GPUs and who holds them; logical device numbers stand behind the run's letter."""
+    """GPUs and who holds them; logical device numbers stand behind the run's letter. Enter shows one in full."""
 
     can_focus = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("home,g", "move(-100000)", "First", show=False),
+        Binding("end,G", "move(100000)", "Last", show=False),
+        Binding("enter", "open", "Details", show=False),
+    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture: Picture | None = None
         self._rows: list[Text] = [Text("reading…", style="dim")]
+        self._above = 0
+        self._selected = ""
 
     def show(self, picture: Picture) -> None:
         """Take in a new picture; only rows that changed are painted."""
@@ -42,7 +59,54 @@ class GpuPane(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row."""
-        return strip_of(self._rows, y + round(self.scroll_offset.y), self.scrollable_content_region.width, self)
+        row = y + round(self.scroll_offset.y)
+        base = None
+        if self.has_focus and self._gpus and row == self._above + self.cursor:
+            base = self.rich_style + Style(reverse=True)
+        return strip_of(self._rows, row, self.scrollable_content_region.width, self, base)
+
+    @property
+    def _gpus(self) -> tuple[GpuSnapshot, ...]:
+        return self.picture.reading.gpus if self.picture and self.picture.reading else ()
+
+    @property
+    def cursor(self) -> int:
+        """The number, from 0, of the GPU under the cursor among all that are shown."""
+        return next((i for i, gpu in enumerate(self._gpus) if gpu.uuid == self._selected), 0)
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by `rows`."""
+        gpus = self._gpus
+        if gpus:
+            target = min(len(gpus) - 1, max(0, self.cursor + rows))
+            self._selected = gpus[target].uuid
+            self.scroll_to_region(Region(0, self._above + target, 1, 1), animate=False)
+            self.refresh()
+
+    def action_open(self) -> None:
+        """Show everything about the GPU under the cursor."""
+        from tui.panes.gpu_detail import GpuDetailScreen
+
+        reading = self.picture.reading if self.picture else None
+        if reading is not None and (reading.gpus or reading.problem):
+            uuid = self._gpus[self.cursor].uuid if self._gpus else ""
+            self.app.push_screen(GpuDetailScreen(StateDirectory(), lambda: self.picture, uuid))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the GPU that was clicked."""
+        offset = event.get_content_offset(self)
+        row = (offset.y if offset else -1) + round(self.scroll_offset.y) - self._above
+        if 0 <= row < len(self._gpus):
+            self._selected = self._gpus[row].uuid
+            self.refresh()
+
+    def on_focus(self) -> None:
+        """The cursor shows."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor goes."""
+        self.refresh()
 
     def _lay_out(self) -> None:
         picture = self.picture
@@ -50,14 +114,18 @@ class GpuPane(ScrollView):
             return
         reading = picture.reading
         rows = [self._row(picture, gpu) for gpu in reading.gpus] or self._host_rows(reading.cpu)
-        if reading.problem:
-            rows.insert(0, Text(f"⚠ {reading.problem}", style="yellow"))
+        # The scroll bar may come with these very rows.
+        width = self.scrollable_content_region.width - (not self.show_vertical_scrollbar)
+        problem = _problem_rows(reading.problem, width)
+        self._above = len(problem)
+        rows = problem + rows
         before, self._rows = self._rows, rows
         refresh_rows(self, before, rows)
 
     def _row(self, picture: Picture, gpu: GpuSnapshot) -> Text:
         width = self.scrollable_content_region.width
-        row = Text(f"{gpu.index:>2} ")
+        number = instance_number(gpu, self._gpus)
+        row = Text(f"{gpu.index:>2} " if number is None else f"└{number} ")
         if gpu.error:
             return row.append(f"⚠ {gpu.error}", style="red")
         if width >= _NAMED:
@@ -72,7 +140,11 @@ class GpuPane(ScrollView):
         if width >= _MEDIUM:
             power = DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W"
             row.append(f"{power:>5} ")
-        return row.append_text(_holder(picture, gpu, width))
+        instances = instances_of(gpu, self._gpus)
+        if instances:
+            row.append(f" {instances} MIG", style="dim")
+        row.append_text(_holder(picture, gpu, width, free=not instances))
+        return row
 
     def _memory(self, gpu: GpuSnapshot, width: int) -> str:
         used, total = gpu.memory_used, gpu.memory_total
@@ -111,7 +183,15 @@ def _titles(reading: GpuReading | None) -> tuple[str, str | None]:
     return title, f"stale since {time.strftime('%H:%M:%S', time.localtime(reading.time))}" if stale else None
 
 
-def _holder(picture: Picture, gpu: GpuSnapshot, width: int) -> Text:
+def _problem_rows(problem: str | None, width: int) -> list[Text]:
+    """What is wrong and what to do about it, in as many rows as it takes to be read: at most four."""
+    if not problem or width < 4:
+        return []
+    lines = textwrap.wrap(f"⚠ {problem}", width, max_lines=4, placeholder="…")
+    return [Text(line, style="yellow") for line in lines]
+
+
+def _holder(picture: Picture, gpu: GpuSnapshot, width: int, free: bool) -> Text:
     leases = picture.leases.get(gpu.uuid, [])
     text = Text()
     for lease in leases:
@@ -119,11 +199,21 @@ def _holder(picture: Picture, gpu: GpuSnapshot, width: int) -> Text:
         name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
         text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter)} bold")
     others = [process for process in gpu.processes if process.run is None and not gpu.simulated]
+    wrong = trouble(gpu)
+    if wrong:
+        text.append(f" {wrong}", style="yellow")
     if others:
-        text.append(f" ⚠ {others[0].user or 'outside'} pid {others[0].pid}", style="yellow")
-    elif not leases:
+        text.append(f" ⚠ {_named(others, width)}", style="yellow")
+    elif not leases and free:
         text.append(" free", style="dim")
     return text
+
+
+def _named(others: list[GpuProcess], width: int) -> str:
+    """Whose processes these are: who, pid and command of the first, and how many more."""
+    first, more = others[0], f" +{len(others) - 1}" if len(others) > 1 else ""
+    who = f"{first.user or 'outside'} pid {first.pid}{more}"
+    return f"{who} {first.command}" if first.command and width >= _NAMED else who
 
 
 def _short_name(name: str) -> str:

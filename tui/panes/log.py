@@ -1,7 +1,9 @@
 """The live log: any size, painted seldom, never jumping under the reader."""
 
+from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
 
 from rich.style import Style
 from textual.content import Content
@@ -13,10 +15,10 @@ from textual.worker import get_current_worker
 
 from runners.watch.logfile import Change, LogFile
 from runners.watch.logindex import LineIndex
-from tui.panes.log_finding import LogFinding
+from tui.panes.log_picking import LogPicking
 from tui.panes.log_rows import CURRENT_MARK, MARK, draw
 from tui.panes.log_search import LogSearch
-from tui.panes.log_title import describe, place_bar
+from tui.panes.log_title import describe, describe_filter, place_bar
 from tui.panes.log_view import Row, Viewport
 from tui.panes.log_watch import watch_file
 
@@ -29,9 +31,22 @@ _PAUSED_FRAME = 0.5  # the count of new lines below a reader
 _INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
 _INDEX_STEP = 8 << 20
 _KEPT_STRIPS = 300
+_SELECTED = Style(reverse=True)
 
 
-class LogPane(LogFinding):
+class _Place(NamedTuple):
+    """How one looked at a log, for when one comes back."""
+
+    wrap: bool
+    following: bool
+    top: int
+    top_row: int
+
+
+_NEW = _Place(False, True, 0, 0)
+
+
+class LogPane(LogPicking):
     """One log on the screen. It follows the end until its reader scrolls up, and again after End or G."""
 
     DEFAULT_CSS = """
@@ -56,9 +71,6 @@ class LogPane(LogFinding):
             super().__init__()
             self.following = following
 
-    class _Progress(Message):
-        """A thread got on with an index or a count."""
-
     def __init__(self, *, frame: float = FRAME, id: str | None = None, classes: str | None = None) -> None:
         """`frame`: seconds between paints at least; a slow line wants more of them."""
         super().__init__(id=id, classes=classes)
@@ -78,20 +90,30 @@ class LogPane(LogFinding):
         self._indexing: LineIndex | None = None
         self._strips: dict[tuple[int, int, int], Strip] = {}
         self._strip_look: tuple[object, ...] = ()
+        self._places: dict[Path, _Place] = {}
 
     # ---- what the screen calls
 
     def show(self, path: Path | None, title: str = "") -> None:
         """Show another log from its end, or none."""
         if self.is_mounted:
-            self.workers.cancel_node(self)
+            # A file that is being written is finished whatever is looked at.
+            for worker in [worker for worker in self.workers if worker.node is self and worker.group != "write"]:
+                worker.cancel()
+        if self.log_file is not None and self.view is not None:
+            self._places[self.log_file.path] = _Place(self.wrap, self.following, self.view.top, self.view.top_row)
         self.log_file = LogFile(path) if path is not None else None
         self.view = Viewport(self.log_file) if self.log_file is not None else None
         self._title = title or (path.name if path is not None else "")
-        self.here = self._wanted_line = self.search_state = None
+        self.here = self._wanted_line = self.search_state = self.wanted = self.picked = None
         self._left = self._painted_size = 0
         self.redraw()
-        self.following = True
+        place = self._places.get(path, _NEW) if path is not None else _NEW
+        self.wrap = place.wrap
+        self.following = place.following
+        if self.view is not None and not place.following:
+            self.view.top, self.view.top_row = place.top, place.top_row
+            self.view.forget(keep_row=True)
         if self.is_mounted:
             self._start()
 
@@ -113,10 +135,16 @@ class LogPane(LogFinding):
 
     def go_start(self) -> None:
         """Show the first line."""
-        self._go(0)
+        if self.picked is not None:
+            self.extend_to_start()
+        else:
+            self._go(0)
 
     def go_end(self) -> None:
         """Show the end, and follow it."""
+        if self.picked is not None:
+            self.extend_to_end()
+            return
         self.here = None
         self.following = True
         self.paint(force=True)
@@ -141,10 +169,10 @@ class LogPane(LogFinding):
             self._go(self.log_file.source.start_of(int(self.log_file.size * share)))
 
     def line_here(self) -> str:
-        """The whole line that was gone to last, else the last one on the screen, as text: what a copy takes."""
+        """The whole line that was gone to last, else the one in the middle, as text: what a copy takes."""
         rows = self.view.rows if self.view is not None else []
-        here = [row for row in rows if row.line.start == self.here] or rows[-1:]
-        return here[0].line.safe.text if here else ""
+        place = self.place_here()
+        return next((row.line.safe.text for row in rows if row.line.start == place), "")
 
     def shown_text(self) -> list[str]:
         """The rows on the screen, as text."""
@@ -208,12 +236,16 @@ class LogPane(LogFinding):
         marks = self.search_state.marks if self.search_state is not None else None
         mark = CURRENT_MARK if row.line.start == self.here else MARK
         strip = draw(safe, min(start, end), end, base, marks, mark)
-        return strip.crop_extend(left, left + width, base)
+        strip = strip.crop_extend(left, left + width, base)
+        if self.picked is not None and min(self.picked) <= row.line.start <= max(self.picked):
+            strip = strip.apply_style(_SELECTED)
+        return strip
 
     def _start(self) -> None:
         if self.log_file is not None:
-            watching = watch_file(self.log_file.path, self.poll, self._frame)
-            self.run_worker(watching, group="watch", exclusive=True)
+            path = self.log_file.path
+
+            self.run_worker(partial(watch_file, path, self.poll, self._frame), group="watch", exclusive=True)  # type: ignore[arg-type]
         self.paint(force=True)
 
     def _begin_anew(self) -> None:
@@ -221,12 +253,14 @@ class LogPane(LogFinding):
         assert self.log_file is not None and self.view is not None
         self.redraw()
         self.view.forget()
-        self.here = None
+        self.here = self.picked = None
         self._painted_size = 0
         self._paused_at = (-1, self.log_file.size)
+        self._renew_filter()
         if self.search_state is not None:
             # The pattern was one before, so it is one now.
-            self.search_state = self.search_state.renewed(self.log_file.source)
+            old = self.search_state
+            self.search_state = LogSearch(self.log_file.source, old.text, old.regex, self._also)
 
     # ---- painting
 
@@ -270,6 +304,7 @@ class LogPane(LogFinding):
         region = self.scrollable_content_region
         view.width, view.height, view.wrap = region.width, max(1, region.height), self.wrap
         self._left = min(self._left, max(0, view.widest - view.width))
+        self._filter_on()
         if self.following:
             view.show_end()
         elif force or not self._is_full:
@@ -283,7 +318,11 @@ class LogPane(LogFinding):
             self.refresh()
 
     def _retitle(self) -> None:
-        titles = (self._title, describe(self.log_file, self.view, self.following, self._paused_at))
+        subtitle = describe(self.log_file, self.view, self.following, self._paused_at, self.wanted is not None)
+        if self.picked is not None:
+            subtitle = self.picked_words()
+        title = self._title + describe_filter(self.log_file, self.wanted)
+        titles = (title, f"{self.writing} · {subtitle}" if self.writing else subtitle)
         if titles != self._titles:
             # As content, not as text, in which brackets would be taken for markup.
             self._titles = titles
@@ -301,6 +340,9 @@ class LogPane(LogFinding):
     def move(self, rows: int) -> None:
         """Scroll down, or up, by so many rows; up ends the following."""
         if self.view is None:
+            return
+        if self.picked is not None:
+            self.extend(rows)
             return
         place = (self.view.top, self.view.top_row)
         self.view.move(rows)

@@ -43,12 +43,24 @@ class LogFinding(LogKeys):
             self.source = source
             self.start = start
 
+    class _Progress(Message, namespace="log_pane"):
+        """A thread got on."""
+
     def paint(self, force: bool = False) -> None:
         """Draw."""
         raise NotImplementedError
 
     def redraw(self) -> None:
         """Forget how the rows looked."""
+        raise NotImplementedError
+
+    def narrow(self, pattern: Pattern) -> Pattern:
+        """The same, among the lines that are shown."""
+        raise NotImplementedError
+
+    @property
+    def _also(self) -> Pattern | None:
+        """What lines must match to be shown."""
         raise NotImplementedError
 
     def search(self, pattern: str, regex: bool = False) -> None:
@@ -60,7 +72,7 @@ class LogFinding(LogKeys):
             self.post_message(self.SearchChanged(0, 0, True))
             return
         try:
-            self.search_state = LogSearch(self.log_file.source, pattern, regex)
+            self.search_state = LogSearch(self.log_file.source, pattern, regex, self._also)
         except re.error as why:
             self.post_message(self.SearchChanged(0, 0, True, f"not a regular expression: {why}"))
             return
@@ -116,7 +128,7 @@ class LogFinding(LogKeys):
             self._seek(self.search_state.pattern, self._from_here(backward), backward, self.search_state)
 
     def _seek_error(self, backward: bool) -> None:
-        self._seek(Errors(), self._from_here(backward), backward, None)
+        self._seek(self.narrow(Errors()), self._from_here(backward), backward, None)
 
     def _from_here(self, backward: bool) -> int:
         if self.here is not None:

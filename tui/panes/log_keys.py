@@ -24,13 +24,24 @@ class LogKeys(ScrollView):
         Binding("right,l", "scroll_right", "Right", show=False),
         Binding("pagedown,space,ctrl+f", "page_down", "Page down", show=False),
         Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-        Binding("home,g", "scroll_home", "Start"),
-        Binding("end,G", "scroll_end", "Follow"),
-        Binding("w", "toggle_wrap", "Wrap"),
+        Binding("home,g", "scroll_home", "Start", show=False),
+        Binding("G,end", "scroll_end", "Follow", key_display="G"),
+        Binding("W", "toggle_wrap", "Wrap", show=False),
         Binding("n", "next_match", "Next match", show=False),
         Binding("N", "previous_match", "Previous match", show=False),
-        Binding("e", "next_error", "Next error"),
+        Binding("e", "next_error", "Error"),
         Binding("E", "previous_error", "Previous error", show=False),
+        Binding("y", "copy_lines", "Copy"),
+        Binding("v", "pick", "Select", show=False),
+        Binding("w", "ask('write')", "Write", show=False),
+        Binding("R", "next_rank", "Rank", show=False),
+        Binding("colon,ctrl+g", "ask('goto')", "Go to", show=False, key_display=":"),
+        Binding("escape", "leave", "Leave", show=False),
+        # The screen's: which of them are among the hints while a log has the keys. 80 columns are full with these.
+        Binding("ampersand", "screen.filter", "Filter", key_display="&"),
+        Binding("3", "screen.focus_pane('log')", "Log", show=False),
+        Binding("s", "app.stop", "Stop", show=False),
+        Binding("z", "screen.zoom", "Zoom", show=False),
     ]
 
     def move(self, rows: int) -> None:

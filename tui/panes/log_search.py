@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from runners.watch.logsearch import MatchCount, Pattern, Plain, Regex, find
+from runners.watch.logsearch import Both, MatchCount, Pattern, Plain, Regex, find
 from runners.watch.source import LogSource
 
 _STEP = 4 << 20
@@ -38,11 +38,12 @@ class SearchBar(Input):
 class LogSearch:
     """One search: its pattern and how many lines match. Threads run `count`, and `seek`."""
 
-    def __init__(self, source: LogSource, text: str, regex: bool = False) -> None:
-        """Raises `re.error` when `text` is no regular expression."""
+    def __init__(self, source: LogSource, text: str, regex: bool = False, also: Pattern | None = None) -> None:
+        """`also`: what the lines must match besides. Raises `re.error` when `text` is no regular expression."""
         self.text = text
         self.regex = regex
-        self.pattern: Pattern = Regex(text) if regex else Plain(text)
+        wanted: Pattern = Regex(text) if regex else Plain(text)
+        self.pattern: Pattern = Both(wanted, also) if also is not None else wanted
         self.marks = re.compile(text if regex else re.escape(text))
         self.matches = MatchCount(source, self.pattern)
         self.counting = False
@@ -55,10 +56,6 @@ class LogSearch:
             tell()
             if done:
                 return
-
-    def renewed(self, source: LogSource) -> "LogSearch":
-        """The same search in another file."""
-        return LogSearch(source, self.text, self.regex)
 
 
 def seek(source: LogSource, pattern: Pattern, offset: int, backward: bool, stopped: Callable[[], bool]) -> int | None:

@@ -4,22 +4,40 @@ from textual.scrollbar import ScrollBar
 
 from runners.watch.logfile import LogFile
 from tui.panes.log_view import Viewport
+from tui.panes.log_wanted import Wanted
 
 BAR = 10_000
 """The scroll bar's length, in no unit: it shows a share of the bytes."""
 
 
-def describe(log: LogFile | None, view: Viewport | None, following: bool, paused_at: tuple[int, int]) -> str:
+def describe(
+    log: LogFile | None, view: Viewport | None, following: bool, paused_at: tuple[int, int], filtered: bool = False
+) -> str:
     """Following or paused, and how many lines; `paused_at`: lines (-1: not known) and bytes at the pause."""
     if log is None or view is None:
         return "no log"
     count, exact = log.line_count
     lines = f"{'' if exact else '~'}{_lines(count)}"
+    if following and filtered:
+        return "following"
     if following:
         return f"following · {lines}" if log.size else "following · nothing written yet"
     at = log.index.line_at(view.top)
-    place = f"line {at + 1:,} of {lines}" if at is not None else lines
+    if filtered:
+        place = f"line {at + 1:,}" if at is not None else "…"
+    else:
+        place = f"line {at + 1:,} of {lines}" if at is not None else lines
     return f"paused · {_news(log, count, exact, paused_at)}G follows · {place}"
+
+
+def describe_filter(log: LogFile | None, wanted: Wanted | None) -> str:
+    """What is shown of a log, and how much that is: filter: loss · 1,234 of 48,112 lines."""
+    if log is None or wanted is None:
+        return ""
+    count, exact = log.line_count
+    found = f"{wanted.lines.count:,}{'' if wanted.lines.complete else '+'}"
+    going = "" if wanted.lines.complete else f" · searched {wanted.lines.searched:.0%}"
+    return f" · {wanted.words} · {found} of {'' if exact else '~'}{_lines(count)}{going}"
 
 
 def _news(log: LogFile, count: int, exact: bool, paused_at: tuple[int, int]) -> str:

@@ -7,7 +7,8 @@ without an index, holds while the file grows, and is the same whether lines are 
 from typing import NamedTuple
 
 from runners.watch.logfile import LogFile
-from runners.watch.source import Line
+from runners.watch.logfilter import LineFilter
+from runners.watch.source import Line, LogSource
 from tui.panes.log_rows import ShownLine
 
 _KEPT_CHARACTERS = 4 << 20
@@ -35,6 +36,13 @@ class Viewport:
         self.top = 0
         self.top_row = 0
         self.rows: list[Row] = []
+        self.matching: LineFilter | None = None
+        """The only lines shown, if not all are."""
+
+    @property
+    def lines(self) -> LineFilter | LogSource:
+        """Where lines are read from."""
+        return self.matching if self.matching is not None else self._log.source
 
     @property
     def bottom(self) -> int:
@@ -50,7 +58,7 @@ class Viewport:
         """Fill the screen so that it ends with the log's end."""
         missing = self.height
         self.top = self.top_row = 0
-        for line in reversed(self._log.tail(self.height)):
+        for line in reversed(self.lines.read_back(self._log.size, self.height)):
             count = self._count(line)
             self.top, self.top_row = line.start, max(0, count - missing)
             missing -= count
@@ -68,7 +76,8 @@ class Viewport:
     def fill(self) -> None:
         """Read again what is on the screen; no empty rows are left below while there are lines above."""
         self._fill()
-        if len(self.rows) < self.height and (self.top or self.top_row):
+        complete = self.matching is None or self.matching.complete
+        if len(self.rows) < self.height and (self.top or self.top_row) and complete:
             self.show_end()
 
     def move(self, rows: int) -> None:
@@ -79,17 +88,18 @@ class Viewport:
             self._descend(rows)
         self.fill()
 
-    def forget(self) -> None:
-        """The bytes are not what they were: keep the place if there is one."""
+    def forget(self, keep_row: bool = False) -> None:
+        """The bytes may not be what they were: keep the place if there is one."""
         self._lines.clear()
         self._characters = 0
-        self.top = self._log.source.start_of(min(self.top, self._log.size))
-        self.top_row = 0
+        top = self._log.source.start_of(min(self.top, self._log.size))
+        self.top_row = self.top_row if keep_row and top == self.top else 0
+        self.top = top
 
     def _fill(self) -> None:
         rows: list[Row] = []
         skip = self.top_row
-        for line in self._log.source.read_on(self.top, self.height):
+        for line in self.lines.read_on(self.top, self.height):
             shown = self._shown(line)
             starts = shown.rows(self._wrap_width())
             for start, end in zip(starts, [*starts[1:], len(shown.safe.text)], strict=True):
@@ -107,7 +117,7 @@ class Viewport:
             return
         rows -= self.top_row
         self.top_row = 0
-        for line in reversed(self._log.source.read_back(self.top, rows)):
+        for line in reversed(self.lines.read_back(self.top, rows)):
             count = self._count(line)
             self.top, self.top_row = line.start, max(0, count - rows)
             rows -= count
@@ -116,7 +126,7 @@ class Viewport:
 
     def _descend(self, rows: int) -> None:
         rows += self.top_row
-        for line in self._log.source.read_on(self.top, rows + 1):
+        for line in self.lines.read_on(self.top, rows + 1):
             count = self._count(line)
             self.top, self.top_row = line.start, min(rows, count - 1)
             rows -= count

@@ -15,7 +15,7 @@ from tui.feed import Picture
 from tui.overview import Overview
 from tui.panes.gpus import GpuPane
 from tui.panes.log import LogPane
-from tui.panes.log_search import SearchBar
+from tui.panes.log_area import LogArea
 from tui.panes.meter import MeterBar
 from tui.panes.runs import RunPane
 
@@ -27,6 +27,8 @@ class CockpitScreen(Screen[None]):
         Binding("n", "app.launch", "Launch"),
         Binding("s", "app.stop", "Stop"),
         Binding("slash", "search", "Search", key_display="/"),
+        Binding("ampersand", "filter", "Filter", key_display="&", show=False),
+        Binding("vertical_line", "split", "Two logs", key_display="|", show=False),
         Binding("1", "focus_pane('gpus')", "GPUs", show=False),
         Binding("2", "focus_pane('runs')", "Runs", show=False),
         Binding("3,l", "focus_pane('log')", "Log"),
@@ -48,13 +50,11 @@ class CockpitScreen(Screen[None]):
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
             yield RunPane(id="runs")
-        yield LogPane(id="log")
-        yield SearchBar(id="search", placeholder="search in the log: text, or /regex/")
+        yield LogArea(id="area")
         yield Footer(show_command_palette=True)
 
     def on_mount(self) -> None:
         """The run list has the keys first."""
-        self.query_one("#search").display = False
         self.query_one("#runs").border_title = "Runs"
         self.query_one(RunPane).focus()
 
@@ -98,60 +98,56 @@ class CockpitScreen(Screen[None]):
         run = view.run
         if self._shown != run.id:
             self._shown = run.id
-            self.query_one(LogPane).show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
+            self.area.show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
 
     @on(RunPane.Opened)
     def _open(self) -> None:
-        self.query_one(LogPane).focus()
+        self.area.log_pane.focus()
 
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
-        if self.maximized is not None:
-            self.minimize()
+        self._unzoom()
         self.query_one(f"#{name}").focus()
+
+    @property
+    def area(self) -> LogArea:
+        """The logs."""
+        return self.query_one(LogArea)
 
     def action_zoom(self) -> None:
         """The focused pane on the whole screen, and back."""
         if self.maximized is not None:
-            self.minimize()
+            self._unzoom()
+        elif isinstance(self.focused, LogPane):
+            # With the line to type in, which searching and filtering need there too.
+            self.area.show_only(self.focused)
+            self.maximize(self.area, container=False)
         elif self.focused is not None:
             self.maximize(self.focused, container=False)
 
-    def action_back(self) -> None:
-        """Leave what is open: the search line, the zoom, then the log."""
-        search = self.query_one(SearchBar)
-        if search.display:
-            self._close_search()
-        elif self.maximized is not None:
+    def _unzoom(self) -> None:
+        if self.maximized is not None:
+            self.area.show_only(None)
             self.minimize()
+
+    def action_back(self) -> None:
+        """Leave what is open: the line to type in, the zoom, then the log."""
+        if self.area.asking:
+            self.area.close_bar()
+        elif self.maximized is not None:
+            self._unzoom()
         else:
             self.query_one(RunPane).focus()
 
     def action_search(self) -> None:
         """Open the search line."""
-        search = self.query_one(SearchBar)
-        search.display = True
-        search.focus()
+        self.area.ask("search")
 
-    @on(SearchBar.Submitted)
-    def _search(self) -> None:
-        search, log = self.query_one(SearchBar), self.query_one(LogPane)
-        text, regex = search.wanted
-        self._close_search()
-        log.search(text, regex)
+    def action_filter(self) -> None:
+        """Open the line to type a filter in."""
+        self.area.ask("filter")
 
-    @on(SearchBar.Closed)
-    def _close_search(self) -> None:
-        self.query_one(SearchBar).display = False
-        self.query_one(LogPane).focus()
-
-    @on(LogPane.SearchChanged)
-    def _searched(self, message: LogPane.SearchChanged) -> None:
-        if message.error:
-            self.notify(f"not a regular expression: {message.error}", severity="error", markup=False)
-        elif message.done and message.count == 0 and self.query_one(LogPane).search_state is not None:
-            self.notify("nothing found", timeout=2)
-
-    @on(LogPane.NothingFound)
-    def _nothing(self) -> None:
-        self.notify("no such line", timeout=2)
+    async def action_split(self) -> None:
+        """Pin the log beside the next one, or close it."""
+        self._unzoom()
+        await self.area.toggle_split()

@@ -26,6 +26,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
 from runners.placement.allocation import Allocation
+from runners.placement.foresight import foresee
 from runners.placement.queueing import Candidate, Verdict, decide
 from runners.placement.reading import read_gpus
 from runners.presets.source import placed
@@ -70,7 +71,7 @@ def preview(state: StateDirectory, specs: Sequence[RunSpec]) -> list[tuple[Launc
     for spec, candidate in zip(specs, candidates, strict=True):
         verdict = verdicts[candidate.run]
         run_id = new_run_id(spec.name)
-        allocation = verdict.allocation or Allocation()
+        allocation = _warned(state, spec, verdict.allocation or Allocation())
         with placed(spec.source):
             plan = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)).plan
         planned.append((plan, verdict))
@@ -122,12 +123,18 @@ def _prepare(
     run_id = new_run_id(spec.name)
     while state.run(run_id).path.exists():  # a hundred launches in one second do share four hex digits
         run_id = new_run_id(spec.name)
-    allocation = verdict.allocation or Allocation()
+    allocation = _warned(state, spec, verdict.allocation or Allocation())
     with placed(spec.source):
         planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
     if verdict.allocation is None:
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, queued=True))
     return spec, planned, verdict
+
+
+def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
+    """`allocation` with notes on GPUs whose free memory this preset's history exceeds."""
+    notes = foresee(state, spec.preset, spec.name, allocation.gpus)
+    return msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
 
 
 def _price(state: StateDirectory, spec: RunSpec) -> Price | None:

@@ -1,0 +1,83 @@
+"""A warning before an out-of-memory that a preset's own history predicts. Never a refusal: settings may differ."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.paths import StateDirectory
+from runners.placement.usage import read_usage
+
+LOOK_BACK = 50
+"""How many of the newest runs are looked at: a launch must not wait for a long history to be read."""
+_WHOLE_GPU_SLACK = 0.02
+"""A peak that is the whole GPU's holds the driver's own share too, up to this part of its memory."""
+
+
+class _Plan(msgspec.Struct):
+    preset: str
+    name: str = ""
+
+
+_plan = msgspec.json.Decoder(_Plan)
+
+
+def foresee(state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
+    """Notes on GPUs that have less free memory than the newest run of `preset` took on that model of GPU.
+
+    Bare commands all have one preset, so these go by the run's `name`. Nothing known means no note.
+    """
+    notes = []
+    last: dict[tuple[str, bool], tuple[str, GpuUse] | None] = {}
+    for gpu in gpus:
+        kind = gpu.name, gpu.simulated
+        if kind not in last:
+            last[kind] = _newest(state, preset, name, kind)
+        found = last[kind]
+        if found is not None and not _fits(found[1], gpu):
+            notes.append(_note(gpu, *found, "run" if preset == "command" else "preset"))
+    return tuple(notes)
+
+
+def _newest(state: StateDirectory, preset: str, name: str, kind: tuple[str, bool]) -> tuple[str, GpuUse] | None:
+    """The newest run of `preset` that used this kind of GPU, and its use of the one on which it peaked."""
+    for run_id in _newest_ids(state):
+        run = state.run(run_id)
+        try:
+            plan = _plan.decode(run.plan.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            continue
+        if plan.preset != preset or (preset == "command" and plan.name != name):
+            continue
+        uses = [use for use in read_usage(run.path) if (use.name, use.simulated) == kind and use.peak_memory]
+        if uses:
+            return run_id, max(uses, key=lambda use: use.peak_memory or 0)
+    return None
+
+
+def _newest_ids(state: StateDirectory) -> Iterator[str]:
+    try:
+        names = os.listdir(state.runs)  # noqa: PTH208 (10 × faster)
+    except OSError:
+        return
+    yield from sorted((name for name in names if not name.startswith(".")), reverse=True)[:LOOK_BACK]
+
+
+def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:
+    if gpu.memory_total is None or gpu.memory_used is None or use.peak_memory is None:
+        return True
+    slack = gpu.memory_total * _WHOLE_GPU_SLACK if use.whole_gpu else 0
+    return use.peak_memory - slack <= gpu.memory_total - gpu.memory_used
+
+
+def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
+    free = (gpu.memory_total or 0) - (gpu.memory_used or 0)
+    return (
+        f"GPU {gpu.index} has {_gib(free)} of VRAM free; this {what} peaked at {_gib(use.peak_memory or 0)} "
+        f"last time (run {run_id}): it may run out of memory"
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

@@ -1,0 +1,48 @@
+"""Which process of a run wrote a line, where the line says so.
+
+Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and accelerate's `--tee` `[default3]:`
+(role name and local rank), `[rank 2]` and Lightning's `[rank: 2]`. The first one in a line counts.
+"""
+
+import re
+
+from runners.watch.source import LogSource
+
+_SAMPLE = 8 << 20
+"""Bytes at a log's start and at its end that are looked through for ranks."""
+
+_NAME = rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}"
+_RANK = re.compile(_NAME + rb"0*(\d{1,5})\]")
+
+
+class OfRank:
+    """Lines of one rank, as a pattern to search for."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self._tag = re.compile(_NAME + rb"0*%d\]" % rank)
+
+    def first(self, chunk: bytes, start: int) -> int:
+        """Where the rank is named next."""
+        found = self._tag.search(chunk, start)
+        return found.start() if found else -1
+
+    def accepts(self, line: bytes) -> bool:
+        """Whether no other rank is named before."""
+        found = _RANK.search(line)
+        return found is not None and int(found[1]) == self.rank
+
+    def prepare(self, chunk: bytes) -> bytes:
+        """The bytes as they are."""
+        return chunk
+
+
+def ranks_in(source: LogSource) -> list[int]:
+    """The ranks named near the log's start and its end, rising."""
+    size = source.size
+    found: set[int] = set()
+    parts = [(0, size)] if size <= 2 * _SAMPLE else [(0, _SAMPLE), (size - _SAMPLE, size)]
+    for low, high in parts:
+        for at in range(low, high, 1 << 20):
+            found.update(int(rank) for rank in _RANK.findall(source.read(at, min(high, at + (1 << 20)))))
+    return sorted(found)

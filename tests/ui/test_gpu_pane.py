@@ -1,0 +1,136 @@
+"""The GPU pane in a real terminal: every GPU of a stand-in driver, one of them in full, and drivers in trouble."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stubs import nvml as stub
+from tests.terminal import Terminal, panel_command
+from tests.ui.test_panel import headless
+from tui.panes.gpu_detail import course
+
+SCENE = """\
+driver 570.86.15
+gpu 0 uuid GPU-whole
+gpu 0 utilization 98
+gpu 0 clock 1755
+gpu 0 throttle 0x44
+gpu 0 ecc 3
+gpu 1 uuid GPU-cut
+mig 1 MIG-aaaa 10737418240 1024
+mig 1 MIG-bbbb 10737418240 2048
+"""
+
+Show = Callable[..., Terminal]
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if stub.compiler() is None:
+        pytest.skip("no C compiler to build the stand-in NVML with")
+    scenario = stub.write_scenario(tmp_path / "scenario", SCENE)
+    for name, value in stub.environment(stub.build(tmp_path), scenario).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
+    return scenario
+
+
+@pytest.fixture
+def show() -> Iterator[Show]:
+    opened: list[Terminal] = []
+
+    def open_panel(columns: int = 80, rows: int = 24) -> Terminal:
+        opened.append(Terminal(panel_command(), columns, rows))
+        return opened[-1]
+
+    yield open_panel
+    for terminal in opened:
+        terminal.close()
+    headless("stop", "--all", "--force", "--wait")
+
+
+def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: Show) -> None:
+    stranger = subprocess.Popen(["sleep", "300"], env={"PATH": os.environ["PATH"]})
+    try:
+        stub.write_scenario(scene, SCENE + f"process 0 {stranger.pid} 19327352832 compute\n")
+        assert headless("launch", "--gpu-ids", "MIG-bbbb", "--", "sleep", "300").returncode == 0
+        panel = show()
+        panel.wait_for(r"(?m)^│ 0 .*98%.*▼cap")
+        panel.wait_for(r"(?m)^│ 1 .*2 MIG")
+        panel.wait_for(r"(?m)^│└0 .*free")
+        panel.wait_for(r"(?m)^│└1 .*A:0")
+        panel.press("1", "Enter")
+        panel.wait_for(r"GPU 0 · NVIDIA Stub GPU")
+        panel.wait_for(r"▼cap ▼heat ⚠ECC 3")
+        panel.wait_for(r"use +98% .*█ last 10 min")
+        panel.wait_for(r"clocks +1755 MHz, memory 2619 MHz")
+        panel.wait_for(r"held down power cap, thermal \(hardware\)")
+        panel.press("\x1b[F")  # End: 80×24 does not hold it all
+        panel.wait_for(rf"not ours: pid {stranger.pid} \w+ 18\.0G sleep 300")
+        panel.press("Escape")
+        panel.wait_gone("not ours")
+        panel.press("G", "Enter")
+        panel.wait_for(r"GPU 1 MIG 1 · NVIDIA Stub GPU MIG")
+        panel.wait_for(r"A command +GPU 1 → device 0")
+        panel.press("n")
+        panel.wait_for(r"GPU 0 · NVIDIA Stub GPU")
+        panel.press("p", "p")
+        panel.wait_for(r"GPU 1 MIG 0 · NVIDIA Stub GPU MIG")
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("init 18\n", "driver/library version mismatch: reboot or reload the driver"),
+        ("init 4\n", "no permission: check access to /dev/nvidia*"),
+        ("init 9\n", "the driver is not loaded: load the nvidia module or reboot"),
+        ("init 999\n", "unknown error: in a container, restart it"),
+        ("system 18\n", "driver/library version mismatch: reboot or reload the driver"),
+        ("driver 570.1\n", ""),
+    ],
+)
+def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
+    scene: Path, show: Show, scenario: str, words: str
+) -> None:
+    stub.write_scenario(scene, scenario)
+    panel = show()
+    panel.wait_for("CPU · no GPU here")
+    pane = panel.wait_for(r"(?s)CPU · no GPU here.*CPU    ")
+    if words:
+        said = " ".join(re.findall(r"(?m)^│ ?(.*?) *│", pane.string))
+        assert all(word in said for word in words.split()), pane.string
+    started = headless("launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300")
+    assert started.returncode == 0, started.stderr
+    panel.wait_for(r"▶ running\s+onward")
+    panel.wait_for("it goes on")
+    if words:
+        panel.press("1", "Enter")
+        panel.wait_for("Launching on the CPU, stopping and logs go on")
+        panel.press("Escape")
+        panel.wait_gone("Launching on the CPU")
+    panel.press("s")
+    panel.wait_for("Stop onward")
+    panel.press("y")
+    panel.wait_for(r"■ stopped\s+onward")
+
+
+def test_without_a_driver_the_pane_says_so(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    if headless("gpus").stdout:
+        pytest.skip("this machine has an NVIDIA driver")
+    show(120, 40).wait_for("install the NVIDIA")
+
+
+def test_a_course_is_scaled_to_what_is_possible_and_gaps_stay_gaps() -> None:
+    samples = [(1000.0 + second, 50.0) for second in range(300)] + [(1400.0, 100.0), (1599.0, None)]
+    assert course(samples, 1600.0, 100, 10) == "▅▅▅▅▅·█···"
+    assert course([], 1600.0, 100, 4) == "····"
+    assert course(samples, 1600.0, None, 4) == "····"
