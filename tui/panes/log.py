@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from rich.style import Style
@@ -30,6 +30,8 @@ CHATTY_FRAME = 1 / 15
 _PAUSED_FRAME = 0.5  # the count of new lines below a reader
 _INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
 _INDEX_STEP = 8 << 20
+_STORM = 64 << 20  # grown by so much while it is counted: then the program that writes needs the core more
+_STORM_REST = 0.01
 _KEPT_STRIPS = 300
 _SELECTED = Style(reverse=True)
 
@@ -368,12 +370,14 @@ class LogPane(LogPicking):
             log.index_step(_INDEX_AT_ONCE)
         elif self._indexing is not log.index:
             index = self._indexing = log.index
-            self.run_worker(lambda: self._build(index), thread=True, group="index", exclusive=True)
+            self.run_worker(lambda: self._build(log, index), thread=True, group="index", exclusive=True)
 
-    def _build(self, index: LineIndex) -> None:
+    def _build(self, log: LogFile, index: LineIndex) -> None:
         worker = get_current_worker()
-        told = monotonic()
+        told, size = monotonic(), log.size
         while not worker.is_cancelled and not index.step(_INDEX_STEP):
+            if log.size - size > _STORM:
+                sleep(_STORM_REST)
             if monotonic() - told > _PAUSED_FRAME:
                 told = monotonic()
                 self.post_message(self._Progress())

@@ -27,6 +27,7 @@ KEYS = {
         ("q", "quit; runs go on"),
     ],
     "Runs": [("↑ ↓ j k", "choose a run; its log is shown"), ("Enter", "go to its log")],
+    "GPUs": [("↑ ↓", "choose a GPU"), ("Enter", "everything about it; ← → the next one")],
     "Log": [
         ("↑ ↓ PgUp PgDn j k", "scroll; scrolling up stops following"),
         ("G End", "follow again"),
