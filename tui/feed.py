@@ -24,6 +24,7 @@ from runners.watch.events import EventStream
 from tui.overview import Overview, look_at
 
 _SHOWN_ENDED = 100
+_FIRST_ENDED = 16  # what a first screen shows; the others follow at once
 _EVERY_S = 1.0
 _ADOPT_EVERY = 3
 
@@ -68,6 +69,8 @@ class Feed:
         try:
             while True:
                 await post.put(await asyncio.wrap_future(self._next))
+                if self._turn == 1:
+                    self._hurry.set()
                 try:
                     await asyncio.wait_for(self._hurry.wait(), _EVERY_S)
                 except TimeoutError:
@@ -130,7 +133,12 @@ class Feed:
 
     def _views(self, ids: list[str], now: float) -> list[Overview]:
         views = []
-        for run in list_runs(self.state, _SHOWN_ENDED, {k: v.run for k, v in self._ended.items()}, ids):
+        for run in list_runs(
+            self.state,
+            _SHOWN_ENDED if self._turn > 1 else _FIRST_ENDED,
+            {k: v.run for k, v in self._ended.items()},
+            ids,
+        ):
             kept = self._ended.get(run.id)
             if kept is not None:
                 views.append(kept)
