@@ -3,8 +3,11 @@
 Standard library only: the supervisor imports it.
 """
 
+import os
+import re
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 from runners.host.files import read_json
@@ -12,6 +15,8 @@ from runners.model.paths import StateDirectory
 
 _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
+_REPORT_BYTES = 64 * 1024
+_ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL)
 
 
 def explain_exit(code: int) -> str:
@@ -25,6 +30,24 @@ def explain_exit(code: int) -> str:
         return f"killed by {name}{hint}"
     hints = {126: " (not executable)", 127: " (command not found)"}
     return f"exit code {code}{hints.get(code, '')}"
+
+
+def failed_rank(output: Path) -> str:
+    """Which rank torchrun says failed first, and how, in words; empty when the output has no such report.
+
+    The report's shape is torchrun's own (torch.distributed.elastic.multiprocessing.errors, "Root Cause").
+    """
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _REPORT_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    found = _ROOT_CAUSE.search(text[max(0, text.rfind("Root Cause (first observed failure)")) :])
+    if found is None:
+        return ""
+    rank, code = found[1], int(found[2])
+    return f"rank {rank} failed first: {explain_exit(128 - code if code < 0 else code)}"
 
 
 def still_held(state: StateDirectory, run_id: str, plan: dict[str, Any]) -> list[str]:

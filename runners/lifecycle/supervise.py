@@ -19,7 +19,7 @@ from runners.host.identity import boot_id, boot_time, host_name
 from runners.host.locks import acquire
 from runners.host.marks import environment_of
 from runners.host.newest import newest
-from runners.lifecycle.afterwards import explain_exit, still_held
+from runners.lifecycle.afterwards import explain_exit, failed_rank, still_held
 from runners.lifecycle.attempt import Attempt
 from runners.lifecycle.process import become_subreaper
 from runners.lifecycle.standby import Refused, become_dispatcher, spell_out, wait_for_grant
@@ -128,7 +128,7 @@ class Supervisor:
         elif code == 0:
             state, reason = State.DONE, ""
         else:
-            state, reason = State.FAILED, explain_exit(code)
+            state, reason = State.FAILED, "; ".join(filter(None, (failed_rank(self.run.output), explain_exit(code))))
         held = [f"pid {pid} is still alive" for pid in left] or still_held(self.state, self.run.id, self.plan)
         if held:
             append_event(self.run.supervisor_events, "alert", text=f"not freed: {', '.join(held)}")

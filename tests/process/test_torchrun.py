@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import signal
 
 import pytest
@@ -67,5 +68,7 @@ def test_a_rank_that_is_killed_fails_the_run_and_nothing_is_left_over(cli: Comma
     os.kill(ranks[1], signal.SIGKILL)
     found = cli.ended(run)
     assert (found["state"], found["exit_code"]) == ("failed", 1)
+    which = re.search(rf"rank (\d) of 2 pid {ranks[1]}\b", run.output.read_text())
+    assert which and f"rank {which[1]} failed first: killed by SIGKILL" in found["reason"]
     assert not marked_processes(run.id)
     assert "Signal 9 (SIGKILL)" in run.output.read_text()
