@@ -134,6 +134,24 @@ def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pyte
     panel.wait_for("held by A ")
 
 
+def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(open_terminal, presets: Path) -> None:
+    (presets / "stubborn.yaml").write_text(
+        "launcher: command\nshell: true\ncommand: trap '' INT; echo up; while :; do sleep 0.1; done\ngpus: 0\n"
+        "stop: {ladder: [SIGINT 90s, SIGKILL 5s]}\n"
+    )
+    panel = open_terminal("--launch", "stubborn", columns=160, rows=40)
+    panel.wait_for(r"▶ running\s+stubborn")
+    panel.wait_for("up")
+    panel.press("s")
+    panel.wait_for("Stop stubborn")
+    panel.press("y")
+    panel.wait_for(r"◼ stop [678]\ds\s+stubborn")
+    panel.press("s")
+    panel.wait_for("It is stopping: SIGINT .rung 1 of 2")
+    panel.press("y")
+    panel.wait_for(r"■ stopped\s+stubborn")
+
+
 def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel = open_terminal("--launch", "aa-counter", "--set", "gpus=0")
     panel.wait_for(r"counting 3\d")

@@ -1,5 +1,7 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
+import time
+
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse
 from runners.model.run import Run
@@ -32,7 +34,8 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
         pairs.append(("reason", run.reason))
     stop = run.record.stop if run.record else None
     if stop is not None:
-        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}"))
+        left = duration(max(0.0, stop.until - time.time()))
+        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else "")))

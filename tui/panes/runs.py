@@ -126,10 +126,10 @@ class RunPane(ScrollView):
         letter = self.picture.letters.get(run.id, " ") if self.picture else " "
         gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
         gpus = gpus or (DASH if run.state is State.QUEUED else "cpu")
-        style = STATE_STYLES[run.state]
+        style, now = STATE_STYLES[run.state], self.picture.time if self.picture else 0.0
         row = Text(no_wrap=True)
         row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
-        row.append(f"{SIGNS[run.state]} {_cell(_state_word(view), columns.state)} ", style=style)
+        row.append(f"{SIGNS[run.state]} {_cell(_state_word(view, columns, now), columns.state)} ", style=style)
         row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus, 5)} ")
         row.append(f"{_progress(view, columns):>{columns.progress}} ")
         if columns.quality:
@@ -160,11 +160,15 @@ def _cell(text: str, width: int) -> str:
     return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
 
 
-def _state_word(view: Overview) -> str:
+def _state_word(view: Overview, columns: _Columns, now: float) -> str:
+    """The state; while it stops, the rung it stands on and the seconds until the next."""
     stop = view.run.record.stop if view.run.record else None
-    if view.run.state is State.STOPPING and stop is not None:
-        return f"{stop.rung} {stop.step}/{stop.steps}"
-    return str(view.run.state)
+    if view.run.state is not State.STOPPING or stop is None:
+        return str(view.run.state)
+    left = int(max(0.0, stop.until - now))
+    short = f"{left}s" if left < 100 else f"{left // 60}m"
+    wide = f"{stop.rung} {short} {stop.step}/{stop.steps}"
+    return wide if len(wide) <= columns.state else f"stop {short}"
 
 
 def _progress(view: Overview, columns: _Columns) -> str:
