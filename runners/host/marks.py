@@ -4,23 +4,39 @@ Reads /proc; on systems without it, finds nothing.
 """
 
 import os
+import time
 
 MARK = "FRESNEL_RUN_ID"
+_EXEC_LOOKS, _EXEC_PAUSE_S = 4, 0.0005
 
 
 def mark_of(pid: int) -> str | None:
     """The run id in the environment of process `pid`, or None when it has none or may not be read."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read()
-    except OSError:
-        return None
+    environment = _read_environment(pid)
     key = MARK.encode() + b"="
     start = 0 if environment.startswith(key) else environment.find(b"\0" + key) + 1
     if start == 0 and not environment.startswith(key):
         return None
     end = environment.find(b"\0", start)
     return environment[start + len(key) : end if end >= 0 else None].decode("utf-8", "replace")
+
+
+def _read_environment(pid: int) -> bytes:
+    """The bytes of /proc/PID/environ; empty when there are none, or they may not be read.
+
+    In the middle of an exec they are empty for an instant: a program (kernel threads have no `exe`) is asked again.
+    """
+    for _ in range(_EXEC_LOOKS):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = file.read()
+            if environment:
+                return environment
+            os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            return b""
+        time.sleep(_EXEC_PAUSE_S)
+    return b""
 
 
 def environment_of(pid: int) -> dict[str, str] | None:
