@@ -5,6 +5,7 @@ Reads /proc; on systems without it, finds nothing.
 
 import os
 import time
+from collections.abc import Iterator
 
 MARK = "FRESNEL_RUN_ID"
 _EXEC_LOOKS, _EXEC_PAUSE_S = 4, 0.0005
@@ -41,44 +42,34 @@ def _read_environment(pid: int) -> bytes:
 
 def environment_of(pid: int) -> dict[str, str] | None:
     """The environment that `pid` was started with, or None when it may not be read."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            entries = file.read().decode("utf-8", "surrogateescape").split("\0")
-    except OSError:
-        return None
+    entries = _read_environment(pid).decode("utf-8", "surrogateescape").split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry) or None
 
 
 def marked_processes(run_id: str) -> list[int]:
     """The pids of this user's live processes (zombies left out) that carry the mark of `run_id`."""
-    user = os.getuid()
-    found = []
-    for name in _process_names():
-        try:
-            if os.stat(f"/proc/{name}").st_uid != user and user != 0:
-                continue
-        except OSError:
-            continue
-        pid = int(name)
-        if mark_of(pid) == run_id and not is_zombie(pid):
-            found.append(pid)
-    return found
+    return [pid for pid in _own_processes() if mark_of(pid) == run_id and not is_zombie(pid)]
 
 
 def all_marks() -> dict[str, list[int]]:
     """The pids of every live marked process of this user, by run: one look at /proc for many runs."""
-    user = os.getuid()
     found: dict[str, list[int]] = {}
+    for pid in _own_processes():
+        mark = mark_of(pid)
+        if mark is not None and not is_zombie(pid):
+            found.setdefault(mark, []).append(pid)
+    return found
+
+
+def _own_processes() -> Iterator[int]:
+    """The pids of this user's processes; of everybody's for root."""
+    user = os.getuid()
     for name in _process_names():
         try:
-            if os.stat(f"/proc/{name}").st_uid != user and user != 0:
-                continue
+            if user in (0, os.stat(f"/proc/{name}").st_uid):
+                yield int(name)
         except OSError:
             continue
-        mark = mark_of(int(name))
-        if mark is not None and not is_zombie(int(name)):
-            found.setdefault(mark, []).append(int(name))
-    return found
 
 
 def is_zombie(pid: int) -> bool:

@@ -153,7 +153,8 @@ def test_signals_go_where_the_preset_says(cli: CommandLine, target: str, reached
     ask(cli, run)
     told = {f"{name} SIGINT" for name in reached}
     eventually(lambda: told <= set(run.output.read_text().splitlines()))
-    assert len(events(run, "stop")[0]["signalled"]) == len(reached)
+    (rung,) = eventually(lambda: events(run, "stop"))  # recorded after the signal is sent
+    assert len(rung["signalled"]) == len(reached)
     ask(cli, run, force=True)
     assert cli.ended(run)["state"] == "stopped"
     assert set(run.output.read_text().splitlines()) == told | {f"{n} ready" for n in ("leader", "child", "worker")}

@@ -43,6 +43,7 @@ class CockpitScreen(Screen[None]):
         self._wanted = selected
         self._shown: str | None = None
         self._height = 0
+        self._problem = ""
 
     def compose(self) -> ComposeResult:
         """Meter, two panes, log, search line, keys."""
@@ -61,6 +62,9 @@ class CockpitScreen(Screen[None]):
     def show(self, picture: Picture) -> None:
         """Hand a new picture to every pane."""
         self.query_one(MeterBar).show(picture)
+        if picture.problem and picture.problem != self._problem:
+            self.notify(picture.problem, severity="error", timeout=10, markup=False)
+        self._problem = picture.problem
         runs = self.query_one(RunPane)
         height = self._upper_height(picture)
         if height != self._height:
