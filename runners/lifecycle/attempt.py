@@ -43,6 +43,7 @@ class Attempt:
         self.children = Children()
         self.ladder = Ladder(plan["stop"]["ladder"])
         self.intent: dict[str, Any] | None = None
+        self.told: set[int] | None = set()
         self.waiter: int | None = None
         self.waiter_was: int | None = None
         self.waiter_ticks: int | None = None
@@ -75,6 +76,7 @@ class Attempt:
             return False
         stop = record.get("stop")
         if stop:  # go on where the ladder stood, not from its first rung again
+            self.told = None
             self.ladder.step = min(int(stop["step"]), len(self.ladder.rungs)) - 1
             self.ladder.until = time.monotonic() + max(0.0, float(stop["until"]) - time.time())
         return True
@@ -148,6 +150,8 @@ class Attempt:
             how = self.ladder.advance(time.monotonic(), force)
             until = time.time() + self.ladder.until - time.monotonic()
             reached = self.signal(how)
+            if self.told is not None:
+                self.told.update(reached)
             append_event(self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached)
             self.write(
                 state=State.STOPPING,
@@ -182,8 +186,22 @@ class Attempt:
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────
 
+    def let_finish(self) -> None:
+        """Give those whom a stop's rung has told to end the time of that rung, though the leader has gone.
+
+        A wrapper often leaves at the signal at once, while the trainer below it saves a checkpoint.
+        """
+        while self.intent is not None and not (self.ladder.is_last and time.monotonic() >= self.ladder.until):
+            self.children.reap()
+            left = marked_processes(self.run.id)
+            if not left or (self.told is not None and self.told.isdisjoint(left)):
+                return
+            self.climb()
+            self.wakes.sleep(min(_WITHOUT_WAITER_S, max(_CLEANUP_POLL_S, self.ladder.until - time.monotonic())))
+
     def clear_stragglers(self) -> list[int]:
         """End what the program left behind: leave, then SIGTERM, then SIGKILL; return what would not go."""
+        self.let_finish()
         began = time.monotonic()
         leave = 0.0 if self.intent is not None else _STRAGGLERS_LEAVE_S
         steps = [(leave, signal.SIGTERM), (leave + _STRAGGLERS_TERM_S, signal.SIGKILL)]

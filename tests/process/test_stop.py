@@ -161,6 +161,42 @@ def test_signals_go_where_the_preset_says(cli: CommandLine, target: str, reached
     assert not marked_processes(run.id)
 
 
+# A wrapper that leaves at the signal at once; the trainer below it saves until the file named by its argument appears.
+WRAPPED = (
+    "import os, signal, subprocess, sys, time\n"
+    "def save(number, _):\n"
+    "    os.write(1, b'saving\\n')\n"
+    "    while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+    "    os.write(1, b'saved\\n'); os._exit(0)\n"
+    "if os.fork(): signal.signal(signal.SIGINT, lambda *_: os._exit(0))\n"
+    "else: signal.signal(signal.SIGINT, save); os.write(1, b'ready\\n')\n"
+    "while True: time.sleep(60)\n"
+)
+
+
+def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(cli: CommandLine) -> None:
+    options = [*SLOW, "--set", "stop.target=group"]
+    run = cli.command(*PYTHON, WRAPPED, str(cli.folder / "go"), options=options, ready="ready")
+    ask(cli, run)
+    eventually(lambda: "saving" in run.output.read_text() and run.exit.exists())
+    assert cli.status(run)["state"] == "stopping" and cli.status(run)["stop"]["rung"] == "SIGINT"
+    (cli.folder / "go").touch()
+    found = cli.ended(run)
+    assert (found["state"], found["exit_code"], run.output.read_text()) == ("stopped", 0, "ready\nsaving\nsaved\n")
+    assert rungs(run) == ["SIGINT"] and not events(run, "left over")
+
+
+def test_a_trainer_whose_wrapper_left_is_driven_on_by_another_press(cli: CommandLine) -> None:
+    options = [*SLOW, "--set", "stop.target=group"]
+    run = cli.command(*PYTHON, WRAPPED, str(cli.folder / "never"), options=options, ready="ready")
+    ask(cli, run)
+    eventually(lambda: "saving" in run.output.read_text() and run.exit.exists())
+    ask(cli, run)
+    found = cli.ended(run)
+    assert (found["state"], run.output.read_text()) == ("stopped", "ready\nsaving\n")
+    assert rungs(run) == ["SIGINT", "SIGTERM"]
+
+
 # Forks twice into a session of its own, ignores SIGTERM, closes every descriptor, and stays.
 DAEMON = (
     "import os, signal, sys, time\n"
