@@ -27,6 +27,18 @@ MISTAKES = {
     ),
     "unknown key of gpus": Mistake(_GOOD + "gpus:\n  cuont: 1\n", 4, "gpus.cuont", "unknown key", "count"),
     "unknown key of estimate": Mistake(_GOOD + "estimate: {tiem: 5m}\n", 3, "estimate.tiem", "unknown key", "time"),
+    "scaling by a parameter that is none": Mistake(
+        _GOOD + "parameters: {bsize: 8}\nscaling:\n  batch: bsiez\n", 5, "scaling.batch", "`bsiez` is no", "bsize"
+    ),
+    "scaling by a text": Mistake(
+        _GOOD + "parameters: {bs: many}\nscaling:\n  batch: bs\n", 5, "scaling.batch", "`bs` is no number"
+    ),
+    "scaling rule without its base": Mistake(
+        _GOOD + "parameters: {bs: 8, lr: 0.1}\nscaling:\n  {batch: bs, learning_rate: lr, rule: linear}\n",
+        5,
+        "scaling.rule",
+        "rule linear needs learning_rate, base_batch and base_rate",
+    ),
     "unknown key of a parameter": Mistake(
         _GOOD + "parameters:\n  lr:\n    value: 1\n    minumum: 0\n",
         6,

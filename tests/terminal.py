@@ -101,7 +101,9 @@ class Terminal:
 
 def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
     """The test's environment in a terminal with colours, our package first on the path."""
-    return {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8", **more}
+    # readline, which pytest loads, exports the size of the terminal that the tests were started in.
+    mine = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**mine, "TERM": "xterm-256color", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8", **more}
 
 
 def panel_command(*arguments: str) -> list[str]:

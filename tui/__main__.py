@@ -4,7 +4,7 @@ import sys
 
 COMMANDS = frozenset(
     {"launch", "plan", "list", "status", "logs", "stop", "wait", "drain", "gpus", "cost", "session", "presets"}
-    | {"doctor", "prune"}
+    | {"doctor", "prune", "metrics"}
 )
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -26,6 +26,9 @@ from tui.feed import Feed, Picture
 from tui.format import duration
 from tui.panes.runs import RunPane
 from tui.screens.cockpit import CockpitScreen
+
+if TYPE_CHECKING:
+    from runners.presets.catalogue import PresetEntry
 
 _LAST_WORDS_S = 1.0
 
@@ -78,6 +81,8 @@ class PanelApp(App[None]):
                     return
                 self.picture = taking.result()
                 self.cockpit.show(self.picture)
+                if self.screen is not self.cockpit and hasattr(self.screen, "show"):
+                    self.screen.show(self.picture)
         finally:
             reader.cancel()
 
@@ -85,14 +90,31 @@ class PanelApp(App[None]):
 
     def action_launch(self) -> None:
         """Open the launch dialog."""
+        self._open_launch(None)
 
+    def action_again(self) -> None:
+        """Open the launch dialog filled in as the selected run was: launch it again, or a variation of it."""
+        run = self.cockpit.selected_run
+        if run is None:
+            self.notify("no run is selected", timeout=3)
+            return
+        from runners.presets.catalogue import PresetEntry
+
+        try:
+            spec = control.spec_again(self.state, run)
+        except FresnelError as error:
+            self._complain(str(error))
+            return
+        self._open_launch(PresetEntry(f"{run.name} again", spec.source, (spec,), f"as {run.id} was launched"))
+
+    def _open_launch(self, again: "PresetEntry | None") -> None:
         def answered(specs: list[RunSpec] | None) -> None:
             if specs:
                 self._start(specs)
 
         from tui.screens.launch import LaunchScreen
 
-        self.push_screen(LaunchScreen(self.state, self.picture), answered)
+        self.push_screen(LaunchScreen(self.state, self.picture, again), answered)
 
     def action_stop(self) -> None:
         """Ask whether the selected run shall stop."""
@@ -119,6 +141,7 @@ class PanelApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
         yield SystemCommand("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch)
+        yield SystemCommand("Launch again", "the selected run, or a variation of it (a)", self.action_again)
         yield SystemCommand("Stop the selected run", "by its stop ladder (s)", self.action_stop)
         yield SystemCommand("Search in the log", "text or /regex/ (/)", self.cockpit.action_search)
         yield SystemCommand("Filter the log", "only lines that match (&)", self.cockpit.action_filter)

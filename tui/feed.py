@@ -5,12 +5,15 @@ import time
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from pathlib import Path
 
 import msgspec
 
+from runners.cost.books import Bookkeeper
+from runners.cost.guard import GuardView, read_guard
 from runners.cost.meter import Meter, read_meter
+from runners.cost.overruns import warn_of_overrun
 from runners.cost.sessions import Session, read_session
+from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.lifecycle.control import adopt_orphans
 from runners.lifecycle.store import list_run_ids, list_runs
@@ -20,13 +23,14 @@ from runners.model.paths import StateDirectory
 from runners.model.states import is_terminal
 from runners.placement.leases import Lease, held_leases
 from runners.placement.reading import ensure_sampler, latest
-from runners.watch.events import EventStream
+from runners.watch.metrics.live import LiveReport
 from tui.overview import Overview, look_at
 
 _SHOWN_ENDED = 100
 _FIRST_ENDED = 16  # what a first screen shows; the others follow at once
 _EVERY_S = 1.0
 _ADOPT_EVERY = 3
+_OVERRUNS_EVERY = 30
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -42,6 +46,7 @@ class Picture(msgspec.Struct, frozen=True):
     meter: Meter
     hidden: int
     problem: str = ""
+    guard: GuardView | None = None
 
 
 class Feed:
@@ -49,8 +54,9 @@ class Feed:
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state
-        self._events: dict[str, EventStream] = {}
+        self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, Overview] = {}
+        self._bookkeeper = Bookkeeper(state)
         self._turn = 0
         self._ids_of: tuple[int, list[str]] = (-1, [])
         self._hurry = asyncio.Event()
@@ -108,6 +114,11 @@ class Feed:
         views = self._views(ids, now)
         runs = [view.run for view in views]
         session = read_session(self.state)
+        moment = moment_now()
+        account = None if session is None else self._bookkeeper.account(session, runs, moment)
+        if self._turn % _OVERRUNS_EVERY == 0:
+            for run in runs:
+                warn_of_overrun(self.state, run, moment)
         return Picture(
             time=now,
             host=host_name(),
@@ -116,9 +127,10 @@ class Feed:
             reading=latest(self.state),
             leases=held_leases(self.state),
             session=session,
-            meter=read_meter(runs, session, now),
+            meter=read_meter(runs, session, moment, account),
             hidden=len(ids) - len(runs),
             problem=problem,
+            guard=read_guard(self.state),
         )
 
     def _run_ids(self) -> list[str]:
@@ -143,11 +155,11 @@ class Feed:
             if kept is not None:
                 views.append(kept)
                 continue
-            events = self._events.setdefault(run.id, EventStream(Path(run.directory) / "events.jsonl"))
-            view = look_at(run, events, now)
+            report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
+            view = look_at(run, report, now)
             views.append(view)
             if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
                 # What has ended stays as it is: read once.
                 self._ended[run.id] = view
-                self._events.pop(run.id, None)
+                self._reports.pop(run.id, None)
         return views

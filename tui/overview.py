@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from runners.cost.meter import projected_cost, run_cost, run_rate
+from runners.host.clock import moment_now
 from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
 from runners.placement.usage import read_usage
 from runners.watch.checkpoints import newest_checkpoint
-from runners.watch.events import EventStream
+from runners.watch.metrics.live import LiveReport
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -31,29 +32,43 @@ class Overview(msgspec.Struct, frozen=True):
     cost: Decimal | None
     projected: Decimal | None
     usage: tuple[GpuUse, ...] = ()
+    headline: str | None = None
+    readers: tuple[str, ...] = ()
+    skipped: int = 0
+
+    @property
+    def loss(self) -> float | int | None:
+        """The one number that tells how well it goes, by the name in `headline`."""
+        return None if self.headline is None else self.metrics.get(self.headline)
 
 
-def look_at(run: Run, events: EventStream | None = None, now: float | None = None) -> Overview:
-    """The overview of `run`; a kept event stream makes looking again cheap."""
+def look_at(run: Run, report: LiveReport | None = None, now: float | None = None, thorough: bool = False) -> Overview:
+    """The overview of `run`; a kept report makes looking again cheap. `thorough` opens an ended run's output too."""
     now = time.time() if now is None else now
-    events = events or EventStream(Path(run.directory) / "events.jsonl")
-    events.poll()
-    progress = events.progress(now)
+    # A run that was started by the boot's own time is counted by it: a changed clock makes no money.
+    at = moment_now() if run.begin is not None and run.begin.up is not None else now
+    report = report or LiveReport(run)
+    report.poll(run, thorough)
+    events, course = report.events, report.course
+    progress = course.progress(now)
     if not run.is_live:
         progress = msgspec.structs.replace(progress, eta_s=None)
     return Overview(
         run=run,
         progress=progress,
-        metrics=dict(events.metrics),
+        metrics=dict(course.metrics),
         summary=dict(events.summary),
-        trend=tuple(events.trend),
+        trend=tuple(course.trend),
         checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
         images=tuple(events.images[-1:]),
-        seconds=run.seconds(now),
+        seconds=run.seconds(at),
         rate=run_rate(run),
-        cost=run_cost(run, now),
-        projected=projected_cost(run, progress.eta_s, now),
+        cost=run_cost(run, at),
+        projected=projected_cost(run, progress.eta_s, at),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
+        headline=course.headline,
+        readers=report.readers,
+        skipped=report.skipped,
     )
 
 
@@ -85,6 +100,7 @@ def to_json(view: Overview) -> dict[str, Any]:
                 "seconds": use.seconds,
                 "shared": use.shared,
                 "simulated": use.simulated,
+                "xids": [{"code": xid.code, "time": iso(xid.time), "meaning": xid.meaning} for xid in use.xids],
             }
             for use in view.usage
         ],
@@ -104,6 +120,7 @@ def to_json(view: Overview) -> dict[str, Any]:
             "modified": iso(view.checkpoint.modified),
         },
         "metrics": view.metrics,
+        "metrics_read_as": list(view.readers) or None,
         "progress": msgspec.to_builtins(view.progress),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,

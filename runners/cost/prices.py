@@ -19,7 +19,10 @@ from runners.presets.yaml_source import read_yaml
 
 
 class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of prices.yaml: US dollars per hour as decimal text; what stopping the machine does to the bill."""
+    """One line of prices.yaml: US dollars per hour as decimal text; what ends the bill, and what does not.
+
+    `billing` is the provider's unit of time, `minimum` the least it bills; empty where nobody has looked it up.
+    """
 
     name: str
     provider: str
@@ -30,6 +33,10 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     per: Literal["gpu", "machine"] = "gpu"
     match: str = ""
     stop: str = ""
+    shutdown: Literal["billed", "ends", "partly", ""] = ""
+    destroy: str = ""
+    billing: str = ""
+    minimum: str = ""
 
 
 def list_prices() -> list[PriceEntry]:
@@ -88,3 +95,33 @@ def choose_price(
         raise WrongInput(
             f"no price `{text}`{hint}", f"a price is US dollars per hour, or one of: {', '.join(entries)}"
         ) from None
+
+
+def find_entry(name: str) -> PriceEntry | None:
+    """The price of this name, or None."""
+    return next((entry for entry in list_prices() if entry.name == name), None) if name else None
+
+
+def stopping_words(name: str) -> str:
+    """What stopping and shutting down save at the provider of this price, in words."""
+    entry = find_entry(name)
+    if entry is None:
+        return "what a shutdown saves here is not known: ask the provider"
+    unit = f"; billed {entry.billing}" if entry.billing else ""
+    least = f", at least {entry.minimum}" if entry.minimum else ""
+    words = f"{entry.provider}: {entry.stop}" if entry.stop else f"{entry.provider}: what a shutdown saves is not known"
+    destroy = f"; {entry.destroy}" if entry.destroy else ""
+    return f"{words}{destroy}{unit}{least}"
+
+
+def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
+    """Prices for a GPU model by the driver's name for it, of `provider` if one is known, and for so many GPUs."""
+    found = [entry for entry in list_prices() if entry.match and entry.match.lower() in gpu.lower()]
+    if provider:
+        found = [entry for entry in found if provider.lower() in entry.provider.lower()]
+    return [entry for entry in found if entry.per == "gpu" or _machine_size(entry) == gpus]
+
+
+def _machine_size(entry: PriceEntry) -> int:
+    counted = re.match(r"(\d+)\s*[×x]", entry.gpu)
+    return int(counted[1]) if counted else 1

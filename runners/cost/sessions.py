@@ -1,4 +1,4 @@
-"""A session: a rented machine's billing period, from its boot or a stated start until it is ended."""
+"""A session: a rented machine's billing period, from its boot or a stated start until it is ended; one per host."""
 
 import time
 from datetime import datetime
@@ -7,8 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from runners.host.files import write_whole
-from runners.host.identity import boot_time, host_name
+from runners.cost.age import price_age
+from runners.cost.timeline import Timeline
+from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.files import append_line, write_whole
+from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.spec import Price
@@ -17,7 +20,11 @@ _HOUR = Decimal(3600)
 
 
 class Session(msgspec.Struct, frozen=True):
-    """An open or ended session; times in unix seconds, money as decimal text."""
+    """An open or ended session; money as decimal text, `started` and `ended` in unix seconds.
+
+    `began` and `finished` are the same moments by the boot's own time too. `uuids` are the machine's GPUs as they
+    were found at its start: empty on a machine without any.
+    """
 
     started: float
     host: str
@@ -25,6 +32,13 @@ class Session(msgspec.Struct, frozen=True):
     gpus: int = 1
     budget: str | None = None
     ended: float | None = None
+    id: str = ""
+    began: Moment | None = None
+    finished: Moment | None = None
+    uuids: tuple[str, ...] = ()
+    provider: str = ""
+    instance: str = ""
+    stopping: str = ""
 
     @property
     def rate(self) -> Decimal:
@@ -32,24 +46,61 @@ class Session(msgspec.Struct, frozen=True):
         per_hour = Decimal(self.price.usd_per_hour)
         return per_hour * max(self.gpus, 1) if self.price.per == "gpu" else per_hour
 
-    def cost(self, now: float) -> Decimal:
+    @property
+    def start(self) -> Moment:
+        """When it began."""
+        return self.began or Moment(self.started)
+
+    @property
+    def end(self) -> Moment | None:
+        """When it ended; None while it is open."""
+        return self.finished or (None if self.ended is None else Moment(self.ended))
+
+    def seconds(self, now: Moment | float) -> float:
+        """How long it has lasted, or lasted; a clock that was changed since neither adds nor takes time."""
+        return seconds_between(self.start, self.end or (now if isinstance(now, Moment) else Moment(now)))
+
+    def cost(self, now: Moment | float) -> Decimal:
         """Dollars from its start until `now` or its end."""
-        end = self.ended if self.ended is not None else now
-        return self.rate * Decimal(repr(max(0.0, end - self.started))) / _HOUR
+        return self.rate * Decimal(repr(self.seconds(now))) / _HOUR
+
+    @property
+    def old_price(self) -> str:
+        """How old its price is, in words, when it is too old to be trusted; else empty."""
+        return price_age(self.price)
 
     def describe(self) -> str:
         """The rate and where it comes from, in words."""
         source = f"{self.price.name}, {self.price.source}, {self.price.date}" if self.price.name else "given by hand"
-        return f"session rate ${self.rate}/h for {max(self.gpus, 1)} GPU ({source}); estimate of GPU time"
+        source += f", {self.old_price}" if self.old_price else ""
+        made_up = "simulated " if any(uuid.startswith("SIM-") for uuid in self.uuids) else ""
+        gpus = f"{max(self.gpus, 1)} {made_up}GPU{'s' if self.gpus > 1 else ''}"
+        return f"session rate ${self.rate}/h for {gpus} ({source}); estimate of GPU time"
+
+
+class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
+    """A session as the ledger holds it: written when it starts, changes and ends; the last line counts."""
+
+    session: Session
 
 
 def read_session(state: StateDirectory) -> Session | None:
-    """The open session of this state folder, or None."""
+    """The open session of this host, or None; a damaged file is none."""
+    session = load_session(state)
+    return session if session is not None and session.ended is None else None
+
+
+def load_session(state: StateDirectory) -> Session | None:
+    """The session that session.json holds, open or just ended; None when there is none, or it is damaged."""
     try:
-        session = msgspec.json.decode(state.session.read_bytes(), type=Session)
+        return msgspec.json.decode(state.session.read_bytes(), type=Session)
     except (OSError, msgspec.DecodeError):
         return None
-    return session if session.ended is None else None
+
+
+def is_damaged(state: StateDirectory) -> bool:
+    """True when there is a session file that cannot be read: money is being spent, and nobody knows how much."""
+    return state.session.exists() and load_session(state) is None
 
 
 def start_session(
@@ -59,49 +110,99 @@ def start_session(
     since: str = "boot",
     budget: str | None = None,
     per: Literal["gpu", "machine"] = "gpu",
+    uuids: tuple[str, ...] = (),
+    provider: str = "",
+    instance: str = "",
 ) -> Session:
     """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when one is open.
 
-    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine.
+    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine. Since boot, it begins at the
+    earliest where the session before it ended: no minute is paid twice.
     """
-    from runners.cost.prices import choose_price, parse_rate  # only here: the meter reads no price list
+    from runners.cost.prices import choose_price, stopping_words  # only here: the meter reads no price list
 
-    if read_session(state) is not None:
+    before = load_session(state)
+    if before is not None and before.ended is None:
         raise WrongInput("a session is open already", "`fresnel-tui session end` ends it")
-    started = _parse_since(since)
-    try:
-        limit = None if budget is None else str(parse_rate(budget))
-    except ValueError:
-        raise WrongInput(f"--budget {budget}: expected US dollars such as 100") from None
-    session = Session(started, host_name(), choose_price(price, "session", per), gpus, limit)
-    _write(state, session)
-    return session
+    chosen = choose_price(price, "session", per)
+    now = moment_now()
+    began = _after(before, _parse_since(since, now), since, now)
+    session = Session(
+        started=began.wall,
+        host=host_name(),
+        price=chosen,
+        gpus=gpus,
+        budget=_parse_budget(budget),
+        id=f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(began.wall))}-{host_name()}",
+        began=began,
+        uuids=uuids,
+        provider=provider,
+        instance=instance,
+        stopping=stopping_words(chosen.name),
+    )
+    return _write(state, session)
 
 
 def end_session(state: StateDirectory) -> Session:
     """End the open session now; NotFound when there is none."""
+    session, now = _open_one(state), moment_now()
+    return _write(state, msgspec.structs.replace(session, ended=now.wall, finished=now))
+
+
+def change_budget(state: StateDirectory, budget: str) -> Session:
+    """Give the open session another budget; NotFound when there is none, WrongInput for what is no amount."""
+    return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
+
+
+def _open_one(state: StateDirectory) -> Session:
     session = read_session(state)
     if session is None:
         raise NotFound("no session is open", "`fresnel-tui session start --price NAME` opens one")
-    ended = msgspec.structs.replace(session, ended=time.time())
-    _write(state, ended)
-    return ended
+    return session
 
 
-def _parse_since(text: str) -> float:
-    if text == "boot":
-        return boot_time()
-    if text == "now":
-        return time.time()
+def _parse_budget(text: str | None) -> str | None:
+    from runners.cost.prices import parse_rate
+
     try:
-        moment = datetime.fromisoformat(text)
+        return None if text is None else str(parse_rate(text))
+    except ValueError:
+        raise WrongInput(f"--budget {text}: expected US dollars such as 100") from None
+
+
+def _parse_since(text: str, now: Moment) -> Moment:
+    up = now.up or 0
+    if text == "boot":
+        return Moment(now.wall - up / 1e9, now.boot, 0)
+    if text == "now":
+        return now
+    try:
+        wall = datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise WrongInput(f"--since {text}: expected boot, now, or a time such as 2026-11-20T14:00") from None
-    if moment.timestamp() > time.time():
+    if wall > now.wall:
         raise WrongInput(f"--since {text}: that is in the future")
-    return moment.timestamp()
+    # By this boot's own time, also before it began: what the clock does from now on makes no money.
+    return Moment(wall, now.boot, up - round((now.wall - wall) * 1e9))
 
 
-def _write(state: StateDirectory, session: Session) -> None:
+def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Moment:
+    """`began`, or the end of the session before where that is later; WrongInput when a stated time overlaps it."""
+    end = before.end if before is not None else None
+    if end is None:
+        return began
+    timeline = Timeline([end, began, now])
+    if timeline.place(began) >= timeline.place(end):
+        return began
+    if since != "boot":
+        ended = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(end.wall))
+        raise WrongInput(f"--since {since}: the session before it ended at {ended}", f"for example --since {ended}")
+    return end
+
+
+def _write(state: StateDirectory, session: Session) -> Session:
+    """Write the session down, in its own file and in the ledger."""
     state.create()
     write_whole(state.session, msgspec.json.encode(session))
+    append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
+    return session

@@ -29,6 +29,16 @@ def write_json(path: Path, value: object) -> None:
     write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
+def append_line(path: Path, line: bytes) -> None:
+    """Append one line in one write, on disk when this returns; 0600. OSError when it cannot."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, line + b"\n")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def append_event(path: Path, kind: str, **fields: Any) -> None:
     """Append one event line with the time now; a full disk loses the line, never the run."""
     line = json.dumps({"time": time.time(), "type": kind, **fields}, ensure_ascii=False) + "\n"

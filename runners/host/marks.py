@@ -101,6 +101,12 @@ def parent_of(pid: int) -> int | None:
     return int(fields[1]) if fields else None
 
 
+def ignores(pid: int, number: int) -> bool:
+    """True when `pid` ignores signal `number` (1 to 31), as a shell's background jobs ignore SIGINT."""
+    fields = _stat_fields(pid)
+    return bool(fields) and bool(int(fields[30]) >> (number - 1) & 1)
+
+
 def descendants(pid: int) -> set[int]:
     """The live processes below `pid`, at any depth; those that were handed to another parent are not found."""
     parents = {int(name): parent_of(int(name)) for name in _process_names()}

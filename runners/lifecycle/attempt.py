@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runners.host.files import append_event, read_json, write_json
-from runners.host.marks import is_zombie, marked_processes, start_ticks
+from runners.host.marks import ignores, is_zombie, marked_processes, start_ticks
 from runners.lifecycle.ladder import Ladder
 from runners.lifecycle.process import (
     marked_environment,
@@ -20,9 +20,10 @@ from runners.lifecycle.process import (
     signal_targets,
     start_program,
 )
+from runners.lifecycle.sampling import Sampling
 from runners.lifecycle.trimming import OutputLimit
 from runners.lifecycle.wakes import Children, Wakes
-from runners.model.paths import RunDirectory
+from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.states import State
 
 _SAFETY_WAKE_S = 20.0  # a poke can be lost; the durable intent on disk cannot
@@ -49,6 +50,7 @@ class Attempt:
         self.waiter_ticks: int | None = None
         self.ends_at: float | None = None
         self.output = OutputLimit(run.output, plan.get("output_limit"), self.alert)
+        self.sampling = Sampling(StateDirectory(run.path.parent.parent), bool(plan.get("gpus")))
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,6 +98,7 @@ class Attempt:
             self.mind_limit()
             self.climb()
             self.output.mind()
+            self.sampling.mind()
             self.wakes.sleep(self.patience(pidfd), pidfd if self.waiter is not None else None)
         if pidfd is not None:
             os.close(pidfd)
@@ -150,8 +153,6 @@ class Attempt:
             how = self.ladder.advance(time.monotonic(), force)
             until = time.time() + self.ladder.until - time.monotonic()
             reached = self.signal(how)
-            if self.told is not None:
-                self.told.update(reached)
             append_event(self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached)
             self.write(
                 state=State.STOPPING,
@@ -175,7 +176,10 @@ class Attempt:
             pids = run_processes(self.run.id, self.waiter)
         else:
             pids = signal_targets(self.run.id, self.plan["stop"]["target"], self.leader(), self.waiter)
-        return [pid for pid in pids if send_signal(pid, number, self.run.id, self.waiter)]
+        reached = [pid for pid in pids if send_signal(pid, number, self.run.id, self.waiter)]
+        if self.told is not None:
+            self.told.update(pid for pid in reached if not ignores(pid, number))
+        return reached
 
     def leader(self) -> int | None:
         """The pid of the program itself, as it noted it when it started."""
@@ -187,7 +191,7 @@ class Attempt:
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────
 
     def let_finish(self) -> None:
-        """Give those whom a stop's rung has told to end the time of that rung, though the leader has gone.
+        """Give those who heard a stop's rung the time of that rung, though the leader has gone.
 
         A wrapper often leaves at the signal at once, while the trainer below it saves a checkpoint.
         """

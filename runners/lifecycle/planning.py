@@ -14,6 +14,7 @@ from typing import NamedTuple, TypedDict
 
 import msgspec
 
+from runners.cost.estimate import forecast
 from runners.cost.meter import hourly_rate
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.marks import MARK
@@ -21,12 +22,13 @@ from runners.lifecycle.launchers import build_argv, unbuffer
 from runners.lifecycle.provenance import provenance_of
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.paths import ROOT, TRAINERS
-from runners.model.plan import AssignedGpu, LaunchPlan, Origin
+from runners.model.paths import ROOT, TRAINERS, StateDirectory
+from runners.model.plan import LaunchPlan, Origin
 from runners.model.spec import Price, RestartRule, RunSpec
 from runners.placement.allocation import Allocation
 from runners.placement.visibility import ALL_VARIABLES, visibility
 from runners.presets.parameters import arguments_of
+from runners.presets.scaling import batch_notes
 from runners.presets.words import fill_words, used_words
 
 MASK = "********"
@@ -80,10 +82,7 @@ def make_plan(
         environment_removed=removed,
         working_directory=str(folder),
         directory=str(directory),
-        gpus=tuple(
-            AssignedGpu(gpu.index, gpu.uuid, gpu.name, logical, gpu.simulated, spec.gpus.share_memory)
-            for logical, gpu in enumerate(allocation.gpus)
-        ),
+        gpus=allocation.assigned(spec.gpus.share_memory),
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
@@ -92,12 +91,16 @@ def make_plan(
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
-        notes=allocation.notes,
+        notes=allocation.notes + (batch_notes(spec, processes) if allocation.gpus else ()),
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
+        forecast=forecast(StateDirectory(directory.parent.parent), spec, allocation.gpus, price),
+        metrics=msgspec.structs.replace(
+            spec.metrics, tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard)
+        ),
         provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )

@@ -20,6 +20,7 @@ from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.spec import RunSpec
 from runners.placement.allocation import Allocation
+from runners.placement.foresight import foresee
 from runners.placement.reading import read_gpus
 
 
@@ -31,11 +32,11 @@ def prepare(directory: RunDirectory) -> dict[str, str]:
         name: os.environ.get(SECRET_PREFIX + name, "") if value == MASK else value
         for name, value in spec.environment.items()
     }
-    reading = read_gpus(StateDirectory(directory.path.parent.parent)) if before.gpus else None
+    state = StateDirectory(directory.path.parent.parent)
+    reading = read_gpus(state) if before.gpus else None
     known = {gpu.uuid: gpu for gpu in reading.gpus} if reading else {}
     gpus = tuple(
-        known.get(gpu.uuid)
-        or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, "simulated-nvidia" if gpu.simulated else "nvidia")
+        known.get(gpu.uuid) or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, gpu.vendor, mig_parent=gpu.mig_parent)
         for gpu in before.gpus
     )
     os.chdir(before.working_directory)
@@ -45,7 +46,7 @@ def prepare(directory: RunDirectory) -> dict[str, str]:
         msgspec.structs.replace(spec, environment=clear),
         before.run,
         directory.path,
-        Allocation(gpus, before.notes),
+        Allocation(gpus, before.notes + foresee(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)),
         reading,
         before.price,
     )

@@ -18,7 +18,7 @@ from runners.lifecycle.store import find_run, read_run
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
 from runners.model.paths import RunDirectory, StateDirectory
-from runners.model.plan import AssignedGpu, LaunchPlan
+from runners.model.plan import LaunchPlan
 from runners.model.run import Waits
 from runners.model.spec import RunSpec
 from runners.model.states import State
@@ -122,19 +122,14 @@ def tell_why(directory: RunDirectory, verdict: Verdict) -> None:
     write_whole(directory.waits, msgspec.json.encode(waits))
 
 
-def assigned(candidate: Candidate, allocation: Allocation) -> tuple[AssignedGpu, ...]:
-    """The GPUs of an allocation as a plan records them."""
-    return tuple(
-        AssignedGpu(gpu.index, gpu.uuid, gpu.name, logical, gpu.simulated, candidate.request.share_memory)
-        for logical, gpu in enumerate(allocation.gpus)
-    )
-
-
 def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> None:
     # From here the plan names the GPUs and the supervisor holds the run's lock: that is the lease.
     plan = _plan.decode(directory.plan.read_bytes())
     granted = msgspec.structs.replace(
-        plan, queued=False, gpus=assigned(candidate, allocation), notes=(*plan.notes, *allocation.notes)
+        plan,
+        queued=False,
+        gpus=allocation.assigned(candidate.request.share_memory),
+        notes=(*plan.notes, *allocation.notes),
     )
     write_whole(directory.plan, msgspec.json.encode(granted))
 

@@ -16,7 +16,7 @@ from runners.model.paths import ROOT, RunDirectory
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
-_CALL = "import sys; sys.path.insert(0, sys.argv[1]); from runners.lifecycle.{0} import main; main()"
+_CALL = "import sys; sys.path.insert(0, sys.argv[1]); from runners.{0} import main; main()"
 
 
 class Refused(Exception):
@@ -35,13 +35,13 @@ def wait_for_grant(run: RunDirectory, wakes: Wakes) -> dict[str, Any] | None:
         # The first in line looks for what nobody pokes for: a stranger leaving a GPU, a supervisor killed.
         wakes.sleep(_FIRST_LOOKS_EVERY_S if waits.get("place", 1) == 1 else _OTHERS_LOOK_EVERY_S)
         if not run.stop.exists() and (read_json(run.plan) or {}).get("queued"):
-            call("queue", run.path.parent.parent)
+            call("lifecycle.queue", run.path.parent.parent)
     return None
 
 
 def spell_out(run: RunDirectory) -> dict[str, str]:
     """Rewrite the plan for the granted GPUs; the program's environment. Refused says what no longer exists."""
-    code, output = call("prepare", run.path)
+    code, output = call("lifecycle.prepare", run.path)
     try:
         answer = json.loads(output)
     except ValueError:
@@ -53,7 +53,7 @@ def spell_out(run: RunDirectory) -> dict[str, str]:
 
 
 def call(module: str, argument: Path) -> tuple[int, str]:
-    """Run `runners.lifecycle.MODULE` in a full Python beside us; its exit code and what it printed."""
+    """Run `runners.MODULE` in a full Python beside us; its exit code and what it printed."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -68,9 +68,15 @@ def call(module: str, argument: Path) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), b"".join(blocks).decode()
 
 
+def begin(module: str, argument: Path) -> None:
+    """Run `runners.MODULE` in a full Python beside us and go on; whoever reaps our children reaps it too."""
+    if os.fork() == 0:
+        _become(module, argument)
+
+
 def become_dispatcher(state: Path) -> None:
     """Turn this process, its work done and its locks released, into one pass over the queue."""
-    _become("queue", state)
+    _become("lifecycle.queue", state)
 
 
 def _become(module: str, argument: Path) -> None:

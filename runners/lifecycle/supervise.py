@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
+from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json, write_json
 from runners.host.identity import boot_id, boot_time, host_name
 from runners.host.locks import acquire
@@ -21,6 +22,7 @@ from runners.host.marks import environment_of
 from runners.host.newest import newest
 from runners.lifecycle.afterwards import explain_exit, failed_rank, still_held
 from runners.lifecycle.attempt import Attempt
+from runners.lifecycle.bookkeeping import enter_in_ledger, last_sign
 from runners.lifecycle.process import become_subreaper
 from runners.lifecycle.standby import Refused, become_dispatcher, spell_out, wait_for_grant
 from runners.lifecycle.trust import distrust_run
@@ -43,6 +45,7 @@ class Supervisor:
         self.wakes = Wakes()
         self.record: dict[str, Any] = read_json(run.state) or {}
         self.environment: dict[str, str] | None = dict(os.environ)
+        self.unseen = False  # the program ended while nobody watched
 
     def own(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
@@ -78,6 +81,7 @@ class Supervisor:
                 None,
             )
             return None
+        self.unseen = False
         self.write(state=State.STARTING, reason="", attempt=number)
         attempt = Attempt(self.run, self.plan, self.wakes, self.write)
         try:
@@ -87,7 +91,8 @@ class Supervisor:
             return None
         started = self.record.get("started") or time.time()
         ticks = attempt.waiter_ticks
-        self.write(state=State.RUNNING, started=started, waiter_pid=waiter, waiter_ticks=ticks)
+        began = self.record.get("began") or (None if self.record.get("started") else moment_now())
+        self.write(state=State.RUNNING, started=started, began=began, waiter_pid=waiter, waiter_ticks=ticks)
         append_event(self.run.supervisor_events, "state", state="running", attempt=number, arguments=more)
         attempt.limit(started)
         return attempt
@@ -95,6 +100,7 @@ class Supervisor:
     def find_attempt(self) -> Attempt | None:
         """Take over a run whose supervisor died; one that never started or vanished is recorded as such."""
         recorded = self.record.get("boot_id")
+        self.unseen = True
         if recorded and recorded != boot_id():
             rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
             self.end(State.LOST, f"host rebooted {rebooted}", None)
@@ -105,6 +111,7 @@ class Supervisor:
             reason = "the launch was interrupted before the program started" if never else "ended, exit code unknown"
             self.end(State.FAILED if never else State.LOST, reason, None)
             return None
+        self.unseen = self.run.exit.exists()
         leader = attempt.leader()
         self.environment = environment_of(leader) if leader else None
         started = self.record.get("started") or time.time()
@@ -166,10 +173,14 @@ class Supervisor:
     def end(self, state: State, reason: str, code: int | None) -> None:
         """Record the ending, trying until the disk takes it, then take the run off the list of live ones."""
         append_event(self.run.supervisor_events, "state", state=state, reason=reason, exit_code=code)
-        while not self.write(state=state, reason=reason, exit_code=code, ended=time.time(), stop=None):
+        ending: dict[str, Any] = {"state": state, "reason": reason, "exit_code": code, "stop": None}
+        if self.unseen:
+            ending["seen"] = last_sign(self.run, self.record)
+        while not self.write(**ending, ended=time.time(), finished=moment_now()):
             if not self.run.path.is_dir():
                 break  # somebody removed the run: nobody is left to tell
             time.sleep(_RETRY_WRITE_S)
+        enter_in_ledger(self.state, self.run, self.plan, self.record)
         self.state.live_marker(self.run.id).unlink(missing_ok=True)
 
     def write(self, **changes: Any) -> bool:
@@ -196,9 +207,11 @@ def supervise(directory: str, descriptors: list[int]) -> None:
     for descriptor in kept:
         # Inherited ones stay inheritable: a program holding supervisor.lock would hide our death for ever.
         os.set_inheritable(descriptor, False)
-    recorded = (read_json(run.state) or {}).get("state")
-    if recorded and is_terminal(State(recorded)):
-        StateDirectory(run.path.parent.parent).live_marker(run.id).unlink(missing_ok=True)
+    record = read_json(run.state) or {}
+    if record.get("state") and is_terminal(State(record["state"])):
+        state = StateDirectory(run.path.parent.parent)
+        enter_in_ledger(state, run, read_json(run.plan) or {}, record)
+        state.live_marker(run.id).unlink(missing_ok=True)
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -18,8 +18,19 @@ class GpuProcess(msgspec.Struct, frozen=True):
     outside: bool = False
 
 
+class Xid(msgspec.Struct, frozen=True):
+    """An error that NVIDIA's driver reports of a GPU: its number, when it was seen (unix seconds), what it means."""
+
+    code: int
+    time: float
+    meaning: str
+
+
 class GpuSnapshot(msgspec.Struct, frozen=True):
-    """One frozen reading of one GPU. Memory in bytes, utilisation in percent, power in watts, clocks in MHz."""
+    """One frozen reading of one GPU. Memory in bytes, utilisation in percent, power in watts, clocks in MHz.
+
+    `xid` is the last one since boot that a sampler saw. `partition` is which part of its card an AMD partition is.
+    """
 
     index: int
     uuid: str
@@ -37,7 +48,9 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
     memory_clock_mhz: int | None = None
     throttle: tuple[str, ...] = ()
     ecc_errors: int | None = None
+    xid: Xid | None = None
     mig_parent: str | None = None
+    partition: str | None = None
     processes: tuple[GpuProcess, ...] = ()
     error: str | None = None
 
@@ -62,6 +75,10 @@ class HostSnapshot(msgspec.Struct, frozen=True):
     memory_total: int | None = None
     disk_free: int | None = None
     disk_total: int | None = None
+
+
+UNREAD = "unread"
+"""The backend of a reading that does not exist yet: nothing is known of the GPUs, not even whether there are any."""
 
 
 class GpuReading(msgspec.Struct, frozen=True):
@@ -102,7 +119,8 @@ class GpuUse(msgspec.Struct, frozen=True):
 
     `peak_memory` is that of the run's own processes where the driver tells them apart, else the whole GPU's
     (`whole_gpu`). Utilisation, energy and temperature are always the whole GPU's, whoever else it was `shared` with.
-    `utilization_s` and `energy_s` are the seconds those two are known of.
+    `utilization_s` and `energy_s` are the seconds those two are known of. `xids` are the last errors that the GPU
+    had while the run held it, oldest first.
     """
 
     index: int
@@ -120,6 +138,7 @@ class GpuUse(msgspec.Struct, frozen=True):
     energy_s: float = 0.0
     peak_temperature_c: float | None = None
     seconds: float = 0.0
+    xids: tuple[Xid, ...] = ()
 
 
 class RunUsage(msgspec.Struct, frozen=True):
@@ -130,8 +149,11 @@ class RunUsage(msgspec.Struct, frozen=True):
     gpus: tuple[GpuUse, ...] = ()
 
 
-class GpuInterval(msgspec.Struct, frozen=True):
-    """One GPU over one interval of a run: means of percent and watts, greatest bytes and degrees."""
+class GpuInterval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One GPU over one interval of a run: means of percent and watts, greatest bytes and degrees.
+
+    `lowest`, `highest` (percent) and `highest_w` stand where intervals became one: the extremes of their means.
+    """
 
     index: int
     uuid: str
@@ -139,6 +161,9 @@ class GpuInterval(msgspec.Struct, frozen=True):
     memory: int | None = None
     power_w: float | None = None
     temperature_c: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    highest_w: float | None = None
 
 
 class UsageInterval(msgspec.Struct, frozen=True, omit_defaults=True):

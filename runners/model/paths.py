@@ -48,7 +48,9 @@ class StateDirectory:
         self.sampler_lock = self.host / "sampler.lock"
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
-        self.session = self.root / "session.json"
+        self.session = self.host / "session.json"
+        self.ledger = self.root / "ledger.jsonl"
+        self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
 
     def create(self) -> "StateDirectory":
@@ -100,3 +102,4 @@ class RunDirectory:
         self.supervisor_log = path / "supervisor.log"
         self.source = path / "source.json"
         self.source_diff = path / "source.diff"
+        self.fetched = path / "fetched.json"

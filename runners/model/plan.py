@@ -2,7 +2,8 @@
 
 import msgspec
 
-from runners.model.spec import After, Estimate, Launcher, Price, RestartRule, StopRule
+from runners.model.gpus import Vendor
+from runners.model.spec import After, Estimate, Launcher, MetricRule, Price, RestartRule, StopRule
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
@@ -14,6 +15,23 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     logical: int
     simulated: bool = False
     share_memory: int | None = None
+    vendor: Vendor = "nvidia"
+    mig_parent: str | None = None
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """What a run should take: seconds, dollars as decimal text, and in words on what ground; unknown is None.
+
+    `runs` is how many earlier runs it rests on; 0 for the preset's word, against which `doubt` may be held.
+    """
+
+    seconds: float | None
+    usd: str | None
+    basis: str
+    runs: int = 0
+    epochs: int | None = None
+    epoch_s: float | None = None
+    doubt: str = ""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -94,3 +112,5 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     limit_reason: str = ""
     provenance: Provenance = Provenance()
     output_limit: int | None = None
+    forecast: Forecast | None = None
+    metrics: MetricRule = MetricRule()

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.clock import Moment, seconds_between
 from runners.model.plan import LaunchPlan
 from runners.model.states import State, is_terminal
 
@@ -20,7 +21,11 @@ class StopProgress(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """What the supervisor writes to state.json."""
+    """What the supervisor writes to state.json.
+
+    `began` and `finished` are `started` and `ended` by the boot's own time too. `seen` is the last sign of life
+    (unix seconds) of a run whose end nobody saw.
+    """
 
     state: State
     reason: str = ""
@@ -35,6 +40,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     ended: float | None = None
     exit_code: int | None = None
     stop: StopProgress | None = None
+    began: Moment | None = None
+    finished: Moment | None = None
+    seen: float | None = None
 
 
 class StopIntent(msgspec.Struct):
@@ -65,7 +73,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a run is, by its own events; unknown is None. `pace_s` is seconds per step, lately."""
+    """How far a run is, by its own events or output; unknown is None.
+
+    `rate` is what it does per second lately, in `rate_unit`: samples, images …, or steps where no more is known.
+    """
 
     epoch: int | None = None
     epochs: int | None = None
@@ -74,6 +85,8 @@ class Progress(msgspec.Struct, frozen=True):
     fraction: float | None = None
     eta_s: float | None = None
     phase: str | None = None
+    rate: float | None = None
+    rate_unit: str = ""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -109,11 +122,30 @@ class Run(msgspec.Struct, frozen=True):
         """Its program's exit status; None while it runs or when unknown."""
         return self.record.exit_code if self.record else None
 
-    def seconds(self, now: float) -> float | None:
-        """How long it has run, or ran, in seconds; None when it never started."""
-        if self.started is None:
+    @property
+    def begin(self) -> Moment | None:
+        """When its program started, or None."""
+        record = self.record
+        if record is None or record.started is None:
             return None
-        return max(0.0, (self.ended if self.ended is not None else now) - self.started)
+        return record.began or Moment(record.started)
+
+    @property
+    def end(self) -> Moment | None:
+        """When it ended, as far as anybody saw; None while it is live."""
+        record = self.record
+        if record is None or record.ended is None:
+            return None
+        if record.seen is not None:
+            return Moment(min(record.seen, record.ended))
+        return record.finished or Moment(record.ended)
+
+    def seconds(self, now: Moment | float) -> float | None:
+        """How long it has run, or ran, in seconds; None when it never started. By the boot's own time if `now` is."""
+        begin = self.begin
+        if begin is None:
+            return None
+        return seconds_between(begin, self.end or (now if isinstance(now, Moment) else Moment(now)))
 
 
 Json = dict[str, Any]

@@ -6,6 +6,7 @@ import msgspec
 
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 StopTarget = Literal["leader", "group", "workers"]
+ScalingRule = Literal["linear", "sqrt", "program", "none"]
 Scalar = bool | int | float | str | None
 ParameterValue = Scalar | list[bool | int | float | str]
 
@@ -78,10 +79,29 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What a preset's author expects: seconds, and dollars as decimal text; either may be unknown."""
+    """What a preset's author expects: seconds, and dollars as decimal text; either may be unknown.
+
+    `doubt` is what is known to speak against it, in words.
+    """
 
     seconds: float | None = None
     usd: str | None = None
+    doubt: str = ""
+
+
+class Scaling(msgspec.Struct, frozen=True):
+    """How batch and learning rate go with the number of devices: parameter names, and the pair that is known good.
+
+    `counts` says whether the batch parameter is of all devices together or of each; `rule` how the learning rate
+    follows the batch in all (`program`: the program does that by itself); `base_rate` is good at `base_batch`.
+    """
+
+    batch: str
+    counts: Literal["global", "each"] = "global"
+    learning_rate: str = ""
+    rule: ScalingRule = "none"
+    base_batch: int | None = None
+    base_rate: float | None = None
 
 
 class RestartRule(msgspec.Struct, frozen=True):
@@ -107,6 +127,36 @@ class After(msgspec.Struct, frozen=True):
 
     run: str
     on: Literal["success", "failure", "any"] = "success"
+
+
+MetricReader = Literal[
+    "pcdiff", "voxelization", "cascade", "fresnel", "huggingface", "lightning", "keras", "tqdm", "pairs", "none"
+]
+
+
+class MetricPattern(msgspec.Struct, frozen=True):
+    """A regular expression for lines of output: named groups are metrics or step, steps, epoch, epochs, batch.
+
+    `offset` is added to a group's number: {step: 1} for steps that are printed from 0.
+    """
+
+    line: str
+    offset: dict[str, float] = {}
+
+
+class MetricRule(msgspec.Struct, frozen=True):
+    """Where a run's metrics are read from besides its events; empty: the reader is guessed from the output.
+
+    `offset` and `rename` go for what readers find, `higher` names metrics of which more is better, `tensorboard`
+    are glob patterns of event files or folders of them.
+    """
+
+    readers: tuple[MetricReader, ...] = ()
+    patterns: tuple[MetricPattern, ...] = ()
+    offset: dict[str, float] = {}
+    rename: dict[str, str] = {}
+    higher: tuple[str, ...] = ()
+    tensorboard: tuple[str, ...] = ()
 
 
 class RunSpec(msgspec.Struct, frozen=True):
@@ -135,9 +185,11 @@ class RunSpec(msgspec.Struct, frozen=True):
     price: str | None = None
     price_basis: Literal["preset", "flag"] = "preset"
     estimate: Estimate = Estimate()
+    scaling: Scaling | None = None
     priority: int = 0
     restart: RestartRule = RestartRule()
     limits: Limits = Limits()
     output_limit: int | None = None
     after: After | None = None
     group: str = ""
+    metrics: MetricRule = MetricRule()

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
+from runners.model.plan import AssignedGpu
 from runners.model.spec import GpuRequest
 from runners.placement.leases import Lease
 
@@ -18,6 +19,13 @@ class Allocation(msgspec.Struct, frozen=True):
 
     gpus: tuple[GpuSnapshot, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def assigned(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
+        """The GPUs as a plan records them, each with the number that the program sees."""
+        return tuple(
+            AssignedGpu(gpu.index, gpu.uuid, gpu.name, i, gpu.simulated, share_memory, gpu.vendor, gpu.mig_parent)
+            for i, gpu in enumerate(self.gpus)
+        )
 
 
 class Denied(msgspec.Struct, frozen=True):
@@ -82,6 +90,8 @@ def contested(request: GpuRequest, reading: GpuReading | None) -> set[str]:
 
 def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Denied:
     problem = (reading.problem if reading else None) or "this machine has no GPU"
+    if reading is not None and reading.backend == UNREAD:
+        return Denied(problem, "--gpus 0 runs it on the CPU")  # not knowing is no reason to train on the CPU
     if request.required or request.explicit:
         named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
         wish = "all GPUs" if request.all else named

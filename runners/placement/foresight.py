@@ -23,21 +23,37 @@ class _Plan(msgspec.Struct):
 _plan = msgspec.json.Decoder(_Plan)
 
 
-def foresee(state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
+def foresee(
+    state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot], share: int | None = None
+) -> tuple[str, ...]:
     """Notes on GPUs that have less free memory than the newest run of `preset` took on that model of GPU.
 
-    Bare commands all have one preset, so these go by the run's `name`. Nothing known means no note.
+    And on a `share` of a GPU (bytes) that is less than it took. Bare commands all have one preset, so these go by
+    the run's `name`. Nothing known means no note.
     """
+    last = last_peaks(state, preset, name, gpus)
+    what = "run" if preset == "command" else "preset"
     notes = []
+    for gpu in gpus:
+        if gpu.uuid in last:
+            run_id, use = last[gpu.uuid]
+            if not _fits(use, gpu):
+                notes.append(_note(gpu, run_id, use, what))
+            if share is not None and _needed(use, gpu) > share:
+                notes.append(_share_note(share, run_id, use, what))
+    return tuple(dict.fromkeys(notes))
+
+
+def last_peaks(
+    state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot]
+) -> dict[str, tuple[str, GpuUse]]:
+    """By GPU UUID: the newest run of `preset` on that model of GPU, and its use of the one on which it peaked."""
     last: dict[tuple[str, bool], tuple[str, GpuUse] | None] = {}
     for gpu in gpus:
         kind = gpu.name, gpu.simulated
         if kind not in last:
             last[kind] = _newest(state, preset, name, kind)
-        found = last[kind]
-        if found is not None and not _fits(found[1], gpu):
-            notes.append(_note(gpu, *found, "run" if preset == "command" else "preset"))
-    return tuple(notes)
+    return {gpu.uuid: found for gpu in gpus if (found := last[gpu.name, gpu.simulated]) is not None}
 
 
 def _newest(state: StateDirectory, preset: str, name: str, kind: tuple[str, bool]) -> tuple[str, GpuUse] | None:
@@ -67,8 +83,13 @@ def _newest_ids(state: StateDirectory) -> Iterator[str]:
 def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:
     if gpu.memory_total is None or gpu.memory_used is None or use.peak_memory is None:
         return True
-    slack = gpu.memory_total * _WHOLE_GPU_SLACK if use.whole_gpu else 0
-    return use.peak_memory - slack <= gpu.memory_total - gpu.memory_used
+    return _needed(use, gpu) <= gpu.memory_total - gpu.memory_used
+
+
+def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
+    """Bytes that the run itself surely took at its peak."""
+    slack = (gpu.memory_total or 0) * _WHOLE_GPU_SLACK if use.whole_gpu else 0
+    return (use.peak_memory or 0) - slack
 
 
 def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
@@ -76,6 +97,13 @@ def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
     return (
         f"GPU {gpu.index} has {_gib(free)} of VRAM free; this {what} peaked at {_gib(use.peak_memory or 0)} "
         f"last time (run {run_id}): it may run out of memory"
+    )
+
+
+def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
+    return (
+        f"its share is {_gib(share)} of VRAM (share_memory), but this {what} peaked at {_gib(use.peak_memory or 0)} "
+        f"last time (run {run_id}): whoever shares the GPU with it may run out of memory"
     )
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -25,18 +24,19 @@ from runners.model.gpus import (
     HistoryLine,
     RunUsage,
     UsageInterval,
+    Xid,
 )
 from runners.model.paths import StateDirectory
 from runners.placement.leases import live_run_ids
+from runners.placement.thinning import FULL, greatest, thin
 from runners.placement.usage import RECENT_S, interval_file, read_usage, recent_files, usage_file
 
 EVERY_S = 10.0
 """How often a run's interval and summary are written."""
 _LONGEST_STEP_S = 5.0
 """A reading stands for the time since the one before, but not for a gap in which nobody looked."""
+_MOST_XIDS = 8
 _WH = 1 / 3600
-
-N = TypeVar("N", int, float)
 
 
 class _Gpu(msgspec.Struct):
@@ -98,8 +98,8 @@ class _GpuSum:
             mean.add(gpu.utilization, seconds)
         for mean in (self._energy, self._power):
             mean.add(gpu.power_w, seconds)
-        self._memory = _greatest(self._memory, memory)
-        self._heat = _greatest(self._heat, gpu.temperature_c)
+        self._memory = greatest(self._memory, memory)
+        self._heat = greatest(self._heat, gpu.temperature_c)
         use = self._use
         higher = memory is not None and (use.peak_memory is None or memory > use.peak_memory)
         self._use = msgspec.structs.replace(
@@ -108,9 +108,16 @@ class _GpuSum:
             peak_memory=memory if higher else use.peak_memory,
             whole_gpu=whole if higher else use.whole_gpu,
             memory_total=gpu.memory_total or use.memory_total,
-            peak_temperature_c=_greatest(use.peak_temperature_c, gpu.temperature_c),
+            peak_temperature_c=greatest(use.peak_temperature_c, gpu.temperature_c),
             seconds=round(use.seconds + seconds, 3),
         )
+
+    def note_error(self, xid: Xid) -> bool:
+        """Keep an error of the GPU with the run; False when it is known already."""
+        if xid in self._use.xids:
+            return False
+        self._use = msgspec.structs.replace(self._use, xids=(*self._use.xids, xid)[-_MOST_XIDS:])
+        return True
 
     def use(self) -> GpuUse:
         """All of the run so far."""
@@ -141,8 +148,10 @@ class _GpuSum:
 class _Track:
     """One live run with GPUs, followed from the first reading under its lease to the last."""
 
-    def __init__(self, folder: Path, gpus: list[_Gpu]) -> None:
+    def __init__(self, folder: Path, gpus: list[_Gpu], began: float) -> None:
         self.folder = folder
+        self._began = began
+        self._alarmed = False
         before = {use.uuid: use for use in read_usage(folder)}
         self.sums = {gpu.uuid: _GpuSum(gpu, before.get(gpu.uuid)) for gpu in gpus}
         # What an earlier attempt did on other GPUs stays told.
@@ -155,13 +164,18 @@ class _Track:
         self._seconds += seconds
         for uuid, total in self.sums.items():
             gpu = gpus.get(uuid)
-            if gpu is not None and gpu.error is None:
+            if gpu is None:
+                continue
+            if gpu.error is None:
                 total.add(gpu, self.folder.name, sharers[uuid], seconds)
+            whole = gpus.get(gpu.mig_parent or uuid, gpu)
+            if whole.xid is not None and whole.xid.time >= self._began and total.note_error(whole.xid):
+                self._alarmed = True
 
     @property
     def is_due(self) -> bool:
-        """True when an interval is full."""
-        return self._seconds >= EVERY_S - 0.5
+        """True when an interval is full, or something has happened that must not wait for it."""
+        return self._alarmed or self._seconds >= EVERY_S - 0.5
 
     def write(self, now: float) -> None:
         """Write the interval and the summary down; a full disk or a removed run loses them, nothing else."""
@@ -174,9 +188,11 @@ class _Track:
             self._simulated,
         )
         uses = (*self._others, *(total.use() for total in self.sums.values()))
-        self._seconds = 0.0
+        self._seconds, self._alarmed = 0.0, False
         with suppress(OSError):
-            _append(interval_file(self.folder), msgspec.json.encode(line) + b"\n")
+            path = interval_file(self.folder)
+            if _append(path, msgspec.json.encode(line) + b"\n") > FULL:
+                thin(path)
             _replace(usage_file(self.folder), msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)))
 
 
@@ -243,7 +259,7 @@ class History:
                 track.write(wall)
                 track = None
             if track is None:
-                self._tracks[run_id] = _Track(self._state.run(run_id).path, gpus)
+                self._tracks[run_id] = _Track(self._state.run(run_id).path, gpus, wall)
         for run_id in self._plans.keys() - set(live):
             del self._plans[run_id]
 
@@ -277,10 +293,6 @@ def _memory_of(gpu: GpuSnapshot, run: str, sharers: int) -> tuple[int | None, bo
         return sum(used or 0 for used in own), False
     others = any(process.run != run and not process.outside for process in gpu.processes)
     return (None if sharers > 1 or others else gpu.memory_used), True
-
-
-def _greatest(known: N | None, value: N | None) -> N | None:
-    return known if value is None else value if known is None else max(known, value)
 
 
 def _append(path: Path, line: bytes) -> int:

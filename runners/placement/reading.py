@@ -15,7 +15,7 @@ import msgspec
 
 from runners.host.identity import host_name
 from runners.host.locks import is_held
-from runners.model.gpus import GpuReading
+from runners.model.gpus import UNREAD, GpuReading
 from runners.model.paths import ROOT, StateDirectory
 from runners.placement.gpus.choice import parse, setting
 from runners.placement.gpus.owner import owner_of
@@ -113,6 +113,13 @@ def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
         time.sleep(POLL_S)
 
 
+def main() -> None:
+    """Start a sampler for the state folder named on the command line, unless one runs: a run wants its history kept."""
+    state = StateDirectory(Path(sys.argv[-1]))
+    if not is_held(state.sampler_lock):
+        ensure_sampler(state)
+
+
 def _on_disk(state: StateDirectory) -> GpuReading | None:
     try:
         return _reading.decode(state.gpu_reading.read_bytes())
@@ -161,7 +168,7 @@ def _environment() -> dict[str, str]:
 
 def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
     if reading is None:
-        return GpuReading(time.time(), host_name(), "none", problem=f"No GPU reading yet: {why}")
+        return GpuReading(time.time(), host_name(), UNREAD, problem=f"No GPU reading yet: {why}")
     if not is_stale(reading):
         return reading
     since = time.strftime("%H:%M:%S", time.localtime(reading.time))

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.identity import host_name
+from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
 from runners.model.errors import ExitCode, WrongInput
-from runners.model.gpus import GpuReading
+from runners.model.gpus import GpuReading, GpuSnapshot, Xid
 from runners.model.paths import StateDirectory
 from runners.placement.gpus.backend import Backend
 from runners.placement.gpus.choice import parse, setting
@@ -76,6 +76,7 @@ class Sampler:
         self._linger_s = _seconds("FRESNEL_SAMPLER_LINGER_S", LINGER_S)
         self._host = HostMeter(state.root)
         self._history = History(state)
+        self._xids = _last_xids(state)
         self._wanted = self._well_since = time.monotonic()
         self._wanted_mark: int | None = None
 
@@ -103,7 +104,7 @@ class Sampler:
 
     def _read(self) -> GpuReading:
         now = time.time()
-        gpus = self._backend.snapshots(now)
+        gpus = tuple(self._with_xid(gpu) for gpu in self._backend.snapshots(now))
         if self._backend.problem is None:
             self._well_since = time.monotonic()
         return GpuReading(
@@ -116,6 +117,12 @@ class Sampler:
             driver=self._backend.driver,
             setting=setting(),
         )
+
+    def _with_xid(self, gpu: GpuSnapshot) -> GpuSnapshot:
+        """`gpu` with the Xid that an earlier sampler saw, unless it has a newer one: drivers tell each once."""
+        if gpu.xid is None and gpu.uuid in self._xids:
+            return msgspec.structs.replace(gpu, xid=self._xids[gpu.uuid])
+        return gpu
 
     def _write(self, reading: GpuReading) -> bool:
         """Replace `gpus.json`; False when its folder is gone, or cannot be written (a reader tries anew)."""
@@ -157,6 +164,18 @@ class Sampler:
     def _run_lives(self) -> bool:
         runs = (self._state.run(run_id) for run_id in live_run_ids(self._state))
         return any(is_held(run.run_lock) or is_held(run.supervisor_lock) for run in runs)
+
+
+def _last_xids(state: StateDirectory) -> dict[str, Xid]:
+    """The Xids in the last reading of this host that are of this boot, by UUID."""
+    try:
+        before = msgspec.json.decode(state.gpu_reading.read_bytes(), type=GpuReading)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    if before.host != host_name():
+        return {}
+    booted = boot_time()
+    return {gpu.uuid: gpu.xid for gpu in before.gpus if gpu.xid is not None and gpu.xid.time > booted}
 
 
 def _seconds(variable: str, otherwise: float) -> float:

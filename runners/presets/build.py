@@ -2,10 +2,34 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 
-from runners.model.spec import After, Estimate, GpuRequest, Launcher, Limits, RestartRule, StopRule
-from runners.presets.schema import AfterKeys, EstimateKeys, GpuKeys, LimitKeys, PresetKeys, RestartKeys, StopKeys
-from runners.presets.source import Source
+from runners.model.spec import (
+    After,
+    Estimate,
+    GpuRequest,
+    Launcher,
+    Limits,
+    MetricPattern,
+    MetricReader,
+    MetricRule,
+    Parameter,
+    RestartRule,
+    Scaling,
+    StopRule,
+)
+from runners.presets.schema import (
+    AfterKeys,
+    EstimateKeys,
+    GpuKeys,
+    LimitKeys,
+    MetricKeys,
+    PresetKeys,
+    RestartKeys,
+    ScalingKeys,
+    StopKeys,
+)
+from runners.presets.source import Source, nearest
 from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request, parse_size
 
 SMALLEST_OUTPUT = 64 << 10
@@ -49,6 +73,19 @@ def _size(value: str | int | None, key: tuple[str | int, ...], source: Source) -
     return None if value is None else source.attempt(key, lambda: parse_size(value))
 
 
+def build_scaling(keys: ScalingKeys | None, parameters: Sequence[Parameter], source: Source) -> Scaling | None:
+    """How batch and learning rate go with the devices; the parameters it names must be numbers of this preset."""
+    if keys is None:
+        return None
+    kinds = {parameter.name: parameter.type for parameter in parameters}
+    for key, name in (("batch", keys.batch), ("learning_rate", keys.learning_rate)):
+        if name and kinds.get(name) not in ("int", "float"):
+            raise source.error(("scaling", key), f"`{name}` is no number among the parameters{nearest(name, kinds)}")
+    if keys.rule != "none" and not (keys.learning_rate and keys.base_batch and keys.base_rate):
+        raise source.error(("scaling", "rule"), f"rule {keys.rule} needs learning_rate, base_batch and base_rate")
+    return Scaling(keys.batch, keys.counts, keys.learning_rate, keys.rule, keys.base_batch, keys.base_rate)
+
+
 def build_after(keys: str | AfterKeys | None) -> After | None:
     """The run it waits for, if any."""
     if keys is None:
@@ -74,6 +111,40 @@ def build_output_limit(value: str | int | None, source: Source) -> int | None:
     return size
 
 
+def build_metrics(keys: MetricReader | list[MetricReader] | MetricKeys, source: Source) -> MetricRule:
+    """Where metrics are read from; every regular expression is tried here, so that none fails while a run goes on."""
+    if not isinstance(keys, MetricKeys):
+        keys = MetricKeys(readers=keys)
+    patterns = tuple(
+        _build_pattern(MetricPattern(one) if isinstance(one, str) else MetricPattern(one.line, one.offset), i, source)
+        for i, one in enumerate(keys.patterns)
+    )
+    return MetricRule(
+        tuple([keys.readers] if isinstance(keys.readers, str) else keys.readers),
+        patterns,
+        keys.offset,
+        keys.rename,
+        tuple(keys.higher),
+        tuple([keys.tensorboard] if isinstance(keys.tensorboard, str) else keys.tensorboard),
+    )
+
+
+def _build_pattern(pattern: MetricPattern, place: int, source: Source) -> MetricPattern:
+    key = ("metrics", "patterns", place)
+    try:
+        groups = re.compile(pattern.line).groupindex
+    except re.error as error:
+        raise source.error(key, f"no regular expression: {error}") from None
+    if not groups:
+        raise source.error(key, "it has no named group: a metric is one, as in loss=(?P<loss>[-+.e0-9]+)")
+    if ("name" in groups) != ("value" in groups):
+        raise source.error(key, "the groups `name` and `value` go together")
+    for name in pattern.offset:
+        if name not in groups:
+            raise source.error((*key, "offset", name), f"the expression has no group `{name}`")
+    return pattern
+
+
 def build_limits(keys: LimitKeys, source: Source) -> Limits:
     """Time and cost limits."""
     seconds = None
@@ -93,7 +164,7 @@ def build_estimate(keys: EstimateKeys, source: Source) -> Estimate:
     seconds = None
     if keys.time is not None:
         seconds = source.attempt(("estimate", "time"), lambda: parse_duration(keys.time or 0))
-    return Estimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source))
+    return Estimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source), keys.doubt)
 
 
 def _dollars(value: str | float | int | None, key: tuple[str | int, ...], source: Source) -> str | None:

@@ -16,8 +16,10 @@ from runners.presets.build import (
     build_estimate,
     build_gpus,
     build_limits,
+    build_metrics,
     build_output_limit,
     build_restart,
+    build_scaling,
     build_stop,
 )
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
@@ -101,11 +103,13 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
         checkpoints=tuple([keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints),
         price=None if keys.price is None else str(keys.price),
         estimate=build_estimate(keys.estimate, source),
+        scaling=build_scaling(keys.scaling, parameters, source),
         priority=keys.priority,
         after=build_after(keys.after),
         restart=build_restart(keys.restart, source),
         limits=build_limits(keys.limits, source),
         output_limit=build_output_limit(keys.output_limit, source),
+        metrics=build_metrics(keys.metrics, source),
     )
 
 

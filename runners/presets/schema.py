@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from runners.model.spec import MetricReader
+
 Duration = Annotated[
     str | int | float,
     Meta(description="A length of time: seconds, or text such as '90s', '10m', '2h', '1d'."),
@@ -102,6 +104,54 @@ class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     time: Duration | None = None
     cost: Annotated[str | float | int | None, Meta(description="US dollars.")] = None
+    doubt: Annotated[str, Meta(description="What speaks against it, shown beside it.")] = ""
+
+
+class ScalingKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How batch size and learning rate go with the number of GPUs; offered at launch, never done silently."""
+
+    batch: Annotated[str, Meta(description="The parameter that holds the batch size.")]
+    counts: Annotated[
+        Literal["global", "each"],
+        Meta(description="Whether that is the batch of all processes together (global) or of each."),
+    ] = "global"
+    learning_rate: Annotated[str, Meta(description="The parameter that holds the learning rate.")] = ""
+    rule: Annotated[
+        Literal["linear", "sqrt", "program", "none"],
+        Meta(description="How the learning rate follows the batch; program: the program scales it by itself."),
+    ] = "none"
+    base_batch: Annotated[int, Meta(ge=1, description="The global batch at which base_rate is good.")] | None = None
+    base_rate: Annotated[float | None, Meta(description="The learning rate that is good at base_batch.")] = None
+
+
+class PatternKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A regular expression for lines of output."""
+
+    line: Annotated[
+        str,
+        Meta(
+            description="Searched in each line. Named groups are metrics, or step, steps, epoch, epochs, batch; "
+            "(?P<name>...) with (?P<value>...) is a metric that the line names."
+        ),
+    ]
+    offset: Annotated[dict[str, float], Meta(description="Added to a group, e.g. {step: 1} for steps from 0.")] = {}
+
+
+class MetricKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Where metrics are read from, for programs that write no events."""
+
+    readers: Annotated[MetricReader | list[MetricReader], Meta(description="Built-in readers of output.")] = []
+    patterns: Annotated[
+        list[str | PatternKeys], Meta(description="Regular expressions with named groups; tried before the readers.")
+    ] = []
+    offset: Annotated[
+        dict[str, float], Meta(description="Added to what readers find, e.g. {epoch: 1} for epochs from 0.")
+    ] = {}
+    rename: Annotated[dict[str, str], Meta(description="Other names for metrics, e.g. {l: loss}.")] = {}
+    higher: Annotated[list[str], Meta(description="Metrics of which more is better, where the name does not say.")] = []
+    tensorboard: Annotated[
+        str | list[str], Meta(description="Folders or files of TensorBoard events; glob patterns.")
+    ] = []
 
 
 class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -157,6 +207,9 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         str | float | int | None, Meta(description="A name from prices.yaml, or US dollars per GPU and hour.")
     ] = None
     estimate: Annotated[EstimateKeys, Meta(description="What the run should take.")] = EstimateKeys()
+    scaling: Annotated[
+        ScalingKeys | None, Meta(description="How batch size and learning rate go with the number of GPUs.")
+    ] = None
     priority: Annotated[int, Meta(description="Higher goes first in the queue; 0 by default.")] = 0
     after: Annotated[str | AfterKeys | None, Meta(description="Wait for another run's end.")] = None
     restart: Annotated[
@@ -166,6 +219,13 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         str | int | None,
         Meta(description="The most its output may keep, e.g. 1G: the first quarter and the end. Default: everything."),
     ] = None
+    metrics: Annotated[
+        MetricReader | list[MetricReader] | MetricKeys,
+        Meta(
+            description="How metrics are read from its output: readers, or readers, patterns, offset, rename, higher "
+            "and tensorboard. Default: its events.jsonl; without one the reader is guessed from the output."
+        ),
+    ] = MetricKeys()
     limits: Annotated[LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")] = (
         LimitKeys()
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.spec import ParameterValue
+from runners.model.spec import MetricReader, ParameterValue
 from runners.presets.yaml_source import Lines, read_yaml
 
 T = TypeVar("T")
@@ -26,6 +26,7 @@ _READABLE = {
 }
 _CHOICES = {
     "launcher": ["python", "torchrun", "accelerate", "command"],
+    "metrics": list(get_args(MetricReader)),
     "on": ["success", "failure", "any"],
     "target": ["leader", "group", "workers"],
     "type": ["int", "float", "str", "bool", "list"],
@@ -132,7 +133,8 @@ def _explain(message: str, key: tuple[str | int, ...], fields: list[str]) -> tup
     message = re.sub(r"`([^`]*)`", lambda m: _readable_union(m[1]), message)
     if "Invalid enum value" in message:
         value_text = message.removeprefix("Invalid enum value ").strip("'`")
-        choices = _CHOICES.get(str(key[-1]) if key else "", ["all, or a whole number"])
+        named = next((str(part) for part in reversed(key) if str(part) in _CHOICES), "")
+        choices = _CHOICES.get(named, ["all, or a whole number"])
         message = f"expected one of {', '.join(choices)}, got {value_text!r}{nearest(value_text, choices)}"
     return key, message[:1].lower() + message[1:]
 

@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 OPEN = """
 import sys, time
 from pathlib import Path
-from runners.watch.logfile import LogFile
+from runners.watch.log.file import LogFile
 from runners.watch.lines import read_line
 def kib(name):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(name))
@@ -42,8 +42,8 @@ print(shown, indexed, kib("VmHWM") - before, log.line_count[0], jump)
 SEARCH = """
 import sys, time
 from pathlib import Path
-from runners.watch.logfile import LogFile
-from runners.watch.logsearch import Errors, MatchCount, Plain, Regex, find
+from runners.watch.log.file import LogFile
+from runners.watch.log.search import Errors, MatchCount, Plain, Regex, find
 log = LogFile(Path(sys.argv[1]))
 for pattern in (Plain("needle"), Regex("needle [0-9]+"), Errors()):
     t = time.perf_counter(); next(f for f in find(log.source, pattern, -1) if f.start is not None)
@@ -58,7 +58,7 @@ def run_app(path: str) -> None:
     """The panel's log pane and nothing else."""
     from textual.app import App, ComposeResult
 
-    from tui.panes.log import LogPane
+    from tui.panes.log.pane import LogPane
 
     class Only(App[None]):
         def compose(self) -> ComposeResult:

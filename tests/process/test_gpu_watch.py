@@ -1,12 +1,15 @@
 """`gpus`: complete, with the host, and every second until interrupted."""
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runners.host.locks import is_held
+from runners.placement.gpus.owner import owner_of
 from tests.process.conftest import CommandLine
 from tests.stubs import nvml as stub
 from tests.support import eventually
@@ -90,3 +93,24 @@ def test_watch_in_text_and_a_driver_in_trouble(cli: CommandLine, scene: Path) ->
     stub.write_scenario(scene, "system 18\n")
     while b"driver/library version mismatch: reboot or reload the driver" not in child.stdout.readline():
         pass
+
+
+def test_an_xid_is_told_with_the_gpu_and_with_the_run_that_held_it(cli: CommandLine, scene: Path) -> None:
+    alone = "gpu 0 uuid GPU-whole\n"
+    stub.write_scenario(scene, alone)
+    run = cli.launch("--gpu-ids", "0", "--name", "unlucky", "--", "sleep", "300")
+    assert cli.json("gpus")[0]["xid"] is None
+    stub.write_scenario(scene, alone + "xid 1 0 79\n")
+    found = eventually(lambda: cli.json("gpus")[0]["xid"], what="the Xid")
+    assert (found["code"], found["meaning"].partition(":")[0]) == (79, "fell off the bus")
+    assert found["time"].startswith("20") and found["time"].endswith("+00:00")
+    assert "⚠Xid 79: fell off the bus" in cli.run("gpus").stdout
+    usage = eventually(lambda: cli.json("status", run.id)["usage"], what="the run's usage")
+    assert [xid["code"] for xid in usage[0]["xids"]] == [79]
+    assert "⚠ Xid 79: fell off the bus at " in cli.run("status", run.id).stdout
+    owner = owner_of(cli.state)
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGKILL)
+    eventually(lambda: not is_held(cli.state.sampler_lock))
+    after = eventually(lambda: (now := cli.json("gpus", "--host"))["problem"] is None and now, what="a new sampler")
+    assert after["gpus"][0]["xid"] == found, "the driver tells an error once, the next sampler still knows it"

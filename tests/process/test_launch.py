@@ -306,3 +306,23 @@ def test_a_dozen_runs_at_once_all_end_and_are_recorded(cli: CommandLine) -> None
     assert sorted(run["state"] for run in runs) == ["done"] * 6 + ["failed"] * 6
     assert sorted(int(cli.state.run(run["id"]).output.read_text()) for run in runs) == list(range(12))
     assert all(record(cli.state.run(run["id"]))["exit_code"] in (0, 1) for run in runs)
+
+
+def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(cli: CommandLine) -> None:
+    preset = cli.folder / "again.yaml"
+    preset.write_text(
+        "launcher: command\nshell: true\ncommand: echo $API_KEY $0 $*\n"
+        "parameters: {lr: 0.1, epochs: {value: 5, maximum: 9}}\n"
+        "environment: {API_KEY: xyzzy}\ngpus: 0\n"
+    )
+    first = cli.launch(str(preset), "--set", "lr=0.2", "--name", "mine")
+    assert cli.ended(first)["state"] == "done" and first.output.read_text() == "xyzzy --lr 0.2 --epochs 5\n"
+    again = cli.launch("--again", first.id[:20], "--set", "epochs=9")
+    assert cli.ended(again)["name"] == "mine"
+    assert again.output.read_text() == "xyzzy --lr 0.2 --epochs 9\n"
+    assert "xyzzy" not in again.spec.read_text() + again.plan.read_text()
+    assert "expected at most 9" in cli.run("launch", "--again", first.id, "--set", "epochs=10", exits=2).stderr
+    assert "those of this run: lr, epochs" in cli.run("plan", "--again", first.id, "--set", "x=1", exits=2).stderr
+    assert "not both" in cli.run("launch", "again", "--again", first.id, exits=2).stderr
+    preset.unlink()
+    assert "API_KEY was a secret" in cli.run("launch", "--again", first.id, exits=2).stderr

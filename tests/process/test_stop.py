@@ -186,6 +186,15 @@ def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(c
     assert rungs(run) == ["SIGINT"] and not events(run, "left over")
 
 
+def test_what_never_heard_the_signal_is_not_waited_for(cli: CommandLine) -> None:
+    """A shell's background jobs ignore SIGINT: they get SIGTERM as soon as the shell has left."""
+    script = "trap 'echo saved; exit 0' INT; sleep 300 & echo ready; wait"
+    run = cli.command("sh", "-c", script, options=[*SLOW, "--set", "stop.target=group"], ready="ready")
+    ask(cli, run)
+    assert cli.ended(run)["state"] == "stopped" and run.output.read_text() == "ready\nsaved\n"
+    assert rungs(run) == ["SIGINT"] and [event["signal"] for event in events(run, "left over")] == ["SIGTERM"]
+
+
 def test_a_trainer_whose_wrapper_left_is_driven_on_by_another_press(cli: CommandLine) -> None:
     options = [*SLOW, "--set", "stop.target=group"]
     run = cli.command(*PYTHON, WRAPPED, str(cli.folder / "never"), options=options, ready="ready")

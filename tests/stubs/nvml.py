@@ -14,14 +14,15 @@ def compiler() -> str | None:
     return shutil.which("gcc") or shutil.which("cc")
 
 
-def build(folder: Path) -> Path:
-    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH."""
+def build(folder: Path, *defines: str) -> Path:
+    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH. `R535`: another driver's."""
     tool = compiler()
     assert tool is not None
     sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(
-        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), *sources],
+        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *(f"-D{name}" for name in defines)]
+        + ["-o", str(library), *sources],
         check=True,
     )
     return folder

@@ -85,6 +85,19 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         stranger.wait()
 
 
+def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:
+    panel = show()
+    panel.wait_for(r"(?m)^│ 0 .*98%")
+    stub.write_scenario(scene, "gpu 0 uuid GPU-whole\ngpu 0 utilization 12\nxid 1 0 79\n")
+    panel.wait_for(r"(?m)^│ 0 .*⚠Xid 79")
+    panel.press("1", "Enter")
+    panel.wait_for(r"last Xid +79 on .*: fell off the bus: reboot")
+    panel.press("Escape")
+    panel.wait_gone("last Xid")
+    panel.press("z")
+    panel.wait_for(r"(?m)^│ 0 .*⚠Xid 79: fell off")
+
+
 @pytest.mark.parametrize(
     ("scenario", "words"),
     [
@@ -93,40 +106,36 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         ("init 9\n", "the driver is not loaded: load the nvidia module or reboot"),
         ("init 999\n", "unknown error: in a container, restart it"),
         ("system 18\n", "driver/library version mismatch: reboot or reload the driver"),
-        ("driver 570.1\n", ""),
+        ("driver 570.1\n", "the driver sees no GPU: start the container with its GPUs"),
+        (None, "libnvidia-ml.so.1 is not found: install the NVIDIA driver"),
     ],
+    ids=["mismatch", "permission", "not loaded", "unknown", "mismatch later", "zero GPUs", "no driver"],
 )
 def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
-    scene: Path, show: Show, scenario: str, words: str
+    scene: Path, show: Show, monkeypatch: pytest.MonkeyPatch, scenario: str | None, words: str
 ) -> None:
-    stub.write_scenario(scene, scenario)
+    if scenario is None:
+        monkeypatch.setenv("LD_LIBRARY_PATH", "")
+        if headless("gpus").stdout:
+            pytest.skip("this machine has an NVIDIA driver")
+    stub.write_scenario(scene, scenario or "")
     panel = show()
     panel.wait_for("CPU · no GPU here")
     pane = panel.wait_for(r"(?s)CPU · no GPU here.*CPU    ")
-    if words:
-        said = " ".join(re.findall(r"(?m)^│ ?(.*?) *│", pane.string))
-        assert all(word in said for word in words.split()), pane.string
+    said = " ".join(re.findall(r"(?m)^│ ?(.*?) *│", pane.string))
+    assert all(word in said for word in words.split()), pane.string
     started = headless("launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300")
     assert started.returncode == 0, started.stderr
     panel.wait_for(r"▶ running\s+onward")
     panel.wait_for("it goes on")
-    if words:
-        panel.press("1", "Enter")
-        panel.wait_for("Launching on the CPU, stopping and logs go on")
-        panel.press("Escape")
-        panel.wait_gone("Launching on the CPU")
+    panel.press("1", "Enter")
+    panel.wait_for("Launching on the CPU, stopping and logs go on")
+    panel.press("Escape")
+    panel.wait_gone("Launching on the CPU")
     panel.press("s")
     panel.wait_for("Stop onward")
     panel.press("y")
     panel.wait_for(r"■ stopped\s+onward")
-
-
-def test_without_a_driver_the_pane_says_so(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
-    monkeypatch.setenv("LD_LIBRARY_PATH", "")
-    if headless("gpus").stdout:
-        pytest.skip("this machine has an NVIDIA driver")
-    show(120, 40).wait_for("install the NVIDIA")
 
 
 def test_a_course_is_scaled_to_what_is_possible_and_gaps_stay_gaps() -> None:

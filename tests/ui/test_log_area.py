@@ -15,8 +15,8 @@ from textual.widgets import Footer
 
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.waiting import append, until
-from tui.panes.log import LogPane
-from tui.panes.log_area import LogArea
+from tui.panes.log.area import LogArea
+from tui.panes.log.pane import LogPane
 from tui.screens.cockpit import CockpitScreen
 
 HOSTILE = b"\x1b]52;c;cm0gLXJmIH4=\x07"

@@ -14,9 +14,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from tests.ui.waiting import CEILING, append, until
-from tui.panes import log_watch
-from tui.panes.log import LogPane
-from tui.panes.log_search import SearchBar
+from tui.panes.log import watch as log_watch
+from tui.panes.log.pane import LogPane
+from tui.panes.log.search import SearchBar
 
 
 class LogApp(App[None]):
@@ -300,7 +300,7 @@ def test_in_a_real_terminal(tmp_path: Path) -> None:
     hostile = b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J\x1bP+q436f\x1b\\ end\n"
     path.write_bytes(b"first\n" * 50 + hostile)
     program = (
-        "import sys; from pathlib import Path; from textual.app import App; from tui.panes.log import LogPane\n"
+        "import sys; from pathlib import Path; from textual.app import App; from tui.panes.log.pane import LogPane\n"
         "class Only(App):\n    def compose(self):\n        pane = LogPane(); pane.show(Path(sys.argv[1])); yield pane\n"
         "Only().run()"
     )

@@ -122,6 +122,67 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(open_terminal) -
     assert run["simulated"] is True
 
 
+SCALED = """\
+launcher: command
+command: ["sh", "-c", "echo got $0 $*; sleep 300"]
+parameters:
+  bs: {value: 16, minimum: 1, help: global batch}
+  lr: {value: 4e-4, type: float}
+scaling: {batch: bs, learning_rate: lr, rule: linear, base_batch: 8, base_rate: 2e-4}
+gpus: 2
+"""
+
+
+def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(open_terminal, presets: Path) -> None:
+    (presets / "aa-counter.yaml").unlink()
+    (presets / "aa-scaled.yaml").write_text(SCALED)
+    panel = open_terminal(FRESNEL_GPUS="sim:4xH100", columns=120, rows=40)
+    panel.wait_for("no runs yet")
+    panel.press("n")
+    panel.wait_for(r"\[x\] GPU 1 .*→ device 1")
+    panel.press("Enter", "Tab", "Tab", "Tab", "Down", "Down", " ")
+    panel.wait_for(r"GPUs +0-2 ")
+    panel.wait_for(r"✎ bs +24 ")
+    panel.wait_for(r"✎ lr +0\.0006 ")
+    panel.wait_for(r"bs=24, lr=0\.0006 follow the GPUs: linear")
+    panel.press("\x1bOR")  # F3
+    panel.wait_for(r"✎ lr +0\.000346 ")
+    panel.wait_for("follow the GPUs: square root")
+    panel.press("Up", "Up", " ")
+    panel.wait_for(r"GPUs +1-2 ")
+    panel.wait_for(r"\[x\] GPU 2 .*→ device 1")
+    panel.press("3-3")
+    panel.wait_for(r"\[x\] GPU 3 .*→ device 0")
+    panel.wait_for(r"✎ bs +8 ")
+    panel.press("F2")
+    panel.wait_for(r"▶ running\s+aa-scaled\s+3 ")
+    panel.wait_for(r"got --bs 8 --lr 0\.0002")
+    (run,) = runs()
+    assert run["gpus"] == [3]
+
+
+def test_a_run_is_launched_again_as_it_was_or_varied(open_terminal) -> None:
+    first = headless("launch", "aa-counter", "--gpus", "0", "--set", "unused=41", "--name", "old", "--wait", "--set",
+                     "command=echo first")  # fmt: skip
+    assert first.returncode == 0, first.stderr
+    panel = open_terminal(columns=120, rows=40)
+    panel.wait_for(r"✔ done\s+old")
+    panel.press("a")
+    panel.wait_for("old again")
+    panel.wait_for(r"as 20\S+-old-\w+ was launched")
+    panel.wait_for(r"✎ unused +41")
+    panel.press("Enter", "\x0b", "42", "F2")
+    panel.wait_for(r"2 in all")
+    panel.wait_gone(r"▶")
+    assert sorted(spec_value(run, "unused") for run in runs()) == [41, 42]
+    assert {run["name"] for run in runs()} == {"old"} and {run["state"] for run in runs()} == {"done"}
+
+
+def spec_value(run: dict[str, object], name: str) -> object:
+    spec = json.loads((Path(str(run["directory"])) / "spec.json").read_text())
+    return next(parameter["value"] for parameter in spec["parameters"] if parameter["name"] == name)
+
+
 def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     held = headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600")
     assert held.returncode == 4  # no GPU without the simulation
@@ -130,7 +191,7 @@ def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pyte
     panel = open_terminal()
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
-    panel.wait_for("queued: waits: 1 GPU asked for, 0 of 1")
+    panel.wait_for("queued: waits: 1 GPU asked for")
     panel.wait_for("held by A ")
 
 
@@ -168,7 +229,7 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel.press("z")
     panel.wait_for("Runs ─")
     panel.press("Ctrl+P")
-    panel.wait_for("Stop the selected run")
+    panel.wait_for("Launch again")
     panel.press("Escape")
     panel.wait_gone("Stop the selected run")
 

@@ -4,12 +4,31 @@ from typing import Any
 
 import pytest
 
-from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot
+from runners.model.gpus import UNREAD, GpuProcess, GpuReading, GpuSnapshot
 from runners.model.spec import GpuRequest
 from runners.placement.allocation import Allocation, Denied, allocate
 from runners.placement.leases import Lease
+from runners.placement.visibility import visibility
 
 FOREIGN = GpuProcess(4711, "anna", "python train.py", 1 << 30)
+
+
+def test_gpus_that_cannot_be_read_yet_are_waited_for_not_replaced_by_the_cpu() -> None:
+    unread = GpuReading(0.0, "here", UNREAD, problem="No GPU reading yet: the driver does not answer")
+    answer = allocate(GpuRequest(1), unread, {})
+    assert isinstance(answer, Denied) and not answer.never
+    assert "the driver does not answer" in refused(answer)
+    assert given(allocate(GpuRequest(0), unread, {})) == []
+
+
+def test_what_is_recorded_of_a_gpu_is_enough_to_show_it_to_a_program() -> None:
+    """A granted run is spelled out later, perhaps while nothing can be read."""
+    gpus = gpu(3, vendor="amd"), gpu(5, vendor="amd")
+    recorded = Allocation(gpus).assigned(None)
+    again = [GpuSnapshot(one.index, one.uuid, one.name, one.vendor, mig_parent=one.mig_parent) for one in recorded]
+    assert visibility(again, None) == visibility(gpus, None) == {"HIP_VISIBLE_DEVICES": "3,5"}
+    (slice_,) = Allocation((gpu(0, mig_parent="GPU-9"),)).assigned(None)
+    assert slice_.mig_parent == "GPU-9"
 
 
 def gpu(index: int, **changes: Any) -> GpuSnapshot:

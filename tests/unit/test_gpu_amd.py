@@ -1,15 +1,20 @@
 """AMD cards from a made-up sysfs tree, and amdsmi in its several ways to fail."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from runners.model.gpus import GpuReading
+from runners.model.spec import GpuRequest
+from runners.placement.allocation import Allocation, allocate
 from runners.placement.gpus.amd import Amd
 from runners.placement.gpus.amd_smi import AmdSmi
 from runners.placement.gpus.backend import NoDriver
+from runners.placement.visibility import visibility
 
 
 def _write(folder: Path, **files: str | int) -> None:
@@ -59,7 +64,7 @@ def root(tmp_path: Path) -> Path:
 
 def _nothing() -> AmdSmi:
     smi = AmdSmi.__new__(AmdSmi)
-    smi._handles = {}
+    smi._handles, smi._parts = {}, {}
     return smi
 
 
@@ -135,6 +140,73 @@ def test_compute_processes_come_from_kfd_where_it_lists_them(root: Path) -> None
     assert first.processes == ()
     (process,) = second.processes
     assert (process.pid, process.memory_used, process.outside) == (4194400, 7 << 30, True)
+
+
+def _cut(root: Path, old_kernel: bool = False, unique: bool = True) -> None:
+    """Cut the second card into four partitions (QPX), which KFD lists before the first card."""
+    kfd = root / "sys/class/kfd/kfd"
+    _write(kfd / "topology/nodes/0", gpu_id=0, properties="cpu_cores_count 96\nlocation_id 0")
+    for part in range(4):
+        location = (0x85 << 8) | (part if old_kernel else part << 28)
+        facts = {"location_id": location, "domain": 0, "drm_render_minor": 160 + part, "simd_count": 304}
+        facts |= {"unique_id": 0xD0 + part if unique else 0xD0}
+        node = kfd / f"topology/nodes/{part + 1}"
+        _write(node, gpu_id=900 + part, properties="\n".join(f"{key} {value}" for key, value in facts.items()))
+        _write(node / "mem_banks/0", properties="heap_type 1\nsize_in_bytes 51539607552\nflags 0")
+    _write(kfd / "topology/nodes/11", gpu_id=950, properties=f"location_id {0x05 << 8}\ndomain 0\nunique_id 5")
+    _write(root / "sys/devices/pci0000:00/0000:85:00.0", current_compute_partition="QPX")
+    (kfd / "proc").mkdir()
+
+
+@pytest.mark.parametrize("old_kernel", [False, True], ids=["location_id[31:28]", "function of location_id"])
+def test_partitions_are_gpus_of_their_own_numbered_as_hip_does(root: Path, old_kernel: bool) -> None:
+    _cut(root, old_kernel)
+    _write(root / "sys/devices/pci0000:00/0000:85:00.0/hwmon/hwmon4", temp2_input=58000, power1_average=400000000)
+    _write(root / "sys/class/kfd/kfd/proc/4194400", vram_902=7 << 30, vram_950=1 << 30)
+    _write(root / "sys/class/kfd/kfd/proc/4194401", vram_902=1 << 30, vram_900=0)
+    *parts, whole = Amd(root, _nothing).snapshots(0.0)
+    assert [(part.index, part.partition) for part in parts] == [(n, f"QPX {n}/4") for n in range(4)]
+    assert [part.uuid for part in parts] == [f"GPU-00000000000000d{n}" for n in range(4)]
+    assert {(part.name, part.pci, part.memory_total) for part in parts} == {
+        ("AMD GPU 0x74a1 QPX", "0000:85:00.0", 48 << 30)
+    }
+    assert [part.memory_used for part in parts] == [0, 0, 8 << 30, 0]
+    assert [[process.pid for process in part.processes] for part in parts] == [[], [], [4194400, 4194401], []]
+    assert {part.temperature_c for part in parts} == {58}, "heat is the card's"
+    assert {(part.power_w, part.utilization) for part in parts} == {(None, None)}, "nobody knows it of a part"
+    assert (whole.index, whole.partition, whole.utilization) == (4, None, 97)
+    assert [process.memory_used for process in whole.processes] == [1 << 30]
+
+
+def test_partitions_that_share_an_id_are_told_apart_by_their_number(root: Path) -> None:
+    _cut(root, unique=False)
+    assert [part.uuid for part in Amd(root, _nothing).snapshots(0.0)[:4]] == [f"PCI-0000:85:00.0-{n}" for n in range(4)]
+
+
+def test_a_run_on_a_partition_is_shown_that_device(root: Path) -> None:
+    _cut(root)
+    reading = GpuReading(0.0, "here", "amd", Amd(root, _nothing).snapshots(0.0))
+    given = allocate(GpuRequest(count=2, memory=48 << 30), reading, {})
+    assert isinstance(given, Allocation)
+    assert visibility(given.gpus, reading) == {"HIP_VISIBLE_DEVICES": "0,1"}
+
+
+def test_a_render_node_tells_whose_partition_a_process_uses(root: Path) -> None:
+    _cut(root)
+    _write(root / f"sys/class/kfd/kfd/proc/{os.getpid()}", pasid=1)
+    folder = root / "proc" / str(os.getpid())
+    (folder / "fd").mkdir(parents=True)
+    (folder / "fd/7").symlink_to("/dev/dri/renderD163")
+    _write(folder / "fdinfo", **{"7": "drm-pdev:\t0000:85:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB"})
+    parts = Amd(root, _nothing).snapshots(0.0)[:4]
+    assert [[process.memory_used for process in part.processes] for part in parts] == [[], [], [], [2 << 20]]
+
+
+def test_a_card_that_kfd_does_not_know_keeps_the_order_of_addresses(root: Path) -> None:
+    _cut(root)
+    shutil.rmtree(root / "sys/class/kfd/kfd/topology/nodes/11")
+    assert [row.index for row in Amd(root, _nothing).snapshots(0.0)] == [0, 1, 2, 3, 4]
+    assert Amd(root, _nothing).snapshots(0.0)[0].partition is None
 
 
 class _Handle(str):

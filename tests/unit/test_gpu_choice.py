@@ -10,6 +10,7 @@ from runners.placement.gpus import detect
 from runners.placement.gpus.absent import Absent
 from runners.placement.gpus.backend import DriverTrouble, NoDriver
 from runners.placement.gpus.choice import Choice, parse, setting
+from runners.placement.gpus.pci import unseen_gpu
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,32 @@ def _offer(monkeypatch: pytest.MonkeyPatch, **offers: Exception | Absent) -> Non
 
 
 def test_a_host_without_gpus_has_no_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(detect, "unseen_gpu", lambda: None)
     _offer(monkeypatch, nvml=NoDriver("no library"), amd=NoDriver("no card"))
     found = detect.open_backend(Choice("auto"), StateDirectory(tmp_path))
     assert (found.name, found.problem, found.snapshots(0.0)) == ("none", None, ())
+
+
+@pytest.mark.parametrize(
+    ("maker", "kind", "told"),
+    [
+        ("0x10de", "0x030200", "install the NVIDIA driver"),
+        ("0x1002", "0x120000", "load the amdgpu driver"),
+        ("0x1a03", "0x030000", None),
+        ("0x10de", "0x040300", None),
+    ],
+    ids=["H100", "MI300X", "a server's own screen", "a card's sound"],
+)
+def test_a_gpu_that_no_driver_shows_is_told_with_what_to_do(
+    tmp_path: Path, maker: str, kind: str, told: str | None
+) -> None:
+    (tmp_path / "sys/bus/pci/devices/0000:00:00.0").mkdir(parents=True)
+    device = tmp_path / "sys/bus/pci/devices/0000:17:00.0"
+    device.mkdir()
+    (device / "vendor").write_text(f"{maker}\n")
+    (device / "class").write_text(f"{kind}\n")
+    found = unseen_gpu(tmp_path)
+    assert (found is None) if told is None else (found is not None and told in found and "0000:17:00.0" in found)
 
 
 def test_asking_for_a_driver_that_is_missing_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,3 +77,16 @@ def test_commands_go_by_their_name_and_old_runs_are_not_looked_at(state: StateDi
     for number in range(2, LOOK_BACK + 2):
         past(state, number, 1, preset="other")
     assert foresee(state, "command", "demo", [gpu(62 * GIB)]) == ()
+
+
+def test_a_share_that_is_less_than_the_last_peak_is_a_warning(state: StateDirectory) -> None:
+    run_id = past(state, 1, 30 * GIB)
+    two = [gpu(GIB), gpu(GIB, index=6)]
+    assert foresee(state, "pcdiff", "x", two, 20 * GIB) == (
+        "its share is 20.0 GiB of VRAM (share_memory), but this preset peaked at 30.0 GiB last time "
+        f"(run {run_id}): whoever shares the GPU with it may run out of memory",
+    )
+    assert foresee(state, "pcdiff", "x", two, 30 * GIB) == ()
+    assert len(foresee(state, "pcdiff", "x", [gpu(62 * GIB)], 20 * GIB)) == 2
+    past(state, 2, 21 * GIB, whole_gpu=True)
+    assert foresee(state, "pcdiff", "x", two, 20 * GIB) == (), "a whole GPU's peak holds the driver's share too"

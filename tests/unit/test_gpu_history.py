@@ -13,9 +13,10 @@ import pytest
 
 from runners.host.identity import host_name
 from runners.host.locks import acquire
-from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
+from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot, Xid
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.placement.history import History
+from runners.placement.thinning import FULL, thin
 from runners.placement.usage import interval_file, read_recent, read_usage, recent_files, usage_file
 
 RUN = "20261121-101500-gaussian-7f3a"
@@ -173,7 +174,7 @@ def test_a_lost_gpu_tells_nothing_and_costs_nothing(stage: Stage) -> None:
     (use,) = read_usage(run.path)
     assert (use.seconds, use.mean_utilization) == (5, 90.0)
     stage.pass_by(10)
-    assert lines(run)[1]["gpus"][0]["utilization"] is None
+    assert "utilization" not in lines(run)[1]["gpus"][0]
 
 
 @pytest.mark.parametrize("plan", [{"host": "elsewhere"}, {"queued": True}, {"gpus": []}])
@@ -247,3 +248,61 @@ def test_a_half_written_line_is_passed_over(stage: Stage) -> None:
         file.write(b'{"time": 50')
     assert len(read_recent(stage.state, stage.now)) == 3
     assert msgspec.json.encode(read_recent(stage.state, stage.now)[0].gpus["GPU-a"]).startswith(b"[90.0,")
+
+
+def test_an_xid_is_kept_with_the_run_that_held_the_gpu_then(stage: Stage) -> None:
+    old = Xid(13, stage.now - 100, "engine exception")
+    run = stage.launch("GPU-a", "MIG-b")
+    cut = gpu("GPU-b")
+    stage.pass_by(3, gpu(xid=old), cut, gpu("MIG-b", mig_parent="GPU-b"))
+    assert read_usage(run.path) == ()
+    fault = Xid(79, stage.now + 1, "fell off the bus")
+    lost = GpuSnapshot(7, "GPU-a", "H100", "nvidia", error="GPU is lost", xid=fault)
+    stage.pass_by(1, lost, msgspec.structs.replace(cut, xid=fault), gpu("MIG-b", mig_parent="GPU-b"))
+    assert [use.xids for use in read_usage(run.path)] == [(fault,), (fault,)], "written at once"
+    stage.history = stage.renewed()
+    stage.pass_by(12, lost)
+    assert [use.xids for use in read_usage(run.path)] == [(fault,), (fault,)]
+    for number in range(20):
+        stage.pass_by(1, gpu(xid=Xid(31, stage.now + 1, "memory page fault")))
+        assert read_usage(run.path)[0].xids[-1].time == stage.now, number
+    assert len(read_usage(run.path)[0].xids) == 8
+
+
+def test_weeks_of_a_run_stay_small_and_keep_their_spikes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.placement.history.FULL", 20_000)
+    run = stage.launch("GPU-a", "GPU-b")
+    names, seconds = ("GPU-a", "GPU-b"), 0
+    for minute in range(600):
+        spike = {"own": 79 * GIB, "utilization": 100.0, "power_w": 700.0, "temperature_c": 91.0} if minute == 7 else {}
+        idle = {"utilization": 0.0} if minute == 11 else {}
+        calm = {"own": 10 * GIB, "utilization": 50.0, "power_w": 300.0, "temperature_c": 60.0}
+        stage.pass_by(10, *(gpu(name, **(calm | spike | idle)) for name in names))
+        seconds += 10
+        assert interval_file(run.path).stat().st_size <= 20_000
+    found = lines(run)
+    assert 10 < len(found) < 100 and found[-1]["seconds"] == 10 and found[0]["seconds"] > 40
+    assert sum(line["seconds"] for line in found) == seconds
+    assert found[-1]["time"] == stage.now
+    first = found[0]["gpus"][0]
+    assert (first["memory"], first["highest"], first["lowest"], first["highest_w"]) == (79 * GIB, 100.0, 0.0, 700.0)
+    assert first["temperature_c"] == 91.0 and first["utilization"] == pytest.approx(50.0, abs=1.0)
+    use = read_usage(run.path)[0]
+    assert (use.seconds, use.peak_memory) == (seconds, 79 * GIB)
+    assert use.mean_utilization == 50.0 and use.energy_wh == pytest.approx((300 * 5990 + 700 * 10) / 3600, abs=1e-3)
+    assert stat.S_IMODE(interval_file(run.path).stat().st_mode) == 0o600 and FULL < 4 << 20
+
+
+def test_what_cannot_be_merged_or_read_costs_no_other_line(stage: Stage) -> None:
+    run = stage.launch("GPU-a")
+    stage.pass_by(20, gpu())
+    with interval_file(run.path).open("ab") as file:
+        file.write(b'{"time": 50\n')
+    plan = json.loads(run.plan.read_text())
+    plan["gpus"][0]["uuid"] = "GPU-c"
+    run.plan.write_text(json.dumps(plan))
+    stage.pass_by(20, gpu("GPU-c"))
+    thin(interval_file(run.path))
+    assert [(line["seconds"], line["gpus"][0]["uuid"]) for line in lines(run)] == [(20, "GPU-a"), (20, "GPU-c")]
+    thin(interval_file(run.path))
+    assert len(lines(run)) == 2

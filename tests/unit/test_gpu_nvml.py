@@ -10,6 +10,7 @@ import pytest
 
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
+from tests.support import REPOSITORY
 
 pytestmark = pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
 
@@ -23,6 +24,26 @@ gpus = backend.snapshots(0.0)
 answer = {"name": backend.name, "gpus": gpus, "problem": backend.problem, "driver": backend.driver}
 sys.stdout.buffer.write(msgspec.json.encode(answer))
 """
+
+
+READ_EACH = """
+import os, sys, msgspec
+from pathlib import Path
+from runners.model.paths import StateDirectory
+from runners.placement.gpus.choice import parse
+from runners.placement.gpus.detect import open_backend
+from tests.stubs.nvml import write_scenario
+answers, backend = [], None
+for scene in msgspec.json.decode(sys.argv[1]):
+    write_scenario(Path(os.environ["NVML_STUB_SCENARIO"]), scene)
+    backend = open_backend(parse("nvml"), StateDirectory()) if backend is None or sys.argv[2] == "anew" else backend
+    gpus = backend.snapshots(float(len(answers)))
+    answers.append({"name": backend.name, "gpus": gpus, "problem": backend.problem, "driver": backend.driver})
+sys.stdout.buffer.write(msgspec.json.encode(answers))
+"""
+ERRORS = [*range(1, 31), 999]
+"""Every error that nvml.h documents, but 12: no library answers that there is none."""
+ERRORS.remove(12)
 
 
 class Answer(msgspec.Struct):
@@ -51,6 +72,20 @@ def _read(library: Path, folder: Path, scenario: str, choice: str = "nvml") -> A
         timeout=30,
     )
     return msgspec.json.decode(done.stdout, type=Answer)
+
+
+def _read_each(library: Path, folder: Path, scenarios: list[str], anew: bool = False) -> list[Answer]:
+    """One reading for each scenario by one process, which keeps its driver unless each is to begin `anew`."""
+    search = os.pathsep.join([str(REPOSITORY), *(entry for entry in sys.path if entry)])
+    environment = stub.environment(library, folder / "scenario") | {"PYTHONPATH": search, "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", READ_EACH, msgspec.json.encode(scenarios).decode(), "anew" if anew else "on"],
+        env=environment,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return msgspec.json.decode(done.stdout, type=list[Answer])
 
 
 def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
@@ -177,3 +212,78 @@ def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> N
     finally:
         marked.kill()
         marked.wait()
+
+
+@pytest.mark.parametrize("call", ["init", "system"])
+def test_whatever_the_driver_fails_with_is_one_line_for_a_person(library: Path, tmp_path: Path, call: str) -> None:
+    for code, found in zip(ERRORS, _read_each(library, tmp_path, [f"{call} {c}" for c in ERRORS], True), strict=True):
+        assert found.gpus == (), code
+        assert found.problem is not None and "\n" not in found.problem and ": " in found.problem, code
+
+
+FIELDS = ("utilization", "memory_total", "temperature", "power", "clock", "ecc", "processes", "mig", "events")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(library: Path, tmp_path: Path, field: str) -> None:
+    scenes = [f"gpu 0 {field} error {code}\ngpu 1 clock 1000" for code in ERRORS]
+    for code, found in zip(ERRORS, _read_each(library, tmp_path, scenes), strict=True):
+        failing, healthy = found.gpus
+        assert found.problem is None and (healthy.clock_mhz, healthy.error) == (1000, None), code
+        if code in (15, 16, 28) and field != "events":
+            assert failing.error is not None and failing.error.startswith("GPU "), code
+        else:
+            assert failing.error is None and failing.memory_used == (None if field == "memory_total" else 1 << 30)
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_gpu_that_cannot_be_opened_keeps_a_row(library: Path, tmp_path: Path, code: int) -> None:
+    lost, healthy = _read(library, tmp_path, f"gpu 0 name error {code}\ngpu 0 uuid error {code}\ngpu 1 clock 7").gpus
+    assert (lost.index, healthy.clock_mhz) == (0, 7)
+    assert lost.error is not None if code in (15, 16, 28) else lost.name == "unknown GPU"
+
+
+@pytest.mark.parametrize("driver", [(), ("R535",), ("R470",)], ids=["CUDA 13", "R535", "R470"])
+def test_processes_are_read_whatever_the_layout_of_a_line(tmp_path: Path, driver: tuple[str, ...]) -> None:
+    held = {4194400 + n: (n + 1) << 28 for n in range(9)}
+    lines = [f"process 0 {pid} {used} {'graphics' if pid % 3 == 0 else 'compute'}" for pid, used in held.items()]
+    (gpu,) = _read(stub.build(tmp_path, *driver), tmp_path, "\n".join(lines)).gpus
+    assert {process.pid: process.memory_used for process in gpu.processes} == held
+
+
+def test_processes_come_and_go(library: Path, tmp_path: Path) -> None:
+    scenes = ["gpu 0 clock 1", "process 0 4194400 5", "process 0 4194400 7\nprocess 0 4194401 -", "process 0 4194401 9"]
+    found = [answer.gpus[0].processes for answer in _read_each(library, tmp_path, scenes)]
+    assert [[(process.pid, process.memory_used) for process in one] for one in found] == [
+        [],
+        [(4194400, 5)],
+        [(4194400, 7), (4194401, None)],
+        [(4194401, 9)],
+    ]
+
+
+def test_eight_gpus_one_of_which_falls_off_the_bus_and_comes_back(library: Path, tmp_path: Path) -> None:
+    eight = "\n".join(f"gpu {n} utilization {n * 10}" for n in range(8))
+    before, gone, back = _read_each(library, tmp_path, [eight, eight + "\ngpu 3 lost", eight])
+    assert [gpu.utilization for gpu in before.gpus] == [gpu.utilization for gpu in back.gpus] == [*range(0, 80, 10)]
+    assert [gpu.error is None for gpu in gone.gpus] == [n != 3 for n in range(8)]
+    assert [gpu.uuid for gpu in gone.gpus] == [f"GPU-stub-{n}" for n in range(8)]
+
+
+def test_an_xid_is_told_with_its_time_and_what_it_means(library: Path, tmp_path: Path) -> None:
+    base = "gpu 0 clock 1\ngpu 1 clock 1\nxid 1 0 48\n"
+    more = base + "xid 2 1 79\nxid 3 1 154\n"
+    scenes = [base, base, more, more, more + "xid 4 1 31\nxid 5 0 9999\n"]
+    found = [[gpu.xid for gpu in answer.gpus] for answer in _read_each(library, tmp_path, scenes)]
+    assert found[0] == found[1] == [None, None], "what happened before nobody told us"
+    for healthy, hurt in found[2:4]:
+        assert healthy is None and hurt is not None
+        assert (hurt.code, hurt.time) == (79, 2.0), "the cause, not what followed from it"
+        assert hurt.meaning.startswith("fell off the bus")
+    assert [xid and (xid.code, xid.time) for xid in found[4]] == [(9999, 4.0), (31, 4.0)]
+    assert found[4][0] is not None and "catalogue" in found[4][0].meaning
+
+
+def test_an_xid_of_a_gpu_that_is_lost_stands_beside_the_loss(library: Path, tmp_path: Path) -> None:
+    (gpu,) = _read_each(library, tmp_path, ["gpu 0 clock 1", "gpu 0 lost\nxid 1 0 79"])[1].gpus
+    assert gpu.error is not None and gpu.xid is not None and gpu.xid.code == 79

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runners.watch.logextract import Refused, check_target, text_of, write_part
-from runners.watch.logfile import LogFile
-from runners.watch.logfilter import LineFilter
-from runners.watch.logsearch import Plain
+from runners.watch.log.extract import Refused, check_target, text_of, write_part
+from runners.watch.log.file import LogFile
+from runners.watch.log.filter import LineFilter
+from runners.watch.log.search import Plain
 from runners.watch.source import BLOCK
-from tui.panes.log_clipboard import CAP, bytes_in_words, describe_sent, osc52
+from tui.terminal_codes import CAP, bytes_in_words, describe_sent, osc52
 
 OSC = b"\x1b]52;c;cm0gLXJmIH4=\x07"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.logfile import Change, LogFile
+from runners.watch.log.file import Change, LogFile
 from runners.watch.source import BLOCK
 
 

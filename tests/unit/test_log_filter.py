@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch import logfilter
-from runners.watch.logfile import LogFile
-from runners.watch.logfilter import LineFilter
-from runners.watch.logranks import OfRank, ranks_in
-from runners.watch.logsearch import Both, Pattern, Plain, Regex
+from runners.watch.log import filter as logfilter
+from runners.watch.log.file import LogFile
+from runners.watch.log.filter import LineFilter
+from runners.watch.log.ranks import OfRank, ranks_in
+from runners.watch.log.search import Both, Pattern, Plain, Regex
 from runners.watch.source import BLOCK
 
 PIECES = [

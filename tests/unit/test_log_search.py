@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.watch.logfile import LogFile
-from runners.watch.logsearch import Errors, MatchCount, Pattern, Plain, Regex, find
+from runners.watch.log.file import LogFile
+from runners.watch.log.search import Errors, MatchCount, Pattern, Plain, Regex, find
 from runners.watch.source import BLOCK
 
 

@@ -27,6 +27,7 @@ BEYOND_A_SCHEMA = {
     "both script and module", "shell with a list", "quote that never ends", "launcher arguments for python",
     "processes for python", "negative GPU count", "GPU words", "GPU named twice", "endless range of GPUs",
     "GPU count and ids", "rung of no signal", "rung without a wait", "rung with a wrong wait", "rung after SIGKILL",
+    "scaling by a parameter that is none", "scaling by a text", "scaling rule without its base",
     "estimated time", "estimated cost", "unknown word", "unknown word of a parameter", "word that is no name",
 }  # fmt: skip
 

@@ -59,7 +59,7 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         ("plan", "launch:run_plan", "print exactly what launch would run, and start nothing"),
     ):
         parser = _command(commands, name, text)
-        parser.usage = f"fresnel-tui {name} [PRESET] [options] [-- COMMAND ARGS…]"
+        parser.usage = f"fresnel-tui {name} [PRESET | --again RUN] [options] [-- COMMAND ARGS…]"
         parser.add_argument("preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file")
         parser.add_argument(
             "--set",
@@ -69,9 +69,18 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             dest="overrides",
             help="change a parameter or any key of the preset (repeatable)",
         )
+        parser.add_argument(
+            "--again", metavar="RUN", help="as RUN was launched; --set changes its parameters, the other flags the rest"
+        )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--gpus", metavar="N", help="how many GPUs: a number, 0 for none, or all")
         which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")
+        parser.add_argument(
+            "--scale",
+            choices=["linear", "sqrt", "batch"],
+            help="keep the preset's batch per GPU on another number of GPUs, and the learning rate by this rule "
+            "(batch: leave it)",
+        )
         parser.add_argument("--name", default="", help="what to call the run")
         parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
         parser.add_argument("--priority", type=int, metavar="N", help="higher goes first in the queue (default 0)")
@@ -98,6 +107,13 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")
+    parser = _command(commands, "metrics", "show a run's metrics: last, least, greatest and course of each")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--csv", action="store_true", help="every value: metric,step,epoch,time,value")
+    parser.add_argument("--name", metavar="REGEX", help="only metrics whose name matches")
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N values of each")
+    parser.add_argument("--watch", action="store_true", help="go on until the run has ended")
+    parser.set_defaults(action="metrics:run_metrics")
     parser = _command(commands, "gpus", "show the GPUs, who holds them, and their numbers inside the run")
     parser.add_argument("--watch", action="store_true", help="go on with every new reading; JSON lines with --json")
     parser.add_argument("--host", action="store_true", help="the host too; with --json one object around the GPUs")
@@ -123,15 +139,41 @@ def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = _command(commands, "cost", "show what is being spent, and on what")
+    parser = _command(commands, "cost", "show what is being spent, and on what; plan a budget; export the ledger")
+    parser.usage = "fresnel-tui cost [plan 'PRESET:COUNT …' | export [--csv]] [--budget USD] [--json]"
+    parser.add_argument("what", nargs="?", choices=["show", "plan", "export"], default="show")
+    parser.add_argument("words", nargs="*", metavar="PRESET:COUNT", help="with plan, e.g. validate:1 fast:4")
+    parser.add_argument("--budget", metavar="USD", help="with plan: what may be spent")
+    parser.add_argument("--csv", action="store_true", help="with export (the default, unless --json)")
     parser.set_defaults(action="cost:run_cost")
-    parser = _command(commands, "session", "a rented machine's billing period: start, status, end")
-    parser.add_argument("what", nargs="?", choices=["start", "status", "end"], default="status")
+    parser = _command(commands, "session", "a rented machine's billing period: start, status, budget, end")
+    parser.add_argument("what", nargs="?", choices=["start", "status", "budget", "end"], default="status")
     parser.add_argument("--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour")
     parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
     parser.add_argument("--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00")
     parser.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
-    parser.set_defaults(action="cost:run_session")
+    parser.set_defaults(action="session:run_session")
+
+
+def _add_guards(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "guard", "what acts when a budget, an age or idleness is reached, without any panel")
+    parser.add_argument("what", nargs="?", choices=["status", "set", "postpone", "off", "run"], default="status")
+    parser.add_argument("length", nargs="?", metavar="TIME", help="with postpone: for how long, e.g. 1h")
+    parser.add_argument("--budget-stop", metavar="USD|PERCENT", help="session total, or part of its budget: 95%%")
+    parser.add_argument("--max-age", metavar="TIME", help="age of the session, or of the boot without one")
+    parser.add_argument("--no-run", metavar="TIME", help="no run for so long")
+    parser.add_argument("--idle", metavar="TIME", help="GPUs below 5%% for so long while runs say they train")
+    parser.add_argument("--countdown", metavar="TIME", default="10m", help="between the warning and the stop (10m)")
+    parser.add_argument("--warn-command", metavar="CMD", help="run at the warning; FRESNEL_GUARD_TEXT says why")
+    parser.add_argument("--webhook", metavar="URL", help="posted to, as JSON, at every step")
+    parser.add_argument("--end-command", metavar="CMD", help="run once every run has stopped; none by default")
+    parser.add_argument("--destroys", action="store_true", help="the end command destroys: only when all is fetched")
+    parser.set_defaults(action="guard:run_guard")
+    parser = _command(commands, "fetched", "note that a run's results are safe somewhere else")
+    parser.add_argument("runs", nargs="*", metavar="RUN")
+    parser.add_argument("--all", action="store_true", help="every ended run of this session")
+    parser.add_argument("--to", default="", metavar="WHERE", help="where they were taken")
+    parser.set_defaults(action="guard:run_fetched")
 
 
 def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

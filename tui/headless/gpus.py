@@ -60,6 +60,8 @@ def gpu_json(gpu: GpuSnapshot, leases: list[Lease]) -> dict[str, Any]:
     """The documented JSON of a GPU: memory in bytes, unknown is null; `runs` says which device each run sees."""
     value: dict[str, Any] = msgspec.to_builtins(gpu)
     value["simulated"] = gpu.simulated
+    if gpu.xid is not None:
+        value["xid"]["time"] = iso(gpu.xid.time)
     value["run"] = leases[0].run if leases else None
     value["runs"] = [
         {

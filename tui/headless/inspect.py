@@ -40,7 +40,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     """Show one run, or all runs of a group."""
     state = StateDirectory()
     adopt_orphans(state)
-    views = [look_at(run) for run in find_runs(state, [arguments.run])]
+    views = [look_at(run, thorough=True) for run in find_runs(state, [arguments.run])]
     if arguments.json:
         print_json(to_json(views[0]) if len(views) == 1 else [to_json(view) for view in views])
     else:
@@ -63,7 +63,7 @@ def _row(view: Overview) -> tuple[str, ...]:
         f"{SIGNS[run.state]} {run.state}",
         gpus or (DASH if run.state is State.QUEUED else "cpu"),
         DASH if fraction is None else f"{fraction:.0%}",
-        metric(view.metrics.get("loss")),
+        metric(view.loss),
         duration(view.progress.eta_s),
         duration(time.time() - run.created),
         dollars(view.cost),

@@ -3,12 +3,15 @@
 import argparse
 import shlex
 from contextlib import ExitStack
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from runners.cost.age import price_age
 from runners.cost.meter import hourly_rate
-from runners.lifecycle.control import adopt_orphans, preview, start_together, wait_until_ended
+from runners.lifecycle.control import adopt_orphans, preview, spec_again, start_together, wait_until_ended
+from runners.lifecycle.store import find_run
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
@@ -16,9 +19,12 @@ from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
 from runners.placement.queueing import Verdict
+from runners.placement.reading import read_gpus
 from runners.placement.visibility import ALL_VARIABLES
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
+from runners.presets.parameters import parse_value, with_value
+from runners.presets.scaling import rescaled, with_values
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
 from tui.format import dollars, duration, indices
 from tui.headless.logs import OutputFollower
@@ -29,13 +35,17 @@ from tui.overview import look_at, to_json
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     """The RunSpecs that the command line describes: one, or those of a group."""
-    if (arguments.preset is None) == (arguments.command_words is None):
-        both = arguments.preset is not None
+    ways = [way for way in (arguments.preset, arguments.command_words, arguments.again) if way is not None]
+    if len(ways) != 1:
         raise WrongInput(
-            "give a preset or a command behind --, not both" if both else "what shall be launched?",
+            "give a preset, a command behind --, or --again RUN, not both" if ways else "what shall be launched?",
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
-    if arguments.command_words is not None:
+    if arguments.again is not None:
+        state = StateDirectory()
+        spec = spec_again(state, find_run(state, arguments.again))
+        specs = [_varied(spec, arguments.overrides, arguments.name)]
+    elif arguments.command_words is not None:
         specs = [command_spec(arguments.command_words, arguments.overrides, arguments.name)]
     else:
         specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
@@ -47,8 +57,28 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     return [_apply_flags(spec, arguments) for spec in specs]
 
 
+def _varied(spec: RunSpec, overrides: list[str], name: str) -> RunSpec:
+    """`spec` of an old run with parameters changed by `NAME=VALUE`, under another name if one is given."""
+    changes = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        parameter = next((one for one in spec.parameters if one.name == key.removeprefix("parameters.")), None)
+        if parameter is None or not equals:
+            raise WrongInput(
+                f"--set {override}: --again changes parameters as NAME=VALUE",
+                f"those of this run: {', '.join(one.name for one in spec.parameters) or 'none'}",
+            )
+        try:
+            changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
+        except ValueError as error:
+            raise WrongInput(f"--set {override}: {error}") from None
+    return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+
+
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
+    if arguments.scale is not None:
+        spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
         spec = msgspec.structs.replace(spec, gpus=request)
     if arguments.priority is not None:
@@ -76,6 +106,28 @@ def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
     return None
 
 
+def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
+    """The same samples on each device as the preset has, and the learning rate by `rule`; every change is said."""
+    if spec.scaling is None:
+        raise WrongInput(
+            f"--scale: `{spec.preset}` does not say what its batch is", "give the preset the key `scaling`"
+        )
+    before, devices = (count_devices(one, spec.processes) for one in (spec.gpus, request))
+    changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
+    for name, value in changes.items():
+        say(f"--scale {rule}: {name}={value:g}")
+    if rule != "batch":
+        spec = msgspec.structs.replace(spec, scaling=msgspec.structs.replace(spec.scaling, rule=rule))
+    return with_values(spec, changes)
+
+
+def count_devices(request: GpuRequest, processes: int | None = None) -> int:
+    """How many devices a wish comes to on this host, at least one."""
+    if processes is not None:
+        return processes
+    return max(1, len(read_gpus(StateDirectory()).gpus) if request.all else len(request.ids) or request.count)
+
+
 def run_launch(arguments: argparse.Namespace) -> int:
     """Start a run, or the runs of a group; print their ids, or follow them to their end."""
     state = StateDirectory().create()
@@ -94,7 +146,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
-        views = [to_json(look_at(run)) for run in runs]
+        views = [to_json(look_at(run, thorough=True)) for run in runs]
         print_json(views if runs[0].plan and runs[0].plan.group else views[0])
     else:
         for run in runs:
@@ -124,7 +176,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             return _interrupted(runs)
         copy()
     if as_json:
-        views = [to_json(look_at(run)) for run in ended]
+        views = [to_json(look_at(run, thorough=True)) for run in ended]
         print_json(views if label else views[0])
     else:
         for run in ended:
@@ -186,8 +238,11 @@ def describe_plan(plan: LaunchPlan, verdict: Verdict) -> list[tuple[str, str]]:
     if plan.price is not None:
         rate = hourly_rate(plan.price, len(plan.gpus))
         where = f", {plan.price.name}: {plan.price.source}, {plan.price.date}" if plan.price.name else ""
+        where += f", {old}" if (old := price_age(plan.price)) else ""
         pairs.append(("price", f"{dollars(rate)}/h by {plan.price.basis}{where} (estimate)"))
-    if plan.estimate.seconds is not None or plan.estimate.usd is not None:
-        cost = f", ${plan.estimate.usd}" if plan.estimate.usd else ""
-        pairs.append(("estimate", f"{duration(plan.estimate.seconds)}{cost} (the preset's word)"))
+    expected = plan.forecast
+    if expected is not None:
+        cost = f", {dollars(Decimal(expected.usd))}" if expected.usd else ""
+        doubt = f"; {expected.doubt}" if expected.doubt else ""
+        pairs.append(("estimate", f"{duration(expected.seconds)}{cost} ({expected.basis}{doubt})"))
     return pairs + [("note", note) for note in plan.notes]

@@ -33,7 +33,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         say(f"stopping {run.id}: {rest}")
     ended = [wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id) for run in runs]
     if arguments.json:
-        print_json([to_json(look_at(run)) for run in ended])
+        print_json([to_json(look_at(run, thorough=True)) for run in ended])
     return ExitCode.DONE
 
 
@@ -50,7 +50,7 @@ def run_wait(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     run = wait_until_ended(state, find_run(state, arguments.run).id)
     if arguments.json:
-        print_json(to_json(look_at(run)))
+        print_json(to_json(look_at(run, thorough=True)))
     else:
         say(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
     return run_exit_code(run)

@@ -3,12 +3,13 @@
 import time
 
 from runners.model.errors import ExitCode
-from runners.model.gpus import GpuUse
+from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.format import DASH, dollars, duration, indices, memory, metric, percent, size
 from tui.headless.output import print_pairs
 from tui.overview import Overview, look_at
+from tui.panes.gpu_words import xid_words
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
 _UNITS = {"psnr": " dB"}
@@ -22,7 +23,7 @@ def run_exit_code(run: Run) -> ExitCode:
 def print_summary(run: Run) -> None:
     """Print what a person wants to know of an ended run."""
     print("\n" + "─" * 78)
-    print_pairs(describe_run(look_at(run)))
+    print_pairs(describe_run(look_at(run, thorough=True)))
 
 
 def describe_run(view: Overview) -> list[tuple[str, str]]:
@@ -39,6 +40,7 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else "")))
+    pairs += [("note", note) for note in plan.notes] if plan is not None else []
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += [
         (readable_metric(name), format_metric(name, value)) for name, value in (view.summary or view.metrics).items()
@@ -60,7 +62,12 @@ def describe_use(use: GpuUse) -> str:
         kilo = use.energy_wh >= 100
         words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
     remarks = [word for word, holds in (("simulated", use.simulated), ("shared", use.shared)) if holds]
-    return words + (f" ({', '.join(remarks)})" if remarks else "")
+    words += f" ({', '.join(remarks)})" if remarks else ""
+    return "; ".join([words, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+
+
+def _error(xid: Xid) -> str:
+    return f"{xid_words(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
 
 
 def readable_metric(name: str) -> str:
@@ -86,6 +93,12 @@ def _progress(view: Overview) -> list[tuple[str, str]]:
                 f"{progress.step:,} of {progress.steps or DASH:,}" if progress.steps else f"{progress.step:,}",
             )
         )
+    if progress.rate is not None:
+        pairs.append(("pace", f"{metric(progress.rate)} {progress.rate_unit}/s"))
+    if view.readers:
+        pairs.append(("metrics", f"read from its output as {', '.join(view.readers)}"))
+    if view.skipped:
+        pairs.append(("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics"))
     if progress.eta_s is not None:
         pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
     return pairs

@@ -18,7 +18,7 @@ from runners.placement.usage import RECENT_S, read_recent
 from tui.feed import Picture
 from tui.format import DASH, memory, percent
 from tui.palette import run_colour
-from tui.panes.gpu_words import gpu_label, instances_of, process_words, trouble
+from tui.panes.gpu_words import gpu_label, instances_of, process_words, strangers, trouble
 
 _COURSE = 40
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -136,19 +136,23 @@ def _describe(
         ("clocks", Text(f"{_with(gpu.clock_mhz, ' MHz')}, memory {_with(gpu.memory_clock_mhz, ' MHz')}")),
         ("held down", Text(", ".join(gpu.throttle) or "no")),
         ("ECC", Text(f"{DASH if gpu.ecc_errors is None else gpu.ecc_errors} uncorrected errors since driver start")),
+        ("last Xid", _last_xid(gpu)),
         ("PCI", Text(gpu.pci or DASH)),
         ("UUID", Text(gpu.uuid)),
     ]
     if gpu.mig_parent:
         rows.append(("part of", Text(f"GPU {gpu.index}, {gpu.mig_parent}")))
+    elif gpu.partition:
+        rows.append(("part", Text(f"{gpu.partition} of the card at {gpu.pci or DASH}")))
     elif instances_of(gpu, gpus):
         rows.append(("MIG", Text(f"{instances_of(gpu, gpus)} instances: programs are given those")))
     for name, value in rows:
         text.append(f"{name:<10}", style="bold").append_text(value).append("\n")
     text.append("processes\n" if gpu.processes else "no process seen on it\n", style="bold")
+    unknown = strangers(gpu, bool(picture.leases.get(gpu.uuid)))
     for process in gpu.processes:
         letter = picture.letters.get(process.run or "", "")
-        mark = f"{letter}: " if letter else "" if process.run else "⚠ not ours: "
+        mark = f"{letter}: " if letter else "⚠ not ours: " if process in unknown else ""
         text.append(f"  {mark}{process_words(process)}\n", style=run_colour(letter) if letter else "")
 
 
@@ -161,6 +165,13 @@ def _holders(picture: Picture, gpu: GpuSnapshot) -> Text:
         text.append(f"{letter} {lease.preset}", style=f"{run_colour(letter)} bold")
         text.append(f"  GPU {gpu.index} → device {lease.logical}\n          {lease.run}")
     return text
+
+
+def _last_xid(gpu: GpuSnapshot) -> Text:
+    if gpu.xid is None:
+        return Text("none seen" if gpu.vendor == "nvidia" else DASH)
+    moment = time.strftime("%d %b %H:%M:%S", time.localtime(gpu.xid.time))
+    return Text(f"{gpu.xid.code} on {moment}: {gpu.xid.meaning}", style="yellow")
 
 
 def _with(value: float | int | None, unit: str) -> str:

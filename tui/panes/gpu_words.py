@@ -1,8 +1,9 @@
 """What there is to say about one GPU, for both front ends: its label, its troubles, its processes."""
 
+import time
 from collections.abc import Sequence
 
-from runners.model.gpus import GpuProcess, GpuSnapshot
+from runners.model.gpus import GpuProcess, GpuSnapshot, Xid
 from tui.format import DASH, memory
 
 _SHORT = {
@@ -13,6 +14,8 @@ _SHORT = {
     "power cap": "cap",
 }
 """Reasons that cost speed under load, in a word; those a person has set are told in the detail only."""
+_RECENT_S = 3600.0
+"""How long an Xid is told beside the GPU; its details and its run tell it for good."""
 
 
 def instance_number(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> int | None:
@@ -33,10 +36,23 @@ def gpu_label(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> str:
     return f"GPU {gpu.index}" + ("" if number is None else f" MIG {number}")
 
 
-def trouble(gpu: GpuSnapshot) -> str:
-    """Throttling and memory errors as sign and word, `▼heat ⚠ECC 3`; empty when there is none."""
-    words = dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT)
-    return " ".join([*words, *([f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else [])])
+def trouble(gpu: GpuSnapshot, brief: bool = False) -> str:
+    """Throttling and errors as sign and word, `▼heat ⚠ECC 3 ⚠Xid 79: fell off the bus`; empty when there is none."""
+    words = list(dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT))
+    words += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
+    if gpu.xid is not None and time.time() - gpu.xid.time < _RECENT_S:
+        words.append(f"⚠Xid {gpu.xid.code}" if brief else f"⚠{xid_words(gpu.xid)}")
+    return " ".join(words)
+
+
+def xid_words(xid: Xid) -> str:
+    """`Xid 79: fell off the bus`."""
+    return f"Xid {xid.code}: {xid.meaning.partition(':')[0]}"
+
+
+def strangers(gpu: GpuSnapshot, held: bool) -> list[GpuProcess]:
+    """The processes on a GPU that are no run's; one from outside on a GPU that a run holds may well be that run's."""
+    return [p for p in gpu.processes if p.run is None and not gpu.simulated and not (held and p.outside)]
 
 
 def process_words(process: GpuProcess) -> str:

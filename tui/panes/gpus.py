@@ -18,7 +18,7 @@ from runners.placement.reading import is_stale
 from tui.feed import Picture
 from tui.format import DASH, memory, percent, size
 from tui.palette import bar, run_colour
-from tui.panes.gpu_words import instance_number, instances_of, trouble
+from tui.panes.gpu_words import instance_number, instances_of, strangers, trouble
 from tui.panes.rows import refresh_rows, strip_of
 
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
@@ -198,8 +198,8 @@ def _holder(picture: Picture, gpu: GpuSnapshot, width: int, free: bool) -> Text:
         letter = picture.letters.get(lease.run, "")
         name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
         text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter)} bold")
-    others = [process for process in gpu.processes if process.run is None and not gpu.simulated]
-    wrong = trouble(gpu)
+    others = strangers(gpu, bool(leases))
+    wrong = trouble(gpu, brief=width < _NAMED)
     if wrong:
         text.append(f" {wrong}", style="yellow")
     if others:

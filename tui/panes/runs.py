@@ -31,6 +31,7 @@ class RunPane(ScrollView):
         Binding("pagedown", "move(10)", "Page down", show=False),
         Binding("pageup", "move(-10)", "Page up", show=False),
         Binding("enter", "open", "Log", show=False),
+        Binding("a", "app.again", "Again"),
     ]
 
     class Selected(Message):
@@ -131,10 +132,14 @@ class RunPane(ScrollView):
         row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
         row.append(f"{SIGNS[run.state]} {_cell(_state_word(view, columns, now), columns.state)} ", style=style)
         row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus, 5)} ")
+        if columns.epoch:
+            row.append(f"{_cell(_epoch(view), columns.epoch)} ")
         row.append(f"{_progress(view, columns):>{columns.progress}} ")
         if columns.quality:
             words = run.reason if run.reason and (run.state is not State.DONE) else _quality(view, columns)
             row.append(f"{_cell(words, columns.quality)} ", style=style if words == run.reason else "")
+            if columns.rate:
+                row.append(f"{_cell(_rate(view), columns.rate)} ")
             row.append(f"{_cell(_time(view), 10)} ")
         return row.append(f"{dollars(view.cost):>7}")
 
@@ -146,13 +151,17 @@ class _Columns(NamedTuple):
     name: int
     progress: int
     quality: int
+    rate: int = 0
+    epoch: int = 0
 
     @classmethod
     def fitting(cls, width: int) -> "_Columns":
         """The columns of a pane `width` cells wide."""
         state, progress, quality = (16, 13, 30) if width >= 100 else (8, 4, 14 if width >= 62 else 0)
         fixed = 2 + 2 + state + 1 + 1 + 6 + progress + 1 + (quality + 1 + 11 if quality else 0) + 7
-        return cls(state, min(28, max(6, width - fixed)), progress, quality)
+        rate, epoch = 13 if width >= 116 else 0, 9 if width >= 126 else 0
+        fixed += (rate + 1 if rate else 0) + (epoch + 1 if epoch else 0)
+        return cls(state, min(28, max(6, width - fixed)), progress, quality, rate, epoch)
 
 
 def _cell(text: str, width: int) -> str:
@@ -174,15 +183,38 @@ def _state_word(view: Overview, columns: _Columns, now: float) -> str:
 def _progress(view: Overview, columns: _Columns) -> str:
     progress = view.progress
     if progress.step is not None and progress.steps and columns.progress > 10:
-        return f"{progress.step:,}/{progress.steps:,}"
+        words = f"{progress.step:,}/{progress.steps:,}"
+        if len(words) <= columns.progress:
+            return words
     return DASH if progress.fraction is None else f"{progress.fraction:.0%}"
 
 
-def _quality(view: Overview, columns: _Columns) -> str:
-    loss = view.metrics.get("loss")
-    if loss is None:
+def _epoch(view: Overview) -> str:
+    """`e7/300`, or the stage a run is in."""
+    progress = view.progress
+    if progress.phase:
+        return progress.phase
+    if progress.epoch is None:
         return ""
-    return f"loss {metric(loss)} {sparkline(view.trend, columns.quality - 12)}"
+    return f"e{progress.epoch}/{progress.epochs}" if progress.epochs else f"e{progress.epoch}"
+
+
+def _rate(view: Overview) -> str:
+    """What a live run does per second: `41.2 images/s`."""
+    progress = view.progress
+    if not view.run.is_live or progress.rate is None:
+        return ""
+    rate = f"{progress.rate:.3g}" if progress.rate < 1000 else f"{progress.rate:,.0f}"
+    return f"{rate} {progress.rate_unit}/s"
+
+
+def _quality(view: Overview, columns: _Columns) -> str:
+    loss = view.loss
+    if loss is None or view.headline is None:
+        return ""
+    words = f"{view.headline.replace('_', ' ')} {metric(loss)} "
+    words = words if len(words) <= columns.quality else f"{metric(loss)} "
+    return words + sparkline(view.trend, max(0, columns.quality - max(12, len(words))))
 
 
 def _time(view: Overview) -> str:

@@ -14,8 +14,8 @@ from runners.model.run import Run
 from tui.feed import Picture
 from tui.overview import Overview
 from tui.panes.gpus import GpuPane
-from tui.panes.log import LogPane
-from tui.panes.log_area import LogArea
+from tui.panes.log.pane import LogPane
+from tui.panes.log.area import LogArea
 from tui.panes.meter import MeterBar
 from tui.panes.runs import RunPane
 
@@ -25,6 +25,7 @@ class CockpitScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "app.launch", "Launch"),
+        Binding("a", "app.again", "Again", show=False),
         Binding("s", "app.stop", "Stop"),
         Binding("slash", "search", "Search", key_display="/"),
         Binding("ampersand", "filter", "Filter", key_display="&", show=False),

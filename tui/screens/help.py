@@ -16,6 +16,7 @@ from tui.palette import STATE_STYLES
 KEYS = {
     "Everywhere": [
         ("n", "launch a run"),
+        ("a", "launch the selected run again, or a variation of it"),
         ("s", "stop the selected run; again: the next rung of its ladder, now"),
         ("/", "search in the log; text, or /regex/"),
         ("&", "only the lines that match; Esc: all again"),

@@ -1,6 +1,7 @@
 """The launch dialog: choose a preset, edit its parameters, pick GPUs, read the plan, launch."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, get_args
 
 import msgspec
 from rich.text import Text
@@ -15,32 +16,48 @@ from textual.widgets.option_list import Option
 from runners.lifecycle.control import preview
 from runners.model.errors import FresnelError
 from runners.model.paths import StateDirectory
-from runners.model.spec import GpuRequest, Parameter, RunSpec
+from runners.model.plan import LaunchPlan
+from runners.model.spec import GpuRequest, RunSpec, ScalingRule
+from runners.placement.foresight import last_peaks
+from runners.placement.queueing import Verdict
 from runners.presets.catalogue import PresetEntry, list_presets, resolve_runs
+from runners.presets.scaling import describe_batch, rescaled
 from runners.presets.units import parse_gpu_request
 from tui.feed import Picture
-from tui.format import indices
 from tui.headless.launch import describe_plan
+from tui.panes.gpu_picker import GpuPicker, spell_request
 from tui.panes.gpus import describe_reading
+from tui.panes.launch_fields import make_field, mark_field, spell_value, with_texts
+from tui.panes.preset_words import describe_entry, last_runs, newest_first
+
+_RULES: tuple[ScalingRule, ...] = get_args(ScalingRule)
+_RULE_WORDS = {
+    "linear": "linear",
+    "sqrt": "square root",
+    "program": "batch only, the program scales the rate",
+    "none": "batch only",
+}
 
 
 class LaunchScreen(ModalScreen[list[RunSpec] | None]):
-    """Returns the specs to launch (several for a group), or None."""
+    """Returns the specs to launch (several for a group), or None. `again` stands first, filled in as it ran."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close"),
         Binding("f2,ctrl+s", "launch", "Launch"),
+        Binding("f3", "next_rule", "Scaling"),
         Binding("down", "focus_next_field", show=False),
         Binding("up", "focus_previous_field", show=False),
     ]
 
-    def __init__(self, state: StateDirectory, picture: Picture | None) -> None:
+    def __init__(self, state: StateDirectory, picture: Picture | None, again: PresetEntry | None = None) -> None:
         super().__init__()
         self.state = state
         self.picture = picture
-        self.entries = list_presets()
+        self.entries = ([again] if again else []) + newest_first(list_presets(), picture)
         self.entry: PresetEntry | None = None
-        self.spec: RunSpec | None = None
+        self.rule: ScalingRule | None = None
+        self._follows: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Presets on the left; form, GPUs and plan on the right."""
@@ -61,6 +78,8 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
                         classes="field",
                         id="gpufield",
                     )
+                    yield GpuPicker(self.picture, id="picker")
+                    yield Static(id="batch")
                     yield Label("Plan: exactly what runs", classes="heading")
                     yield Static(id="plan")
             with Horizontal(classes="buttons"):
@@ -68,10 +87,25 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
                 yield Button("Close (Esc)", id="close", compact=True)
 
     def on_mount(self) -> None:
-        """List the presets and show who holds which GPU."""
-        self.query_one("#gpulist", Static).update(_gpu_list(self.picture))
+        """List the presets."""
+        self._describe_gpus()
         self._list_presets("")
         self.query_one("#names").focus()
+
+    def show(self, picture: Picture) -> None:
+        """Take in a new picture: a first reading, a GPU that came free; what was typed stays."""
+        before, self.picture = self.picture, picture
+        self.query_one(GpuPicker).take(picture)
+        if _holders(before) != _holders(picture):
+            self._describe_gpus()
+            self._replan()
+
+    def _describe_gpus(self) -> None:
+        self.query_one("#gpulist", Static).update(describe_reading(self.picture.reading if self.picture else None))
+        picker = self.query_one(GpuPicker)
+        picker.display = bool(picker.gpus) and (self.entry is None or self._spec is not None)
+
+    # ── the list of presets ───────────────────────────────────────────────────────────────────────────────
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
@@ -82,18 +116,20 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
         self.query_one("#names").focus()
 
     def _list_presets(self, part: str) -> None:
-        names = self.query_one("#names", OptionList)
+        names, last = self.query_one("#names", OptionList), last_runs(self.picture)
         names.clear_options()
-        for entry in self.entries:
+        for position, entry in enumerate(self.entries):
             if part.lower() in entry.name.lower():
-                names.add_option(Option(_option(entry), id=entry.name))
+                names.add_option(Option(describe_entry(entry, last.get(entry.name)), id=str(position)))
         if names.option_count:
             names.highlighted = 0
 
     @on(OptionList.OptionHighlighted, "#names")
     async def _choose(self, event: OptionList.OptionHighlighted) -> None:
-        self.entry = next(entry for entry in self.entries if entry.name == event.option.id)
+        self.entry = self.entries[int(event.option.id or 0)]
         spec = self.entry.spec
+        self.rule = spec.scaling.rule if spec and spec.scaling else None
+        self._follows = {}
         about = Text(self.entry.description, style="bold")
         if self.entry.problem:
             about = Text(self.entry.problem, style="red")
@@ -101,9 +137,12 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
         fields = self.query_one("#parameters", Vertical)
         await fields.remove_children()
         if spec is not None:
-            await fields.mount_all([_field(parameter) for parameter in spec.parameters])
-            self.query_one("#gpus", Input).value = _gpu_words(spec.gpus)
+            await fields.mount_all([make_field(parameter) for parameter in spec.parameters])
+            for parameter in spec.parameters:
+                mark_field(self.query_one(f"#p-{parameter.name}", Input), parameter)
+            self.query_one("#gpus", Input).value = spell_request(spec.gpus)
         self.query_one("#gpufield").display = spec is not None
+        self._describe_gpus()
         self._replan()
 
     @on(OptionList.OptionSelected, "#names")
@@ -111,21 +150,27 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
         first = self.query("#parameters Input")
         (first.first() if first else self.query_one("#gpus")).focus()
 
+    # ── the form ──────────────────────────────────────────────────────────────────────────────────────────
+
     @on(Input.Changed)
     def _edited(self, event: Input.Changed) -> None:
-        if event.input.id == "filter":
+        if event.input.id == "filter" or self._spec is None:
             return
-        parameter = next((p for p in self._parameters() if f"p-{p.name}" == event.input.id), None)
+        parameter = next((p for p in self._spec.parameters if f"p-{p.name}" == event.input.id), None)
         if parameter is not None:
-            event.input.set_class(event.value != _text_of(parameter), "changed")
+            mark_field(event.input, parameter)
+        if event.input.id == "gpus":
+            self._rescale()
         self._replan()
 
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:
-        if event.input.id == "gpus":
-            self.query_one("#launch").focus()
-        elif event.input.id != "filter":
+        if event.input.id != "filter":
             self.focus_next()
+
+    @on(GpuPicker.Chosen)
+    def _picked(self, message: GpuPicker.Chosen) -> None:
+        self.query_one("#gpus", Input).value = message.words
 
     def action_focus_next_field(self) -> None:
         """Down: the next field."""
@@ -134,6 +179,75 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
     def action_focus_previous_field(self) -> None:
         """Up: the field before."""
         self.focus_previous()
+
+    def action_next_rule(self) -> None:
+        """How the learning rate follows the batch: the next rule."""
+        scaling = self._spec.scaling if self._spec else None
+        if scaling is None or self.rule is None:
+            return
+        rules = _RULES if scaling.base_rate is not None else ("none",)
+        self.rule = rules[(rules.index(self.rule) + 1) % len(rules)]
+        self._rescale()
+        self._replan()
+
+    @property
+    def _spec(self) -> RunSpec | None:
+        return self.entry.spec if self.entry else None
+
+    def _texts(self) -> dict[str, str]:
+        """What stands in the fields, by parameter."""
+        parameters = self._spec.parameters if self._spec else ()
+        fields = {one.name: self.query(f"#p-{one.name}") for one in parameters}
+        return {name: found.first(Input).value.strip() for name, found in fields.items() if found}
+
+    def _rescale(self) -> None:
+        """Let batch and learning rate follow the number of GPUs, but never a value that a person has typed."""
+        spec = self._spec
+        if spec is None or spec.scaling is None:
+            return
+        own = {spec_name: value for spec_name, value in self._texts().items() if self._follows.get(spec_name) != value}
+        try:
+            request = self._request(spec)
+            changes = rescaled(
+                with_texts(spec, own), self._devices(spec, spec.gpus), self._devices(spec, request), self.rule
+            )
+        except FresnelError:
+            return  # the plan says what is wrong
+        plain = {one.name: spell_value(one) for one in spec.parameters}
+        follows = {name: f"{value:g}" for name, value in changes.items()}
+        for name in {**self._follows, **follows}:
+            if name in own and name not in follows:
+                continue
+            self.query_one(f"#p-{name}", Input).value = follows.get(name, plain[name])
+        self._follows = follows
+
+    def _request(self, spec: RunSpec) -> GpuRequest:
+        words = self.query_one("#gpus", Input).value.strip()
+        if words == spell_request(spec.gpus):
+            return spec.gpus
+        try:
+            return msgspec.structs.replace(parse_gpu_request(words or "0"), explicit=True)
+        except ValueError as error:
+            raise FresnelError(f"GPUs: {error}") from None
+
+    def _devices(self, spec: RunSpec, request: GpuRequest) -> int:
+        count = len(self.query_one(GpuPicker).gpus) if request.all else len(request.ids) or request.count
+        return spec.processes or max(1, count)
+
+    def _read_form(self) -> list[RunSpec]:
+        """The specs that the form describes; FresnelError names the field that is wrong."""
+        if self.entry is None:
+            raise FresnelError("choose a preset first")
+        if self.entry.problem:
+            raise FresnelError(self.entry.problem)
+        if self._spec is None:
+            return resolve_runs(self.entry.path)
+        spec = with_texts(self._spec, self._texts())
+        if spec.scaling is not None and self.rule is not None:
+            spec = msgspec.structs.replace(spec, scaling=msgspec.structs.replace(spec.scaling, rule=self.rule))
+        return [msgspec.structs.replace(spec, gpus=self._request(spec))]
+
+    # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
@@ -148,100 +262,55 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
             self.query_one("#plan", Static).update(Text(str(error), style="red"))
             self.notify(error.message, severity="error", markup=False)
 
-    def _parameters(self) -> tuple[Parameter, ...]:
-        return self.entry.spec.parameters if self.entry and self.entry.spec else ()
-
-    def _read_form(self) -> list[RunSpec]:
-        """The specs that the form describes; FresnelError names the field that is wrong."""
-        if self.entry is None:
-            raise FresnelError("choose a preset first")
-        if self.entry.problem:
-            raise FresnelError(self.entry.problem)
-        if self.entry.spec is None:
-            return resolve_runs(self.entry.path)
-        overrides = []
-        for parameter in self._parameters():
-            value = self.query_one(f"#p-{parameter.name}", Input).value.strip()
-            if value != _text_of(parameter):
-                overrides.append(f"{parameter.name}={value or 'null'}")
-        (spec,) = resolve_runs(self.entry.path, overrides)
-        words = self.query_one("#gpus", Input).value.strip()
-        if words == _gpu_words(spec.gpus):
-            return [spec]
-        try:
-            request = parse_gpu_request(words or "0")
-        except ValueError as error:
-            raise FresnelError(f"GPUs: {error}") from None
-        return [msgspec.structs.replace(spec, gpus=msgspec.structs.replace(request, explicit=True))]
-
     def _replan(self) -> None:
         try:
             specs = self._read_form()
         except FresnelError as error:
             self.query_one("#plan", Static).update(Text(str(error), style="red"))
             return
+        self._show_batch(specs)
         self._plan(specs)
+
+    def _show_batch(self, specs: Sequence[RunSpec]) -> None:
+        """What the batch comes to, and which fields follow the number of GPUs by which rule."""
+        spec = specs[0]
+        words = describe_batch(spec, self._devices(spec, spec.gpus)) if len(specs) == 1 else ""
+        text = Text(words, style="bold")
+        if words and self._follows:
+            follows = ", ".join(f"{name}={value}" for name, value in self._follows.items())
+            text.append(
+                f"\n✎ {follows} follow the GPUs: {_RULE_WORDS[self.rule or 'none']} (F3 changes)", style="yellow"
+            )
+        batch = self.query_one("#batch", Static)
+        batch.display = bool(words)
+        batch.update(text)
 
     @work(thread=True, exclusive=True, group="plan")
     def _plan(self, specs: list[RunSpec]) -> None:
         try:
-            plans = preview(self.state, specs)
-            text = Text("\n").join(_plan_text(describe_plan(plan, verdict)) for plan, verdict in plans)
+            planned = preview(self.state, specs)
         except FresnelError as error:
-            text = Text(str(error), style="red")
-        self.app.call_from_thread(self.query_one("#plan", Static).update, text)
+            self.app.call_from_thread(self._show_problem, str(error))
+            return
+        picker = self.query_one(GpuPicker)
+        peaks = last_peaks(self.state, specs[0].preset, specs[0].name, picker.gpus) if len(specs) == 1 else {}
+        taken = {gpu.uuid: gpu.logical for plan, _ in planned for gpu in plan.gpus}
+        self.app.call_from_thread(self._show_plan, planned)
+        self.app.call_from_thread(picker.show, taken, peaks)
+
+    def _show_problem(self, words: str) -> None:
+        self.query_one("#plan", Static).update(Text(words, style="red"))
+
+    def _show_plan(self, planned: list[tuple[LaunchPlan, Verdict]]) -> None:
+        text = Text("\n").join(_plan_text(describe_plan(plan, verdict)) for plan, verdict in planned)
+        self.query_one("#plan", Static).update(text)
 
 
-def _option(entry: PresetEntry) -> Text:
-    if entry.problem:
-        return Text(f"{entry.name} ✘", style="red")
-    return Text(entry.name)
-
-
-def _field(parameter: Parameter) -> Horizontal:
-    limits = []
-    if parameter.minimum is not None:
-        limits.append(f"≥ {parameter.minimum:g}")
-    if parameter.maximum is not None:
-        limits.append(f"≤ {parameter.maximum:g}")
-    if parameter.choices:
-        limits.append(" | ".join(map(str, parameter.choices)))
-    help_text = " · ".join([*([parameter.help] if parameter.help else []), *limits])
-    return Horizontal(
-        Label(parameter.name, classes="name"),
-        Input(value=_text_of(parameter), id=f"p-{parameter.name}", compact=True),
-        Label(help_text, classes="hint"),
-        classes="field",
-    )
-
-
-def _text_of(parameter: Parameter) -> str:
-    value = parameter.value
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _gpu_words(request: GpuRequest) -> str:
-    return "all" if request.all else ",".join(request.ids) or str(request.count)
-
-
-def _gpu_list(picture: Picture | None) -> Text:
-    """Who holds which GPU, neighbours of one holder on one line."""
-    reading = picture.reading if picture else None
-    if picture is None or reading is None or not reading.gpus:
-        return Text(describe_reading(reading), style="dim")
-    by_holder: dict[str, list[int]] = {}
-    for gpu in reading.gpus:
-        holders = [f"{picture.letters.get(lease.run, '')} {lease.run}" for lease in picture.leases.get(gpu.uuid, [])]
-        by_holder.setdefault(", ".join(holders), []).append(gpu.index)
-    text = Text(describe_reading(reading))
-    for holder, where in by_holder.items():
-        text.append(f"\n{indices(where):>6} ")
-        text.append(f"held by {holder}" if holder else "free", style="yellow" if holder else "green")
-    return text
+def _holders(picture: Picture | None) -> tuple[object, ...]:
+    """What a plan depends on: which GPUs there are, and who holds them."""
+    if picture is None or picture.reading is None:
+        return ()
+    return tuple((gpu.uuid, picture.leases.get(gpu.uuid), gpu.error) for gpu in picture.reading.gpus)
 
 
 def _plan_text(pairs: list[tuple[str, str]]) -> Text:

@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from runners.lifecycle.control.adopt import adopt_orphans
+    from runners.lifecycle.control.again import spec_again
     from runners.lifecycle.control.start import preview, start_together
     from runners.lifecycle.control.stop import request_stop
     from runners.lifecycle.control.wait import wait_until_ended
 
-__all__ = ["adopt_orphans", "preview", "request_stop", "start_together", "wait_until_ended"]
+__all__ = ["adopt_orphans", "preview", "request_stop", "spec_again", "start_together", "wait_until_ended"]
 
 _FILES = {
     "adopt_orphans": "adopt",
     "preview": "start",
     "request_stop": "stop",
+    "spec_again": "again",
     "start_together": "start",
     "wait_until_ended": "wait",
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.cost.ledger import enter_missing
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.host.marks import all_marks
@@ -70,6 +71,9 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
     chosen = [run for group in (elsewhere, here) for run in choose(group, criteria, time.time())]
     if not chosen:
         return pruned
+    if not dry_run:
+        pruned.left |= (unentered := enter_missing(state, chosen))
+        chosen = [run for run in chosen if run.id not in unentered]
     with locked(state.allocation_lock):
         refuse = _reasons(state)
         taken = [pair for run in chosen if (pair := _take(state, run, refuse, pruned, dry_run)) is not None]

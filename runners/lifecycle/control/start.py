@@ -133,7 +133,7 @@ def _prepare(
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
     """`allocation` with notes on GPUs whose free memory this preset's history exceeds."""
-    notes = foresee(state, spec.preset, spec.name, allocation.gpus)
+    notes = foresee(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
     return msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
 
 

@@ -2,6 +2,9 @@
 
 Source: the kernel's documentation of amdgpu's sysfs attributes and hwmon sensors. What a card does not have
 there is asked of `amdsmi` where that is installed (`amd_smi`); what nobody knows is None.
+
+The compute partitions of a card (CPX, DPX …) are GPUs of their own, as they are to HIP and amd-smi. Heat and memory
+errors are their card's; use, power and clocks of one partition sysfs does not tell.
 """
 
 import re
@@ -11,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from runners.model.gpus import GpuSnapshot
+from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.model.paths import StateDirectory
 from runners.placement.gpus.amd_processes import AmdProcesses
 from runners.placement.gpus.amd_smi import AmdSmi
+from runners.placement.gpus.amd_topology import Node, read_nodes
 from runners.placement.gpus.backend import NoDriver
 from runners.placement.gpus.choice import Choice
 
@@ -30,6 +34,8 @@ class _Card(msgspec.Struct, frozen=True):
     device: Path
     hwmon: Path | None
     row: GpuSnapshot
+    node: Node | None = None
+    """The partition that the row is; None for a whole card."""
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> "Amd":
@@ -38,40 +44,53 @@ def open_backend(choice: Choice, state: StateDirectory) -> "Amd":
 
 
 class Amd:
-    """All amdgpu cards under `root`, numbered in the order of their PCI addresses."""
+    """All amdgpu cards under `root` in the order of their PCI addresses; numbered as HIP does where KFD tells that."""
 
     name = "amd"
     problem: str | None = None
 
     def __init__(self, root: Path = Path("/"), smi: Callable[[], AmdSmi] = AmdSmi) -> None:
-        self._cards = [_describe(root, index, device) for index, device in enumerate(_devices(root))]
+        devices = _devices(root)
+        nodes = read_nodes(root, [device.name.lower() for device in devices])
+        self._cards = _rows(root, devices, nodes)
         if not self._cards:
             raise NoDriver("AMD: no amdgpu card in /sys/class/drm: load the amdgpu driver")
         self.driver = _text(root / "sys/module/amdgpu/version")
-        self._processes = AmdProcesses(root)
+        self._processes = AmdProcesses(root, nodes)
         self._open_smi = smi
         self._smi: AmdSmi | None = None
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
         """Read every card's files; a card that is gone keeps its row, with an error."""
-        processes = self._processes.by_address()
+        processes = self._processes.by_place()
         rows = []
         for card in self._cards:
             if not card.device.exists():
                 rows.append(msgspec.structs.replace(card.row, error="GPU is gone from sysfs: look at dmesg"))
                 continue
-            row = self._complete(_measure(card))
-            rows.append(msgspec.structs.replace(row, processes=processes.get(row.pci or "", ())))
-        return tuple(rows)
+            mine = processes.get((card.row.pci or "", card.node.partition if card.node else 0), ())
+            row = _measure(card) if card.node is None else self._measure_partition(card, card.node, mine)
+            rows.append(msgspec.structs.replace(row, processes=mine))
+        return tuple(self._complete(row, card.node) for card, row in zip(self._cards, rows, strict=True))
 
-    def _complete(self, row: GpuSnapshot) -> GpuSnapshot:
+    def _measure_partition(self, card: _Card, node: Node, processes: tuple[GpuProcess, ...]) -> GpuSnapshot:
+        used = [process.memory_used for process in processes]
+        return msgspec.structs.replace(
+            card.row,
+            memory_used=sum(each or 0 for each in used) if self._processes.are_counted else None,
+            memory_total=node.memory,
+            temperature_c=_temperature(card.hwmon or card.device / "hwmon"),
+            ecc_errors=_uncorrected(card.device / "ras/umc_err_count"),
+        )
+
+    def _complete(self, row: GpuSnapshot, node: Node | None) -> GpuSnapshot:
         """Ask amdsmi for what sysfs does not tell, and only then: loading it is dear and may fail."""
         missing = [field for field in _ASKED_OF_SMI if getattr(row, field) is None]
-        if not missing or row.pci is None:
+        if not missing or row.pci is None or row.error:
             return row
         if self._smi is None:
             self._smi = self._open_smi()
-        found = self._smi.fields(row.pci)
+        found = self._smi.fields(row.pci) if node is None else self._smi.partition_fields(node.gpu_id)
         changes: dict[str, Any] = {name: found[name] for name in missing if found.get(name) is not None}
         return msgspec.structs.replace(row, **changes)
 
@@ -90,6 +109,39 @@ def _devices(root: Path) -> list[Path]:
             if (target / "mem_info_vram_total").exists() or (target / "gpu_busy_percent").exists():
                 found[target.name] = target
     return [found[name] for name in sorted(found)]
+
+
+def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
+    """A row for every card, or for every partition of one that is cut; in HIP's order where KFD knows all cards."""
+    cards = []
+    for index, device in enumerate(devices):
+        card = _describe(root, index, device)
+        parts = [node for node in nodes if node.address == card.row.pci]
+        if len(parts) < 2:
+            number = parts[0].number if parts else None
+            cards.append((number, card))
+        else:
+            cards += [(node.number, _part(card, node, parts)) for node in parts]
+    numbers = [number for number, _ in cards]
+    if None in numbers:  # no KFD here, or one that does not know a card: HIP's count cannot be known
+        numbers = list(range(len(cards)))
+    numbered = (
+        msgspec.structs.replace(card, row=msgspec.structs.replace(card.row, index=number))
+        for number, (_, card) in zip(numbers, cards, strict=True)
+    )
+    return sorted(numbered, key=lambda card: card.row.index)
+
+
+def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
+    mode = _text(card.device / "current_compute_partition") or "partition"
+    told_apart = node.unique_id and len({other.unique_id for other in parts}) == len(parts)
+    row = msgspec.structs.replace(
+        card.row,
+        uuid=f"GPU-{node.unique_id:016x}" if told_apart else f"{card.row.uuid}-{node.partition}",
+        name=f"{card.row.name} {mode}",
+        partition=f"{mode} {node.partition}/{len(parts)}",
+    )
+    return _Card(card.device, card.hwmon, row, node)
 
 
 def _describe(root: Path, index: int, device: Path) -> _Card:

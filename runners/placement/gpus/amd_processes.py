@@ -7,10 +7,12 @@ but seldom.
 
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from runners.model.gpus import GpuProcess
+from runners.placement.gpus.amd_topology import Node
 from runners.placement.gpus.processes import ProcessTable
 
 SCAN_EVERY_S = 15.0
@@ -19,32 +21,39 @@ SCAN_EVERY_S = 15.0
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _USAGE = re.compile(r"^drm-memory-vram:\s*(\d+)\s*(\w*)$", re.MULTILINE)
 _FIELD = {name: re.compile(rf"^{name}:\s*(\S+)$", re.MULTILINE) for name in ("drm-pdev", "drm-client-id")}
+_RENDER = "/dev/dri/renderD"
 
 
 class AmdProcesses:
-    """The processes on AMD's GPUs, by PCI address."""
+    """The processes on AMD's GPUs, by the card's PCI address and the number of its partition (0 of an uncut card)."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), nodes: Sequence[Node] = ()) -> None:
         self._proc = root / "proc"
         self._kfd = root / "sys/class/kfd/kfd"
-        self._names = ProcessTable()
-        self._addresses = _addresses_by_gpu_id(self._kfd)
+        self._names = ProcessTable(devices="/dev/kfd")
+        self._places = {node.gpu_id: (node.address, node.partition) for node in nodes}
+        self._renders = {node.render: (node.address, node.partition) for node in nodes if node.render is not None}
         self._clients: list[int] = []
         self._scanned = float("-inf")
 
-    def by_address(self) -> dict[str, tuple[GpuProcess, ...]]:
-        """For each PCI address, the processes seen on it and the VRAM each one holds, in bytes."""
-        found: dict[str, list[GpuProcess]] = {}
+    @property
+    def are_counted(self) -> bool:
+        """True when the kernel tells the VRAM of every compute process, whoever's it is."""
+        return (self._kfd / "proc").is_dir()
+
+    def by_place(self) -> dict[tuple[str, int], tuple[GpuProcess, ...]]:
+        """For each place, the processes seen on it and the VRAM each one holds, in bytes."""
+        found: dict[tuple[str, int], list[GpuProcess]] = {}
         for pid in self._candidates():
             held = self._from_kfd(pid)
-            for address, used in self._from_descriptors(pid).items():
-                held[address] = max(used, held.get(address) or 0)
-            for address, used_or_not in held.items():
-                found.setdefault(address, []).append(self._names.describe(pid, used_or_not))
-        return {address: tuple(processes) for address, processes in found.items()}
+            for place, used in self._from_descriptors(pid).items():
+                held[place] = max(used, held.get(place) or 0)
+            for place, used_or_not in held.items():
+                found.setdefault(place, []).append(self._names.describe(pid, used_or_not))
+        return {place: tuple(processes) for place, processes in found.items()}
 
     def _candidates(self) -> list[int]:
-        if (self._kfd / "proc").is_dir():
+        if self.are_counted:
             return _numbers(self._kfd / "proc")
         now = time.monotonic()
         if now - self._scanned >= SCAN_EVERY_S:
@@ -52,21 +61,21 @@ class AmdProcesses:
             self._clients = [pid for pid in _numbers(self._proc) if self._render_nodes(pid)]
         return self._clients
 
-    def _from_kfd(self, pid: int) -> dict[str, int | None]:
-        held: dict[str, int | None] = {}
-        for gpu_id, address in self._addresses.items():
+    def _from_kfd(self, pid: int) -> dict[tuple[str, int], int | None]:
+        held: dict[tuple[str, int], int | None] = {}
+        for gpu_id, place in self._places.items():
             try:
                 used = int((self._kfd / "proc" / str(pid) / f"vram_{gpu_id}").read_text())
             except (OSError, ValueError):
                 continue
             if used:
-                held[address] = used
+                held[place] = used
         return held
 
-    def _from_descriptors(self, pid: int) -> dict[str, int]:
-        """VRAM by PCI address; a client that holds several descriptors is counted once."""
-        clients: dict[tuple[str, str], int] = {}
-        for descriptor in self._render_nodes(pid):
+    def _from_descriptors(self, pid: int) -> dict[tuple[str, int], int]:
+        """VRAM by place; a client that holds several descriptors is counted once."""
+        clients: dict[tuple[tuple[str, int], str], int] = {}
+        for descriptor, target in self._render_nodes(pid).items():
             try:
                 text = (self._proc / str(pid) / "fdinfo" / descriptor).read_text("utf-8", "replace")
             except OSError:
@@ -74,41 +83,29 @@ class AmdProcesses:
             address, client = (pattern.search(text) for pattern in _FIELD.values())
             usage = _USAGE.search(text)
             if address and usage:
+                # The address is the card's for all its partitions; which one it is, the node tells.
+                minor = target.removeprefix(_RENDER)
+                place = self._renders.get(int(minor) if minor.isdecimal() else -1, (address[1].lower(), 0))
                 name = client[1] if client else descriptor
-                clients[address[1].lower(), name] = int(usage[1]) * _UNITS.get(usage[2], 1)
-        held: dict[str, int] = {}
+                clients[place, name] = int(usage[1]) * _UNITS.get(usage[2], 1)
+        held: dict[tuple[str, int], int] = {}
         for (place, _), used in clients.items():
             held[place] = held.get(place, 0) + used
         return held
 
-    def _render_nodes(self, pid: int) -> list[str]:
-        """The descriptors of `pid` that lead to a GPU; none where they may not be looked at."""
+    def _render_nodes(self, pid: int) -> dict[str, str]:
+        """The descriptors of `pid` that lead to a GPU, and where to; none where they may not be looked at."""
         folder = self._proc / str(pid) / "fd"
-        found = []
+        found = {}
         try:
             for entry in folder.iterdir():
                 with suppress(OSError):  # closed meanwhile
-                    if str(entry.readlink()).startswith("/dev/dri/"):
-                        found.append(entry.name)
+                    target = str(entry.readlink())
+                    if target.startswith("/dev/dri/"):
+                        found[entry.name] = target
         except OSError:
             pass
         return found
-
-
-def _addresses_by_gpu_id(kfd: Path) -> dict[str, str]:
-    """KFD's gpu_id → PCI address; location_id holds bus, device and function in its low 16 bits."""
-    found = {}
-    for node in sorted((kfd / "topology/nodes").glob("*")):
-        try:
-            gpu_id = (node / "gpu_id").read_text().strip()
-            properties = dict(line.split(None, 1) for line in (node / "properties").read_text().splitlines())
-            location, domain = int(properties["location_id"]), int(properties.get("domain", "0"))
-        except (OSError, ValueError, KeyError):
-            continue
-        if gpu_id != "0":
-            device, function = (location >> 3) & 0x1F, location & 7
-            found[gpu_id] = f"{domain:04x}:{(location >> 8) & 0xFF:02x}:{device:02x}.{function:x}"
-    return found
 
 
 def _numbers(folder: Path) -> list[int]:

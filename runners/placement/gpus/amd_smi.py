@@ -13,21 +13,50 @@ from typing import Any
 
 
 class AmdSmi:
-    """amdsmi's readings by PCI address; where amdsmi does not work, none."""
+    """amdsmi's readings by PCI address or, of partitions, by KFD's id; where amdsmi does not work, none."""
 
     def __init__(self) -> None:
         self._smi: Any = None
         self._handles: dict[str, Any] = {}
+        self._parts: dict[str, tuple[Any, Any, int]] = {}
         try:
             with _quiet_stdout():
                 smi = import_module("amdsmi")
                 smi.amdsmi_init()
                 for handle in smi.amdsmi_get_processor_handles():
-                    self._handles[str(smi.amdsmi_get_gpu_device_bdf(handle)).lower()] = handle
+                    self._note(smi, handle)
             self._smi = smi
         except Exception:
             # Not only ImportError: see the first lines of this file.
-            self._handles = {}
+            self._handles, self._parts = {}, {}
+
+    def _note(self, smi: Any, handle: Any) -> None:
+        """Remember a handle by its address; and by KFD's id, with that of its card's first partition."""
+        address = str(smi.amdsmi_get_gpu_device_bdf(handle)).lower()
+        self._handles.setdefault(address, handle)
+        known = _answer(lambda: smi.amdsmi_get_gpu_kfd_info(handle))
+        number = known.get("current_partition_id")
+        if isinstance(number, int):
+            # Of a partition the function in its address is, or was, its number.
+            first = self._handles.get(f"{address[:-1]}0", handle)
+            self._parts[str(known.get("kfd_id"))] = (handle, first, number)
+
+    def partition_fields(self, gpu_id: str) -> dict[str, float | int | None]:
+        """What amdsmi tells of the partition that KFD calls `gpu_id`: only what is that partition's own."""
+        if gpu_id not in self._parts:
+            return {}
+        smi = self._smi
+        handle, first, number = self._parts[gpu_id]
+        memory = _answer(lambda: smi.amdsmi_get_gpu_vram_usage(handle))
+        metrics = _answer(lambda: smi.amdsmi_get_gpu_metrics_info(first))
+        busy = metrics.get("xcp_stats.gfx_busy_inst")
+        parts = busy[number] if isinstance(busy, list) and number < len(busy) else []
+        known = [one for one in (_number(value, 100) for value in parts) if one is not None]
+        return {
+            "utilization": sum(known) / len(known) if known else None,
+            "memory_used": _mebibytes(memory.get("vram_used")),
+            "memory_total": _mebibytes(memory.get("vram_total")),
+        }
 
     def fields(self, pci: str) -> dict[str, float | int | None]:
         """What amdsmi tells of the GPU at `pci`, by GpuSnapshot's field names; None or left out: unknown."""

@@ -6,6 +6,7 @@ from runners.model.paths import StateDirectory
 from runners.placement.gpus.absent import Absent
 from runners.placement.gpus.backend import Backend, DriverTrouble, NoDriver
 from runners.placement.gpus.choice import Choice
+from runners.placement.gpus.pci import unseen_gpu
 
 BACKENDS = {
     "nvml": "runners.placement.gpus.nvml",
@@ -27,7 +28,7 @@ def open_backend(choice: Choice, state: StateDirectory) -> Backend:
 
 
 def _detect(choice: Choice, state: StateDirectory) -> Backend:
-    """NVML if it works, else AMD cards, else nothing; an NVIDIA driver in trouble is told in any case."""
+    """NVML if it works and has GPUs, else AMD cards, else nothing; an NVIDIA driver in trouble is told in any case."""
     trouble: DriverTrouble | None = None
     try:
         return _open("nvml", choice, state)
@@ -38,7 +39,7 @@ def _detect(choice: Choice, state: StateDirectory) -> Backend:
     try:
         backend = _open("amd", choice, state)
     except NoDriver:
-        return Absent(str(trouble) if trouble else None)
+        return Absent(str(trouble) if trouble else unseen_gpu())
     # Libraries of a driver that is not even loaded are no news beside AMD cards that work.
     if trouble and trouble.loaded:
         backend.problem = str(trouble)

@@ -12,7 +12,9 @@ from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.model.paths import StateDirectory
 from runners.placement.gpus.backend import DriverTrouble, NoDriver
 from runners.placement.gpus.choice import Choice
-from runners.placement.gpus.nvml_words import LOST, problem_text, throttle_words
+from runners.placement.gpus.nvml_events import XidEvents
+from runners.placement.gpus.nvml_processes import ProcessLists
+from runners.placement.gpus.nvml_words import LOST, NO_GPU, problem_text, throttle_words
 from runners.placement.gpus.processes import ProcessTable
 
 _NOT_THERE = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
@@ -44,6 +46,8 @@ class Nvml:
     def __init__(self) -> None:
         try:
             pynvml.nvmlInit()
+            if pynvml.nvmlDeviceGetCount() == 0:
+                raise DriverTrouble(NO_GPU, loaded=False)
         except pynvml.NVMLError as error:
             if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
                 raise NoDriver(
@@ -54,7 +58,9 @@ class Nvml:
             raise DriverTrouble(problem_text(error.value, str(error)), loaded) from None
         self.problem: str | None = None
         self.driver: str | None = _ask("nvmlSystemGetDriverVersion")
-        self._processes = ProcessTable()
+        self._processes = ProcessTable(devices="/dev/nvidia")
+        self._lists = ProcessLists()
+        self._events = XidEvents()
         self._cards: list[_Card] = []
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
@@ -64,10 +70,12 @@ class Nvml:
         except pynvml.NVMLError as error:
             self.problem = problem_text(error.value, str(error))
             return ()
-        self.problem = None
+        self.problem = None if count else NO_GPU
         if count != len(self._cards):
             self._cards = [_find(index) for index in range(count)]
-        return tuple(row for index in range(count) for row in self._read(index))
+        rows = [row for index in range(count) for row in self._read(index)]
+        xids = self._events.take(now)
+        return tuple(msgspec.structs.replace(row, xid=xids[row.uuid]) if row.uuid in xids else row for row in rows)
 
     def _read(self, index: int) -> list[GpuSnapshot]:
         if self._cards[index].handle is None:
@@ -75,6 +83,7 @@ class Nvml:
         card = self._cards[index]
         if card.handle is None:
             return [card.row]
+        self._events.register(card.handle, card.row.uuid)
         try:
             mig = _mig_enabled(card.handle)
             rows = [self._measure(card, mig)]
@@ -129,12 +138,14 @@ class Nvml:
 
     def _processes_on(self, handle: Any) -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
-        for kind in ("Compute", "Graphics", "MPSCompute"):
-            name = f"nvmlDeviceGet{kind}RunningProcesses"
-            for process in _ask((f"{name}_v3", f"{name}_v2"), handle) or ():
-                used = _number(process.usedGpuMemory)
-                known = memory.get(process.pid)
-                memory[process.pid] = used if known is None else max(known, used or 0)
+        try:
+            lines = self._lists.on(handle)
+        except pynvml.NVMLError as error:
+            raise _Lost(LOST[error.value]) from None
+        for pid, written in lines:
+            used = _number(written)
+            known = memory.get(pid)
+            memory[pid] = used if known is None else max(known, used or 0)
         return tuple(self._processes.describe(pid, used) for pid, used in memory.items())
 
 

@@ -15,6 +15,11 @@ _PROBLEMS = {
     f"else look at dmesg; {_STILL}",
 }
 
+NO_GPU = (
+    "NVML: the driver sees no GPU: start the container with its GPUs (--gpus all), or look for the GPU in lspci and "
+    "dmesg; runs use the CPU"
+)
+
 LOST = {
     15: "GPU is lost: it fell off the bus; look for Xid 79 in dmesg and reboot",
     16: "GPU needs a reset: end its processes and run nvidia-smi --gpu-reset, or reboot",

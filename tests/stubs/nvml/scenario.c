@@ -11,6 +11,7 @@ struct scenario scene;
 static const char *const field_names[FIELDS] = {
     "name", "uuid", "memory_total", "memory_used", "memory_v2", "utilization", "memory_utilization",
     "temperature", "power", "power_limit", "clock", "memory_clock", "throttle", "ecc", "processes", "mig", "bus",
+    "events",
 };
 
 static int code_of(const char *text) {
@@ -93,6 +94,15 @@ static void read_mig(int index, const char *line) {
     snprintf(mig->cells[NAME].text, sizeof mig->cells[NAME].text, "NVIDIA Stub GPU MIG 1g.10gb");
 }
 
+static void read_event(int number, const char *line) {
+    struct event *event = &scene.events[scene.event_count];
+    if (scene.event_count < MOST_EVENTS && sscanf(line, "%d %llu", &event->gpu, &event->xid) == 2 &&
+        event->gpu >= 0 && event->gpu < MOST_GPUS) {
+        event->number = number;
+        scene.event_count++;
+    }
+}
+
 static void read_line(char *line) {
     char word[32] = "";
     int index = 0, used = 0;
@@ -105,7 +115,10 @@ static void read_line(char *line) {
         scene.system = code_of(line + used);
     else if (strcmp(word, "driver") == 0)
         snprintf(scene.driver, sizeof scene.driver, "%s", line + used);
-    else if (sscanf(line, "%31s %d %n", word, &index, &used) >= 2 && index >= 0 && index < MOST_GPUS) {
+    else if (strcmp(word, "xid") == 0) {
+        if (sscanf(line, "%31s %d %n", word, &index, &used) >= 2)
+            read_event(index, line + used);
+    } else if (sscanf(line, "%31s %d %n", word, &index, &used) >= 2 && index >= 0 && index < MOST_GPUS) {
         if (strcmp(word, "gpu") == 0)
             read_field(gpu_at(index), line + used);
         else if (strcmp(word, "process") == 0)

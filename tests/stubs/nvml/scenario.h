@@ -10,6 +10,11 @@
  *   gpu 0 lost                   everything about this GPU returns GPU_IS_LOST
  *   process 0 4242 1073741824 compute     ("-": the driver does not tell the memory)
  *   mig 0 MIG-1111 10737418240 1048576    uuid, total and used bytes
+ *   gpu 0 events error 3         this GPU tells no events
+ *   xid 1 0 79                   event number 1: Xid 79 of GPU 0; a number is told once, and only if it is new
+ *
+ * Built with -DR535 it is a driver 535.54, whose process lines are longer; with -DR470 one that has only `_v2` calls;
+ * else one of CUDA 13, which has only `_v3` calls.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -17,11 +22,12 @@
 #define MOST_GPUS 16
 #define MOST_PROCESSES 64
 #define MOST_MIGS 8
+#define MOST_EVENTS 64
 #define HANG (-1)
 
 enum field {
     NAME, UUID, MEMORY_TOTAL, MEMORY_USED, MEMORY_V2, UTILIZATION, MEMORY_UTILIZATION, TEMPERATURE,
-    POWER, POWER_LIMIT, CLOCK, MEMORY_CLOCK, THROTTLE, ECC, PROCESSES, MIG, BUS, FIELDS
+    POWER, POWER_LIMIT, CLOCK, MEMORY_CLOCK, THROTTLE, ECC, PROCESSES, MIG, BUS, EVENTS, FIELDS
 };
 
 struct cell {
@@ -44,6 +50,11 @@ struct device {
     struct device *parent;
 };
 
+struct event {
+    int number, gpu;
+    unsigned long long xid;
+};
+
 struct scenario {
     int init, system;
     char driver[80];
@@ -51,6 +62,8 @@ struct scenario {
     struct device gpus[MOST_GPUS];
     struct device migs[MOST_GPUS][MOST_MIGS];
     int mig_counts[MOST_GPUS];
+    struct event events[MOST_EVENTS];
+    int event_count;
 };
 
 extern struct scenario scene;

@@ -11,6 +11,7 @@ enum {
     NOT_SUPPORTED = 3,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
+    TIMEOUT = 10,
     GPU_IS_LOST = 15,
 };
 
@@ -36,6 +37,15 @@ struct pci {
 struct process_entry {
     unsigned pid;
     unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+#ifdef R535
+    unsigned long long protected_memory;
+#endif
+};
+
+struct event_data {
+    struct device *device;
+    unsigned long long kind, data;
     unsigned gpu_instance, compute_instance;
 };
 
@@ -211,24 +221,73 @@ static int list(struct device *device, int graphics, unsigned *count, struct pro
         if (process->graphics != graphics)
             continue;
         if (found < room && entries != NULL)
-            entries[found] = (struct process_entry){process->pid, process->memory, 0, 0};
+            entries[found] = (struct process_entry){.pid = process->pid, .memory = process->memory};
         found++;
     }
     *count = found;
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count, struct process_entry *all) {
+#ifdef R470
+#define LISTS(kind) nvmlDeviceGet##kind##RunningProcesses_v2
+#else
+#define LISTS(kind) nvmlDeviceGet##kind##RunningProcesses_v3
+int nvmlDeviceGetConfComputeMemSizeInfo(void) { return NOT_SUPPORTED; }
+#endif
+#if !defined R470 && !defined R535
+int nvmlDeviceGetRunningProcessDetailList(void) { return NOT_SUPPORTED; }
+#endif
+
+int LISTS(Compute)(struct device *device, unsigned *count, struct process_entry *all) {
     return list(device, 0, count, all);
 }
 
-int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *count, struct process_entry *all) {
+int LISTS(Graphics)(struct device *device, unsigned *count, struct process_entry *all) {
     return list(device, 1, count, all);
 }
 
-int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                               struct process_entry *all) {
+int LISTS(MPSCompute)(struct device *device, unsigned *count, struct process_entry *all) {
     (void)device, (void)all;
     *count = 0;
     return NOT_SUPPORTED;
+}
+
+/* Events: one set, into which GPUs are put by registering; what came before is not told. */
+static int last_event;
+static int listens[MOST_GPUS];
+
+int nvmlEventSetCreate(int **set) {
+    refresh_scene();
+    for (int i = 0; i < scene.event_count; i++)
+        if (scene.events[i].number > last_event)
+            last_event = scene.events[i].number;
+    *set = &last_event;
+    return SUCCESS;
+}
+
+int nvmlDeviceRegisterEvents(struct device *device, unsigned long long kinds, int *set) {
+    int code = consult(device, EVENTS);
+    (void)set;
+    if (code == SUCCESS && (kinds & 8))
+        listens[device - scene.gpus] = 1;
+    return code;
+}
+
+int nvmlEventSetWait_v2(int *set, struct event_data *data, unsigned milliseconds) {
+    (void)milliseconds;
+    refresh_scene();
+    for (int i = 0; i < scene.event_count; i++) {
+        struct event *event = &scene.events[i];
+        if (event->number <= *set || !listens[event->gpu])
+            continue;
+        *set = event->number;
+        *data = (struct event_data){&scene.gpus[event->gpu], 8, event->xid, ~0u, ~0u};
+        return SUCCESS;
+    }
+    return TIMEOUT;
+}
+
+int nvmlEventSetFree(int *set) {
+    (void)set;
+    return SUCCESS;
 }

@@ -1,0 +1,120 @@
+"""What a run will take, before it is launched: by this preset's own history on this GPU, else by the preset's word.
+
+Earlier runs count when they differ in nothing that costs time: the same parameters but for those below, on as many
+GPUs of the same model. The number of epochs may differ: an epoch after the first costs the same, whatever comes.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from runners.cost.ledger import RunLine, recent_runs
+from runners.cost.meter import hourly_rate, money
+from runners.cost.rhythm import read_rhythm
+from runners.host.clock import seconds_between
+from runners.model.paths import RunDirectory, StateDirectory
+from runners.model.plan import Forecast
+from runners.model.spec import Parameter, Price, RunSpec
+
+LOOK_BACK = 200
+"""How many of the newest ended runs are looked at, of which the newest `ENOUGH` that fit are read."""
+ENOUGH = 5
+FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkpoint_every"})
+"""Parameters that change what comes out, not what a step costs."""
+
+
+class _Spec(msgspec.Struct):
+    parameters: tuple[Parameter, ...] = ()
+
+
+_spec = msgspec.json.Decoder(_Spec)
+
+
+def forecast(state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: Price | None) -> Forecast | None:
+    """What `spec` should take on these GPUs (each with a `name`); None when neither history nor the preset says."""
+    model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
+    wanted = {parameter.name: parameter.value for parameter in spec.parameters}
+    epochs = _whole(wanted.get("epochs"))
+    found = [
+        learned
+        for line in _candidates(recent_runs(state), spec, model, len(gpus))
+        if (learned := _learn(state.run(line.run), line, wanted, epochs)) is not None
+    ][:ENOUGH]
+    rate = None if price is None else hourly_rate(price, len(gpus))
+    if not found:
+        return _by_word(spec, epochs, rate)
+    seconds = median(total for total, _ in found)
+    paces = [pace for _, pace in found if pace is not None]
+    return Forecast(
+        seconds,
+        None if rate is None else str(round(money(rate, seconds), 6)),
+        f"from {len(found)} earlier run{'s' if len(found) > 1 else ''} on {model}"
+        + (" (simulated)" if any(getattr(gpu, "simulated", False) for gpu in gpus) else ""),
+        len(found),
+        epochs,
+        median(paces) if paces else None,
+    )
+
+
+def _candidates(lines: Sequence[RunLine], spec: RunSpec, model: str, gpus: int) -> list[RunLine]:
+    """Ended runs of this preset on as many such GPUs, the newest first."""
+    newest = sorted(lines, key=lambda line: line.run, reverse=True)[:LOOK_BACK]
+    same = spec.preset if spec.preset != "command" else spec.name
+    return [
+        line
+        for line in newest
+        if (line.preset if spec.preset != "command" else line.name) == same
+        and line.gpu_name == model
+        and len(line.gpus) == gpus
+        and line.state in ("done", "stopped", "failed")
+    ]
+
+
+def _learn(
+    run: RunDirectory, line: RunLine, wanted: Mapping[str, Any], epochs: int | None
+) -> tuple[float, float | None] | None:
+    """Seconds that a run with `wanted` parameters would take by this one, and per epoch; None when it does not say."""
+    try:
+        parameters = {p.name: p.value for p in _spec.decode(run.spec.read_bytes()).parameters}
+    except (OSError, msgspec.DecodeError):
+        return None
+    if _costly(parameters) != _costly(wanted) or line.finished is None:
+        return None
+    whole = seconds_between(line.began, line.finished)
+    rhythm = read_rhythm(run.path)
+    if epochs is not None and rhythm.each_s is not None:
+        first = rhythm.ends[0]
+        if first[0] != 1:
+            return None  # resumed: its first epoch was not the program's first
+        after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
+        total = (first[1] - line.began.wall) + rhythm.each_s * (epochs - 1) + max(0.0, after)
+        return max(0.0, total), rhythm.each_s
+    same_length = _whole(parameters.get("epochs")) == epochs
+    return (whole, None) if line.state == "done" and same_length else None
+
+
+def _costly(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if name not in FREE}
+
+
+def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Forecast | None:
+    """The preset's own word, in proportion when another number of epochs is asked for."""
+    word = spec.estimate
+    if word.seconds is None and word.usd is None:
+        return None
+    default = next((_whole(p.default) for p in spec.parameters if p.name == "epochs"), None)
+    part = epochs / default if epochs and default else 1.0
+    basis = "the preset's word" + (f" for {default} epochs, in proportion" if part != 1.0 else "")
+    seconds = None if word.seconds is None else word.seconds * part
+    if seconds is not None and rate is not None:
+        usd: str | None = str(round(money(rate, seconds), 6))
+    else:
+        usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
+    return Forecast(seconds, usd, basis, 0, epochs, None, word.doubt)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

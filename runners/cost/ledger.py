@@ -1,0 +1,202 @@
+"""The ledger: every session and every ended run, a line each, kept when runs are pruned.
+
+Runs are entered by their supervisor when they end, and once more at pruning should that have failed; sessions when
+they start, change and end. The last line of an id counts.
+"""
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+
+from runners.cost.accounting import MACHINE, Holding
+from runners.cost.sessions import Session, SessionLine, load_session
+from runners.cost.timeline import Timeline, wall_ns
+from runners.host.clock import Moment
+from runners.host.files import append_line
+from runners.host.identity import host_name
+from runners.model.paths import StateDirectory
+from runners.model.plan import AssignedGpu
+from runners.model.run import Run
+from runners.model.spec import Price
+
+
+class RunLine(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
+    """An ended run, or a live one so far (`finished` None): which GPUs it held, from when to when, at which price."""
+
+    run: str
+    host: str
+    preset: str
+    name: str
+    state: str
+    gpus: tuple[AssignedGpu, ...]
+    price: Price | None
+    began: Moment
+    finished: Moment | None = None
+    seen: float | None = None
+    exit_code: int | None = None
+
+    @property
+    def gpu_name(self) -> str:
+        """The model of its GPUs, or CPU."""
+        names = sorted({gpu.name for gpu in self.gpus})
+        return ", ".join(names) if names else "CPU"
+
+    @property
+    def simulated(self) -> bool:
+        """True when it ran on GPUs that do not exist."""
+        return any(gpu.simulated for gpu in self.gpus)
+
+    def span(self, timeline: Timeline, now: Moment) -> tuple[int, int]:
+        """The nanoseconds between which it held its GPUs.
+
+        One whose end nobody saw held them until its last sign of life, and none outlives its boot.
+        """
+        start = timeline.place(self.began)
+        end = timeline.place(self.finished or now)
+        if self.seen is not None:
+            end = min(end, wall_ns(self.seen))
+        if self.finished is not None and self.finished.boot != self.began.boot:
+            reboot = timeline.next_boot(self.began.boot)
+            end = end if reboot is None else min(end, reboot)
+        return start, max(start, end)
+
+    def holding(self, span: tuple[int, int], session: Session) -> Holding:
+        """What it held, as seen from a session: on a machine without GPUs, a run on the CPU holds the machine."""
+        gpus = tuple(gpu.uuid for gpu in self.gpus)
+        if not gpus and not session.uuids and session.gpus <= 1:
+            gpus = (MACHINE,)
+        return Holding(self.run, gpus, *span)
+
+
+def line_of(run: Run) -> RunLine | None:
+    """A run as the ledger would hold it; None when it never started."""
+    begin = run.begin
+    if begin is None or run.plan is None or run.record is None:
+        return None
+    ended = None if run.record.ended is None else run.record.finished or Moment(run.record.ended)
+    return RunLine(
+        run.id,
+        run.plan.origin.host,
+        run.preset,
+        run.name,
+        str(run.state),
+        run.plan.gpus,
+        run.plan.price,
+        begin,
+        ended,
+        run.record.seen,
+        run.exit_code,
+    )
+
+
+_RECENT_BYTES = 256 << 10
+
+_decode = msgspec.json.Decoder(RunLine | SessionLine)
+
+
+class Ledger:
+    """The ledger of one state folder, read on from where the last look ended."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._state = state
+        self._file: tuple[int, int] = (0, 0)
+        self._rest = b""
+        self._offset = 0
+        self.runs: dict[str, RunLine] = {}
+        self._sessions: dict[str, Session] = {}
+        self.damaged = 0
+        """Lines that cannot be read."""
+        self.problem = ""
+
+    def poll(self) -> bool:
+        """Take in what was appended; True when anything was. What cannot be read is a `problem`."""
+        self.problem = ""
+        try:
+            return self._poll()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self.problem = f"{self._state.ledger} cannot be read: {error.strerror}"
+            return False
+
+    def _poll(self) -> bool:
+        descriptor = os.open(self._state.ledger, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            stat = os.fstat(descriptor)
+            if (stat.st_dev, stat.st_ino) != self._file or stat.st_size < self._offset:
+                self.__init__(self._state)  # type: ignore[misc]  # another file, or a shorter one: begin again
+                self._file = (stat.st_dev, stat.st_ino)
+            if stat.st_size == self._offset:
+                return False
+            while block := os.pread(descriptor, 1 << 20, self._offset):
+                self._offset += len(block)
+                *lines, self._rest = (self._rest + block).split(b"\n")
+                for line in lines:
+                    self._accept(line)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _accept(self, line: bytes) -> None:
+        try:
+            entry = _decode.decode(line)
+        except msgspec.DecodeError:
+            self.damaged += bool(line.strip())
+            return
+        if isinstance(entry, RunLine):
+            self.runs[entry.run] = entry
+        else:
+            self._sessions[entry.session.id] = entry.session
+
+    def sessions(self) -> list[Session]:
+        """Every session of this host, oldest first; the one in session.json is the newest word on itself."""
+        found = dict(self._sessions)
+        current = load_session(self._state)
+        if current is not None:
+            found[current.id] = current
+        # An open session that is not in session.json was overtaken: nobody ended it, so it is not counted on.
+        mine = [
+            session
+            for session in found.values()
+            if session.host == host_name() and (session.end is not None or session == current)
+        ]
+        return sorted(mine, key=lambda session: session.start.wall)
+
+
+def recent_runs(state: StateDirectory) -> list[RunLine]:
+    """The runs at the ledger's end, at most those of its last 256 KiB: a launch must not wait for a long history."""
+    try:
+        descriptor = os.open(state.ledger, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        block = os.pread(descriptor, _RECENT_BYTES, max(0, os.fstat(descriptor).st_size - _RECENT_BYTES))
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    found: dict[str, RunLine] = {}
+    for line in block.split(b"\n"):
+        try:
+            entry = _decode.decode(line)
+        except msgspec.DecodeError:  # the half line at the beginning, too
+            continue
+        if isinstance(entry, RunLine):
+            found[entry.run] = entry
+    return list(found.values())
+
+
+def enter_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
+    """Append every ended run among `runs` that the ledger lacks; those that could not be entered, and why."""
+    ledger = Ledger(state)
+    ledger.poll()
+    refused: dict[str, str] = {}
+    for run in runs:
+        line = None if run.is_live or run.id in ledger.runs else line_of(run)
+        try:
+            if line is not None:
+                append_line(state.ledger, msgspec.json.encode(line))
+        except OSError as error:
+            refused[run.id] = f"cannot be entered in the ledger: {error.strerror}"
+    return refused

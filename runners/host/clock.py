@@ -1,0 +1,38 @@
+"""Moments that a clock set back or forward does not falsify: the boot and its own time stand beside the wall time.
+
+Standard library only: the supervisor imports it.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+from runners.host.identity import boot_id
+
+
+class Moment(NamedTuple):
+    """Unix seconds by the wall clock; the boot, and nanoseconds since it began (None where that is not known)."""
+
+    wall: float
+    boot: str = ""
+    up: int | None = None
+
+
+def moment_now() -> Moment:
+    """This moment, by both clocks; suspended time counts."""
+    return Moment(time.time(), boot_id(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+
+def moment_of(value: Any) -> Moment | None:
+    """The moment that JSON holds as a list of three; None for anything else."""
+    if not isinstance(value, (list, tuple)) or len(value) != 3 or isinstance(value[0], bool):
+        return None
+    wall, boot, up = value
+    known = isinstance(wall, (int, float)) and isinstance(boot, str) and (up is None or isinstance(up, int))
+    return Moment(float(wall), boot, up) if known else None
+
+
+def seconds_between(earlier: Moment, later: Moment) -> float:
+    """Seconds from one moment to another, never negative: by the boot's own time within a boot, else by wall time."""
+    if earlier.boot and earlier.boot == later.boot and earlier.up is not None and later.up is not None:
+        return max(0, later.up - earlier.up) / 1e9
+    return max(0.0, later.wall - earlier.wall)

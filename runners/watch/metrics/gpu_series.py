@@ -1,0 +1,68 @@
+"""A run's GPUs and cost as series over time: utilisation, VRAM, power, temperature from its gpus.jsonl."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.meter import run_rate
+from runners.model.gpus import GpuInterval, UsageInterval
+from runners.model.run import Run
+from runners.placement.usage import interval_file
+from runners.watch.metrics.follower import Follower
+from runners.watch.metrics.series import UNKNOWN, Series
+
+_interval = msgspec.json.Decoder(UsageInterval)
+_GIB = 1 << 30
+
+
+class GpuSource:
+    """Series whose steps are seconds since the run's start: these have none of its own."""
+
+    def __init__(self, run: Run) -> None:
+        self.series: dict[str, Series] = {}
+        self._follower = Follower(interval_file(Path(run.directory)))
+        self._logical = {gpu.uuid: gpu.logical for gpu in run.plan.gpus} if run.plan else {}
+
+    def poll(self, run: Run, limit: int = 8 << 20) -> bool:
+        """Read what the sampler has written since; whether there is more."""
+        start = run.started or run.created
+        news = self._follower.poll(limit)
+        if news.restarted:
+            self.series.clear()
+        for line in news.lines:
+            try:
+                interval = _interval.decode(line)
+            except msgspec.DecodeError:
+                continue
+            for gpu in interval.gpus:
+                self._note(gpu, interval, start)
+        self._note_cost(run, start)
+        return news.more
+
+    def _note(self, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
+        readings = (
+            ("utilization", "%", gpu.utilization),
+            ("vram", "GiB", None if gpu.memory is None else gpu.memory / _GIB),
+            ("power", "W", gpu.power_w),
+            ("temperature", "°C", gpu.temperature_c),
+        )
+        for name, unit, value in readings:
+            if value is not None:
+                series = self._named(f"gpu{gpu.index}/{name}", unit, interval.simulated)
+                series.add(interval.time - start, value, UNKNOWN, interval.time)
+
+    def _note_cost(self, run: Run, start: float) -> None:
+        rate = run_rate(run)
+        if rate is None or run.started is None:
+            return
+        now = run.ended or time.time()
+        series = self._named("cost", "$", False)
+        series.cut(0)
+        for moment in (start, now):
+            series.add(moment - start, float(rate) * (moment - start) / 3600, UNKNOWN, moment)
+
+    def _named(self, name: str, unit: str, simulated: bool) -> Series:
+        if name not in self.series:
+            self.series[name] = Series(name, "gpus" if unit != "$" else "cost", unit, simulated)
+        return self.series[name]

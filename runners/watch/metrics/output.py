@@ -1,0 +1,123 @@
+"""What a run prints, read as samples: all its attempts in order, or live, only what is new and not too much of it."""
+
+import re
+import time
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from runners.model.spec import MetricRule
+from runners.watch.metrics.follower import Follower
+from runners.watch.metrics.reading import OutputReader, rule_without_guess
+from runners.watch.metrics.sample import Sample
+
+LIVE_BYTES = 128 * 1024
+"""What is read of new output at one look, in a list of runs: the end of it."""
+_LIVE_S = 0.015
+_ATTEMPT = re.compile(r"output\.(\d+)\.log")
+
+
+class Turn(Enum):
+    """Where the output's meaning changes."""
+
+    ATTEMPT = "the program was started again"
+    READER = "a reader that fits better takes over: what was found so far does not count"
+
+
+Told = Sample | Turn
+"""A sample, or a turn."""
+
+
+class OutputSource:
+    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not looked at."""
+
+    def __init__(self, directory: Path, rule: MetricRule, live: bool) -> None:
+        self.reader = OutputReader(rule)
+        self.skipped = 0
+        self.more = False
+        self.looks = 0
+        self._directory = directory
+        self._live = live
+        self._follower = Follower(directory / "output.log")
+        self._ended: list[int] = []
+        self._waiting: list[int] = []
+        if live:
+            self._ended = self._attempts()
+        else:
+            self._waiting = self._attempts()
+
+    def poll(self, limit: int = LIVE_BYTES) -> Iterator[Told]:
+        """What is new, as far as `limit` bytes go; `more` says whether there is more."""
+        first = not self.looks
+        self.looks += 1
+        if self._follower.changed():
+            self._waiting += [number for number in self._attempts() if number not in self._known()]
+            yield from self._finish_old(limit)
+        while self._waiting:
+            yield from self._read_old(self._waiting.pop(0))
+        # What was there at the first look was written nobody knows when.
+        yield from self._read(self._follower, limit, None if first else time.time())
+
+    def finish(self) -> Iterator[Told]:
+        """The last line, without an end; for a run that has ended."""
+        for line in self._follower.rest():
+            if sample := self.reader.read(line):
+                yield sample
+
+    def _known(self) -> set[int]:
+        return {*self._ended, *self._waiting}
+
+    def _attempts(self) -> list[int]:
+        try:
+            names = [path.name for path in self._directory.iterdir()]
+        except OSError:
+            return []
+        return sorted(int(found[1]) for name in names if (found := _ATTEMPT.fullmatch(name)))
+
+    def _finish_old(self, limit: int) -> Iterator[Told]:
+        """The end of the file that was read so far, by its new name."""
+        for number in self._waiting:
+            old = self._directory / f"output.{number}.log"
+            self._follower.path = old
+            if not self._follower.changed():
+                yield from self._read(self._follower, limit, time.time() if self._live else None)
+                self._waiting.remove(number)
+                self._ended.append(number)
+                yield from self._begin_attempt()
+                self._follower = Follower(self._directory / "output.log")
+                return
+        self._follower.path = self._directory / "output.log"
+
+    def _read_old(self, number: int) -> Iterator[Told]:
+        follower = Follower(self._directory / f"output.{number}.log")
+        while True:
+            yield from self._read(follower, 1 << 20, None)
+            if not self.more:
+                break
+        for line in follower.rest():
+            if sample := self.reader.read(line):
+                yield sample
+        self._ended.append(number)
+        yield from self._begin_attempt()
+
+    def _begin_attempt(self) -> Iterator[Told]:
+        self.reader = OutputReader(rule_without_guess(self.reader.rule, self.reader.names))
+        yield Turn.ATTEMPT
+
+    def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[Told]:
+        news = follower.poll(limit, jump=self._live)
+        self.more = news.more
+        self.skipped += news.skipped
+        if news.restarted:
+            yield from self._begin_attempt()
+        deadline = time.monotonic() + _LIVE_S
+        for at, line in enumerate(news.lines):
+            sample = self.reader.read(line)
+            if self.reader.changed:
+                self.reader.changed = False
+                yield Turn.READER
+            if sample is not None:
+                yield sample if sample.time is not None or moment is None else sample._replace(time=moment)
+            if self._live and not at % 64 and time.monotonic() > deadline:
+                self.skipped += sum(map(len, news.lines[at + 1 :]))
+                return

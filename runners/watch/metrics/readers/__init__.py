@@ -1,0 +1,31 @@
+"""Lines of output → samples. A reader per kind of program, by the names that presets use."""
+
+from importlib import import_module
+
+from runners.watch.metrics.readers.reader import Reader
+
+_PLACES = {
+    "pcdiff": "pcdiff:PcdiffReader",
+    "voxelization": "voxelization:VoxelizationReader",
+    "cascade": "cascade:CascadeReader",
+    "fresnel": "fresnel:FresnelReader",
+    "huggingface": "huggingface:HuggingFaceReader",
+    "lightning": "lightning:LightningReader",
+    "keras": "keras:KerasReader",
+    "tqdm": "bars:TqdmReader",
+    "pairs": "pairs:PairsReader",
+}
+SPECIFIC = tuple(name for name in _PLACES if name not in ("tqdm", "pairs"))
+"""Readers whose lines no other program prints, the most particular first."""
+
+
+def make_reader(name: str) -> Reader:
+    """A new reader by its name; KeyError when there is none."""
+    file, _, kind = _PLACES[name].partition(":")
+    reader: Reader = getattr(import_module(f"runners.watch.metrics.readers.{file}"), kind)()
+    return reader
+
+
+def reader_names() -> tuple[str, ...]:
+    """Every reader's name."""
+    return tuple(_PLACES)

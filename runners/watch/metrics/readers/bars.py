@@ -1,0 +1,127 @@
+"""tqdm's progress bars, with what stands behind them.
+
+The bar's form is tqdm's own (`std.py`, format_meter): `DESC:  48%|███   | 12/25 [00:58<01:03,  4.9s/it, loss=0.61]`,
+without a total `DESC: 12it [00:58,  4.9s/it]`. Bars are redrawn over `\\r`; every redraw is a line here.
+"""
+
+import re
+from typing import ClassVar, NamedTuple
+
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number, seconds
+
+_BAR = re.compile(
+    r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)"
+    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>.*?)\]?\s*$"
+)
+_ENDLESS = re.compile(r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$")
+_PACE = re.compile(r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$")
+_PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w/.\- ]*?)\s*=\s*(?P<value>{NUMBER})")
+_EPOCH = re.compile(r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?", re.IGNORECASE)
+_EPOCHS_ALONE = re.compile(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
+_OTHER = re.compile(
+    r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*|download\w*|load\w*|map|filter|"
+    r"tokeniz\w*|sav(?:e|ing)|cach\w*|preproc\w*|fetch\w*|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
+    re.IGNORECASE,
+)
+_THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+class Bar(NamedTuple):
+    """One redraw of a bar. `pace` is seconds per item, `unit` what is counted; unknown is None."""
+
+    text: str
+    done: float
+    total: float | None
+    elapsed: float | None
+    pace: float | None
+    unit: str
+    values: dict[str, float]
+    epoch: float | None
+    epochs: float | None
+
+    @property
+    def is_training(self) -> bool:
+        """False for validation, downloads and the like, whose steps are not the run's."""
+        return not _OTHER.search(self.text)
+
+    @property
+    def counts_epochs(self) -> bool:
+        """True for a bar over the epochs themselves."""
+        return bool(_EPOCHS_ALONE.match(self.text)) or self.unit in ("epoch", "epochs", "ep")
+
+
+def read_bar(line: str) -> Bar | None:
+    """The bar that a line draws, if it draws one."""
+    found = _BAR.match(line) if "|" in line else _ENDLESS.match(line) if "[" in line else None
+    if found is None:
+        return None
+    parts = found.groupdict()
+    text = (parts["desc"] or "").strip()
+    clock, *rest = re.split(r", (?=[^ ])|,(?=\s)", parts["inside"])
+    pace, unit = None, parts.get("unit") or "it"
+    if rest and (rate := _PACE.match(rest[0])):
+        rest = rest[1:]
+        if rate["per"] and float(rate["per"]):
+            pace, unit = 1 / float(rate["per"]), rate["what"]
+        elif rate["each"]:
+            pace, unit = float(rate["each"]), rate["one"]
+    epoch = _EPOCH.search(text)
+    total = parts.get("total")
+    return Bar(
+        text,
+        float(parts["done"]) * _THOUSANDS[parts.get("kilo") or ""],
+        float(total) * _THOUSANDS[parts["kilos"]] if total else None,
+        seconds(clock.partition("<")[0]),
+        pace,
+        unit,
+        {metric_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(", ".join(rest))},
+        float(epoch["epoch"]) if epoch else None,
+        float(epoch["epochs"]) if epoch and epoch["epochs"] else None,
+    )
+
+
+class TqdmReader(Reader):
+    """Any program with tqdm bars: one bar for all steps, a bar per epoch, or one around the other.
+
+    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an epoch are one each.
+    """
+
+    name: ClassVar[str] = "tqdm"
+
+    def __init__(self) -> None:
+        self._epoch = 0.0
+        self._epochs: float | None = None
+        self._named = False
+        self._from_zero = False
+        self._done = 0.0
+
+    def read(self, line: str) -> Sample | None:
+        """The step, the totals and the values of a bar."""
+        bar = read_bar(line)
+        if bar is None:
+            return None
+        return self.place(bar)
+
+    def place(self, bar: Bar) -> Sample | None:
+        """Where in the run a bar stands."""
+        if not bar.is_training:
+            return Sample({f"{metric_name(bar.text) or 'other'}/{k}": v for k, v in bar.values.items()})
+        if bar.counts_epochs:
+            self._named, self._epochs = True, bar.total
+            self._epoch = min(bar.done + 1, bar.total or bar.done + 1)
+            return Sample(bar.values, epoch=self._epoch, epochs=bar.total)
+        if bar.epoch is not None:
+            self._named = True
+            self._from_zero = self._from_zero or bar.epoch == 0
+            self._epoch, self._epochs = bar.epoch + self._from_zero, bar.epochs or self._epochs
+        elif not self._named and (bar.done < self._done or not self._epoch):
+            self._epoch += 1
+        self._done = bar.done
+        before = (self._epoch - 1) * bar.total if bar.total and self._epoch else 0.0
+        steps = bar.total * self._epochs if bar.total and self._epochs else None
+        if not self._named and self._epoch == 1:
+            # One bar over everything, as far as can be told.
+            steps = bar.total
+        epoch = self._epoch if self._named or self._epoch > 1 else None
+        return Sample(bar.values, before + bar.done, steps, epoch, self._epochs, pace=bar.pace)

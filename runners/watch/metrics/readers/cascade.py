@@ -1,0 +1,131 @@
+"""The hybrid-ViT cascade's lines: A (three stages, torchrun and Accelerate), B (regression), C (progressive).
+
+Facts: the cascade repository's training scripts. A: a tqdm bar per epoch and a block of means; a PSNR of 0.00 means
+that the metric failed. B: "SSIM" is 1 − SSIM, batches count from 0. C and Direct128/256: the loss of the blocks is
+always 0.000000, and the PSNR is 6.02 dB too high, for it takes a range of 2 for data in [0, 1]. Each stage begins at
+epoch 1 again: steps are counted on over the stages.
+"""
+
+import math
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.readers.bars import read_bar
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+
+_TOO_HIGH_DB = 20 * math.log10(2)
+_STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
+_HEADING = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$")
+_MEANS = re.compile(r"^\s*(?P<kind>Train|Val)\s+- (?P<pairs>[A-Za-z]+: .*)$")
+_METRICS = re.compile(r"^\s*Metrics - (?P<pairs>.*)$")
+_B = re.compile(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
+_B_PSNR = re.compile(rf"^\s+PSNR: (?P<psnr>{NUMBER}) dB\s*$")
+_C = re.compile(
+    r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| (?P<pairs>.*)$",
+)
+_RATE = re.compile(rf"^\s*(?:LR|Learning rate): (?P<rate>{NUMBER})\s*$")
+_PAIR = re.compile(rf"(?P<name>[A-Za-z]\w*): (?P<value>{NUMBER})")
+_SPEED = re.compile(rf"(?P<value>{NUMBER}) (?P<unit>samples|batch)/s")
+
+
+class CascadeReader(Reader):
+    """`train/…` and `val/…` of epochs, `…_batch` of batches; PSNR and SSIM are put right where the program errs."""
+
+    name: ClassVar[str] = "cascade"
+    notes: ClassVar[tuple[str, ...]] = (
+        "…_batch is one batch, not the epoch's mean",
+        "regression's SSIM is printed as 1 − SSIM, the progressive models' PSNR 6.02 dB too high: both are put right",
+    )
+
+    def __init__(self) -> None:
+        self._stage = 0
+        self._phase: str | None = None
+        self._before = 0.0
+        self._epoch: float | None = None
+        self._epochs: float | None = None
+        self._per_epoch: float | None = None
+        self._step: float | None = None
+        self._last_stage = True
+        self._from_b = False
+
+    def read(self, line: str) -> Sample | None:
+        """A stage, a bar, a batch, or a line of an epoch's block."""
+        if stage := _STAGE.match(line):
+            return self._enter(int(stage["stage"]), int(stage["stages"]))
+        if "[Train]" in line:
+            return self._bar(line)
+        if heading := _HEADING.match(line):
+            self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
+            return self._at({})
+        if means := _MEANS.match(line):
+            return self._at(_means(means["kind"].lower(), means["pairs"]))
+        if metrics := _METRICS.match(line):
+            values = _pairs(metrics["pairs"])
+            return self._at({name: value for name, value in values.items() if name != "psnr" or value})
+        if batch := _C.match(line) or _B.match(line):
+            return self._batch(batch)
+        if self._from_b and (psnr := _B_PSNR.match(line)):
+            return self._at({"psnr": number(psnr["psnr"])})
+        if self._step is not None and (rate := _RATE.match(line)):
+            return self._at({"learning_rate": number(rate["rate"])})
+        return None
+
+    def _enter(self, stage: int, stages: int | None) -> Sample:
+        if stage != self._stage:
+            self._before = self._step or 0.0
+            self._epoch = self._epochs = None
+        self._stage, self._last_stage = stage, stages == stage
+        self._phase = f"stage {stage}/{stages}" if stages else f"stage {stage}"
+        return Sample(phase=self._phase)
+
+    def _bar(self, line: str) -> Sample | None:
+        bar = read_bar(line)
+        if bar is None or bar.epoch is None or bar.total is None:
+            return None
+        self._epoch, self._epochs, self._per_epoch = bar.epoch, bar.epochs, bar.total
+        self._step = self._before + (bar.epoch - 1) * bar.total + bar.done
+        return self._at({f"{name}_batch": value for name, value in bar.values.items()}, bar.pace)
+
+    def _batch(self, found: "re.Match[str]") -> Sample:
+        values = _pairs(found["pairs"])
+        if "stage" in found.groupdict():
+            if int(found["stage"]) != self._stage:
+                self._enter(int(found["stage"]), None)
+            values = _lower_psnr(values)
+        else:
+            self._from_b = True
+            if "ssim" in values:
+                values = {**values, "ssim_loss": values["ssim"], "ssim": 1 - values["ssim"]}
+        self._epoch, self._per_epoch = number(found["epoch"]), number(found["of"])
+        self._step = self._before + (self._epoch - 1) * self._per_epoch + number(found["at"]) + 1
+        values = {f"{name}_batch": value for name, value in values.items()}
+        speed = _SPEED.search(found["pairs"])
+        if speed is not None:
+            values[f"{speed['unit']}_per_second"] = number(speed["value"])
+        return self._at(values)
+
+    def _at(self, values: dict[str, float], pace: float | None = None) -> Sample:
+        # Only the last stage's end is the run's: how long the others take is not known before they are there.
+        whole = self._last_stage and self._epochs and self._per_epoch
+        steps = self._before + (self._epochs or 0) * (self._per_epoch or 0) if whole else None
+        return Sample(values, self._step, steps, self._epoch, self._epochs, pace=pace, phase=self._phase)
+
+
+def _pairs(text: str) -> dict[str, float]:
+    return {metric_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(text)}
+
+
+def _means(kind: str, text: str) -> dict[str, float]:
+    values = _pairs(text)
+    values.pop("time", None)
+    if "total" not in values and "psnr" in values:
+        values = _lower_psnr(values)
+        if values.get("loss") == 0:
+            del values["loss"]
+    return {f"{kind}/{name}": value for name, value in values.items()}
+
+
+def _lower_psnr(values: dict[str, float]) -> dict[str, float]:
+    """Without the decibels that a range of 2 gives to data in [0, 1]."""
+    return {name: value - _TOO_HIGH_DB if name == "psnr" else value for name, value in values.items()}

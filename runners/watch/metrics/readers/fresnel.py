@@ -1,0 +1,97 @@
+"""The Fresnel trainers' lines.
+
+Facts: the Fresnel repository's train_gaussian_decoder.py and its CVS trainer. Batches count from 0 and only every
+tenth is printed, so that a run of ten or fewer an epoch shows batch 0 alone: a batch's loss, not the epoch's mean.
+What is printed as "SSIM" is the loss 1 − SSIM. Nothing tells a time but the seconds of an epoch.
+"""
+
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+
+_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
+_BATCH = re.compile(r"^\s+Batch (?P<at>\d+)/(?P<of>\d+)(?P<pairs>(?: \| [^|]+)+)$")
+_DONE = re.compile(r"^Epoch (?P<epoch>\d+) complete(?P<pairs>(?: \| [^|]+)+)$")
+_LOST = re.compile(r"^\s*Warning: NaN/Inf loss at batch (?P<at>\d+), skipping")
+_SIZE = re.compile(r"^\s*Batch size: (?P<batch>\d+)\s*$")
+_PAIR = re.compile(rf"(?P<name>[\w ]*\w): (?P<value>{NUMBER})")
+_CVS = re.compile(
+    rf"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] loss: {NUMBER}.*$",
+)
+_CVS_SUMMARY = re.compile(r"^\s*Epoch (?P<epoch>\d+) Summary")
+_CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{NUMBER})")
+
+
+class FresnelReader(Reader):
+    """`…_batch` of the batches printed, without it the epoch's means; `ssim` is 1 minus what is printed."""
+
+    name: ClassVar[str] = "fresnel"
+    notes: ClassVar[tuple[str, ...]] = (
+        "the program prints 1 − SSIM as SSIM: that is ssim_loss here, and ssim is the true one",
+        "…_batch is one batch, not the epoch's mean",
+    )
+
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._epochs: float | None = None
+        self._per_epoch: float | None = None
+
+    def read(self, line: str) -> Sample | None:
+        """A heading, a batch, or the end of an epoch."""
+        if heading := _EPOCH.match(line):
+            self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
+            return Sample(epoch=self._epoch, epochs=self._epochs)
+        if batch := _BATCH.match(line):
+            return self._batch(number(batch["at"]), number(batch["of"]), batch["pairs"])
+        if done := _DONE.match(line):
+            return self._epoch_done(number(done["epoch"]), done["pairs"])
+        if lost := _LOST.match(line):
+            return Sample({"loss_batch": float("nan")}, self._step(number(lost["at"])), epoch=self._epoch)
+        if size := _SIZE.match(line):
+            return Sample(batch=float(size["batch"]))
+        return self._read_cvs(line)
+
+    def _read_cvs(self, line: str) -> Sample | None:
+        if step := _CVS.match(line):
+            self._epoch, self._epochs = number(step["epoch"]), number(step["epochs"])
+            return self._batch(number(step["at"]), number(step["of"]), line[step.end("of") + 1 :])
+        if summary := _CVS_SUMMARY.match(line):
+            self._epoch = number(summary["epoch"])
+        elif mean := _CVS_MEAN.match(line):
+            return Sample({"loss": number(mean["loss"])}, self._end(self._epoch), None, self._epoch, self._epochs)
+        return None
+
+    def _batch(self, at: float, of: float, pairs: str) -> Sample:
+        self._per_epoch = of
+        steps = self._epochs * of if self._epochs else None
+        return Sample(_values(pairs, "_batch"), self._step(at), steps, self._epoch, self._epochs)
+
+    def _epoch_done(self, epoch: float, pairs: str) -> Sample:
+        values = _values(pairs, "")
+        took = values.pop("time", None)
+        if took is not None:
+            values["epoch_seconds"] = took
+        steps = self._epochs * self._per_epoch if self._epochs and self._per_epoch else None
+        pace = took / self._per_epoch if took and self._per_epoch else None
+        return Sample(values, self._end(epoch), steps, epoch, self._epochs, pace=pace)
+
+    def _step(self, at: float) -> float | None:
+        if self._epoch is None or self._per_epoch is None:
+            return None
+        return (self._epoch - 1) * self._per_epoch + at + 1
+
+    def _end(self, epoch: float | None) -> float | None:
+        return None if epoch is None or self._per_epoch is None else epoch * self._per_epoch
+
+
+def _values(pairs: str, ending: str) -> dict[str, float]:
+    values = {}
+    for pair in _PAIR.finditer(pairs):
+        name, value = metric_name(pair["name"]), number(pair["value"])
+        if name == "ssim":
+            values[f"ssim_loss{ending}"] = value
+            value = 1 - value
+        values[name + ending if name not in ("time", "lr") else name] = value
+    return values

@@ -1,0 +1,44 @@
+"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`, in Keras 2 with `[====>...]`."""
+
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+
+_EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
+_BAR = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$")
+_PACE = re.compile(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
+_VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{NUMBER})")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+class KerasReader(Reader):
+    """Steps over all epochs; values within an epoch are Keras' running means."""
+
+    name: ClassVar[str] = "keras"
+    notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
+
+    def __init__(self) -> None:
+        self._epoch = 1.0
+        self._epochs: float | None = None
+
+    def read(self, line: str) -> Sample | None:
+        """An epoch's heading, or a redraw of its bar."""
+        heading = _EPOCH.match(line)
+        if heading is not None:
+            self._epoch, self._epochs = float(heading["epoch"]), float(heading["epochs"])
+            return Sample(epoch=self._epoch, epochs=self._epochs)
+        # Keras goes back over its bar with backspaces, which may leave pieces of the last one in front.
+        bar = _BAR.match(line.replace("\b", ""))
+        if bar is None:
+            return None
+        total, pace = float(bar["total"]), _PACE.search(bar["rest"])
+        return Sample(
+            {metric_name(pair["name"]): number(pair["value"]) for pair in _VALUE.finditer(bar["rest"])},
+            (self._epoch - 1) * total + float(bar["done"]),
+            total * self._epochs if self._epochs else None,
+            self._epoch,
+            self._epochs,
+            pace=float(pace["pace"]) * _UNITS[pace["unit"]] if pace else None,
+        )

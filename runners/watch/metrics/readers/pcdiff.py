@@ -1,0 +1,82 @@
+"""PCDiff's log: `2026-04-06 06:38:43,991 : [  0/5000][  0/  7]    loss:     1.0364,    grad_norm:    33.6411`.
+
+Facts: DimensionLab/pcdiff-implant and pfriedri/pcdiff-implant (MIT), train_completion.py. Every message begins with a
+time in local time; lines without one go on with an error's text and say nothing. Epochs and iterations count from 0.
+The loss printed is that of one batch, and of seven batches an epoch only the first is printed; the epoch's mean is
+told only when it is the best so far.
+"""
+
+import re
+import time
+from typing import ClassVar
+
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+
+_LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<words>.*)$")
+_STEP = re.compile(
+    rf"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ *(?P<of>\d+)\]\s+loss:\s*(?P<loss>{NUMBER}),"
+    rf"(?:\s*grad_norm:\s*(?P<norm>{NUMBER}))?"
+)
+_BEST = re.compile(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{NUMBER})")
+_RECENT = re.compile(rf"Loss \(last 50 ep\): median=(?P<median>{NUMBER}), p10=(?P<p10>{NUMBER}), p90=(?P<p90>{NUMBER})")
+_PROXY = re.compile(r"Proxy eval complete: (?P<pairs>.*)")
+_PAIR = re.compile(rf"(?P<name>\w+)=(?P<value>{NUMBER})")
+_BATCH = re.compile(r"Batch size: .* = (?P<batch>\d+) effective global batch")
+_RATE = re.compile(rf"Effective LR scaled to (?P<rate>{NUMBER})")
+
+
+class PcdiffReader(Reader):
+    """`loss_batch` and `grad_norm` of the batches printed, `best_loss` of epochs, and the proxy evaluation."""
+
+    name: ClassVar[str] = "pcdiff"
+    notes: ClassVar[tuple[str, ...]] = (
+        "loss_batch is one batch, not the epoch's mean: smooth it before judging",
+        "best_loss is the mean of an epoch, told only when it is the best so far",
+    )
+
+    def __init__(self) -> None:
+        self._per_epoch: float | None = None
+        self._epoch: float | None = None
+
+    def read(self, line: str) -> Sample | None:
+        """What a message says; None for other messages and for lines that go on with one."""
+        found = _LINE.search(line)
+        if found is None:
+            return None
+        words, moment = found["words"], _unix(found["moment"], found["ms"])
+        if step := _STEP.search(words):
+            return self._step(step, moment)
+        if best := _BEST.search(words):
+            epoch = number(best["epoch"]) + 1
+            return Sample({"best_loss": number(best["loss"])}, self._end_of(epoch), None, epoch, None, moment)
+        if recent := _RECENT.search(words):
+            values = {f"loss_{name}_50": number(recent[name]) for name in ("median", "p10", "p90")}
+            return Sample(values, time=moment)
+        if proxy := _PROXY.search(words):
+            values = {metric_name(p["name"]): number(p["value"]) for p in _PAIR.finditer(proxy["pairs"])}
+            return Sample(values, time=moment)
+        if batch := _BATCH.search(words):
+            return Sample(batch=float(batch["batch"]))
+        if rate := _RATE.search(words):
+            return Sample({"learning_rate": number(rate["rate"])}, 0.0, time=moment)
+        return None
+
+    def _step(self, step: "re.Match[str]", moment: float | None) -> Sample:
+        self._per_epoch = number(step["of"])
+        before, epochs = number(step["epoch"]), number(step["epochs"])
+        values = {"loss_batch": number(step["loss"])}
+        if step["norm"]:
+            values["grad_norm"] = number(step["norm"])
+        done = before * self._per_epoch + number(step["at"]) + 1
+        return Sample(values, done, epochs * self._per_epoch, before + 1, epochs, moment)
+
+    def _end_of(self, epoch: float) -> float | None:
+        return None if self._per_epoch is None else epoch * self._per_epoch
+
+
+def _unix(moment: str, milliseconds: str) -> float | None:
+    try:
+        return time.mktime(time.strptime(moment, "%Y-%m-%d %H:%M:%S")) + int(milliseconds) / 1000
+    except (ValueError, OverflowError):
+        return None

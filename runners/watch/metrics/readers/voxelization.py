@@ -1,0 +1,90 @@
+"""The voxelization network's log, in its two forms.
+
+Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form, without times:
+`[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`: epochs and iterations count from 0, the loss is
+of one batch, the second time is seconds in all. The later form: a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from
+1, with one batch's loss and the mean so far) and a summary whose loss is the epoch's mean.
+"""
+
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.readers.bars import read_bar
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+
+_STEP = re.compile(
+    rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{NUMBER}) / (?P<all>{NUMBER})"
+)
+_BAR = re.compile(r"^Epoch \d{3,}/\d+: .*\|")
+_PAIR = re.compile(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{NUMBER})")
+_VALIDATION = re.compile(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P<value>{NUMBER})")
+_L1 = re.compile(rf"^\s*(?P<name>psr_l[12]): (?P<value>{NUMBER})")
+_SUMMARY = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) Summary:")
+_LOSS = re.compile(rf"^\s+Loss: (?P<loss>{NUMBER})(?: \((?P<parts>.*)\))?")
+_SETTING = re.compile(r"^\s*(?P<what>Total epochs|Iterations per epoch|Batch size):\s+(?P<value>\d+)")
+
+
+class VoxelizationReader(Reader):
+    """`loss_batch` of single batches, `loss` of whole epochs, `val/psr_l2` and `val/psr_l1`."""
+
+    name: ClassVar[str] = "voxelization"
+    notes: ClassVar[tuple[str, ...]] = ("loss_batch is one batch, loss an epoch's mean",)
+
+    def __init__(self) -> None:
+        self._per_epoch: float | None = None
+        self._epochs: float | None = None
+        self._epoch: float | None = None
+        self._step: float | None = None
+        self._in_summary = False
+
+    def read(self, line: str) -> Sample | None:
+        """A step, a bar, a line of a summary or a validation."""
+        if step := _STEP.match(line):
+            values = {_batch_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(step["pairs"])}
+            self._epoch, self._step = number(step["epoch"]) + 1, number(step["it"]) + 1
+            pace = number(step["last"])
+            return Sample(values, self._step, self._steps(), self._epoch, self._epochs, pace=pace)
+        if _BAR.match(line):
+            return self._bar(line)
+        if setting := _SETTING.match(line):
+            return self._setting(setting["what"], number(setting["value"]))
+        if heading := _SUMMARY.match(line):
+            self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
+            self._in_summary = True
+            return Sample(epoch=self._epoch, epochs=self._epochs)
+        if self._in_summary and (loss := _LOSS.match(line)):
+            self._in_summary = False
+            parts = {pair["name"]: number(pair["value"]) for pair in _PAIR.finditer(loss["parts"] or "")}
+            return self._here({"loss": number(loss["loss"]), **parts})
+        if found := _VALIDATION.match(line) or _L1.match(line):
+            return self._here({f"val/{found['name']}": number(found["value"])})
+        return None
+
+    def _bar(self, line: str) -> Sample | None:
+        bar = read_bar(line)
+        if bar is None or bar.epoch is None or bar.total is None or (bar.values and "avg_loss" not in bar.values):
+            return None
+        self._per_epoch, self._epoch, self._epochs = bar.total, bar.epoch, bar.epochs
+        self._step = (bar.epoch - 1) * bar.total + bar.done
+        values = {_batch_name(name) if name != "avg_loss" else "loss_so_far": v for name, v in bar.values.items()}
+        return Sample(values, self._step, self._steps(), bar.epoch, bar.epochs, pace=bar.pace)
+
+    def _setting(self, what: str, value: float) -> Sample:
+        if what == "Total epochs":
+            self._epochs = value
+        elif what == "Iterations per epoch":
+            self._per_epoch = value
+        else:
+            return Sample(batch=value)
+        return Sample(epochs=self._epochs)
+
+    def _here(self, values: dict[str, float]) -> Sample:
+        return Sample(values, self._step, None, self._epoch, self._epochs)
+
+    def _steps(self) -> float | None:
+        return self._epochs * self._per_epoch if self._epochs and self._per_epoch else None
+
+
+def _batch_name(name: str) -> str:
+    return f"{metric_name(name)}_batch"

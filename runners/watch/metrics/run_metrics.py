@@ -1,0 +1,126 @@
+"""Every metric of one run, from all that it wrote and all that was seen of it."""
+
+import glob
+from pathlib import Path
+
+import msgspec
+
+from runners.model.events import Event
+from runners.model.run import Run
+from runners.model.spec import MetricRule
+from runners.watch.metrics.collection import Collection
+from runners.watch.metrics.follower import Follower
+from runners.watch.metrics.gpu_series import GpuSource
+from runners.watch.metrics.output import OutputSource, Told, Turn
+from runners.watch.metrics.sample import Sample, higher_is_better
+from runners.watch.metrics.series import Series
+from runners.watch.metrics.tensorboard import BoardSource
+
+_event = msgspec.json.Decoder(Event)
+_BLOCK = 4 << 20
+_VALUES = ("metrics", "epoch")
+
+
+class RunMetrics:
+    """The whole course of a run. `poll` reads on by a bounded piece; `series` are complete once it says so.
+
+    The run's own events come first; its output is read when it writes none, or when its preset names readers.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.rule = run.plan.metrics if run.plan else MetricRule()
+        self.settings: dict[str, object] = {}
+        self._events = Collection("events")
+        self._follower = Follower(Path(run.directory) / "events.jsonl")
+        self._gpus = GpuSource(run)
+        self._printed = Collection("output")
+        self._output: OutputSource | None = None
+        # Files that a pattern finds may be another run's: only those written since this one began are its own.
+        self._boards = [BoardSource([glob.escape(run.directory)], 0.0)]
+        if self.rule.tensorboard:
+            self._boards.append(BoardSource(list(self.rule.tensorboard), run.started or run.created))
+
+    def poll(self, run: Run | None = None) -> bool:
+        """Read what is new, some MiB at most; True while there is more to read."""
+        self.run = run or self.run
+        news = self._follower.poll(_BLOCK)
+        if news.restarted:
+            self._events.begin_attempt()
+        for line in news.lines:
+            self._note_event(line)
+        more = self._gpus.poll(self.run) or news.more
+        for board in self._boards:
+            board.poll()
+        if not news.more and (not self._events.series or self.rule.readers or self.rule.patterns):
+            more = self._poll_output() or more
+        if not more and not self.run.is_live:
+            for line in self._follower.rest():
+                self._note_event(line)
+        return more
+
+    def series(self) -> dict[str, Series]:
+        """All series by name: the run's own first, then what is known of its GPUs and cost."""
+        found = self._events.filled()
+        for source in (self._printed.filled(), *(board.collection.filled() for board in self._boards)):
+            for name, series in source.items():
+                found.setdefault(name if name not in found else f"{series.source}/{name}", series)
+        return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}
+
+    @property
+    def readers(self) -> tuple[tuple[str, ...], bool]:
+        """How the output was read, and whether that was guessed; empty when it was not."""
+        if self._output is None or not self._printed.series:
+            return (), False
+        return self._output.reader.names, not self.rule.readers and not self.rule.patterns
+
+    @property
+    def notes(self) -> list[str]:
+        """What has to be known to take the values for what they are, and what was left out."""
+        names, guessed = self.readers
+        notes = []
+        if names:
+            words = ", ".join(names)
+            notes.append(f"read from output.log as {words}" + (" (guessed; a preset can name it)" if guessed else ""))
+            notes += self._output.reader.notes if self._output else ()
+        notes += [problem for board in self._boards for problem in board.problems]
+        if any(one.dropped for one in (self._events, self._printed)):
+            notes.append("more than 300 metrics: the rest is left out")
+        if any(one.simulated for one in self._gpus.series.values()):
+            notes.append("its GPUs are simulated: their numbers are made up")
+        return notes
+
+    def higher(self, name: str) -> bool | None:
+        """Whether more of a metric is better, by the preset or by its name; None when nobody says."""
+        return True if name in self.rule.higher else higher_is_better(name)
+
+    def _poll_output(self) -> bool:
+        if self._output is None:
+            self._output = OutputSource(Path(self.run.directory), self.rule, live=False)
+        output = self._output
+        for sample in output.poll(_BLOCK):
+            self._note_printed(sample)
+        if not output.more and not self.run.is_live:
+            for sample in output.finish():
+                self._note_printed(sample)
+        return output.more
+
+    def _note_printed(self, told: Told) -> None:
+        if told is Turn.READER:
+            self._printed = Collection("output")
+        elif isinstance(told, Turn):
+            self._printed.begin_attempt()
+        else:
+            self._printed.note(told)
+
+    def _note_event(self, line: bytes) -> None:
+        try:
+            event = _event.decode(line)
+        except (msgspec.DecodeError, OverflowError):
+            return
+        if event.type == "start":
+            self._events.begin_attempt()
+            self.settings = dict(event.settings) or self.settings
+        if event.type in _VALUES:
+            values = {name: float("nan") if value is None else float(value) for name, value in event.values.items()}
+            self._events.note(Sample(values, event.step, epoch=event.epoch, time=event.time))

@@ -1,0 +1,86 @@
+"""What one line of output, or one event, says: values, and where in the run they belong."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    """Values at one place of a run.
+
+    `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells; `steps` and
+    `epochs` are the totals. `pace` is seconds per step in the program's own words, `batch` samples per step.
+    """
+
+    values: Mapping[str, float] = MappingProxyType({})
+    step: float | None = None
+    steps: float | None = None
+    epoch: float | None = None
+    epochs: float | None = None
+    time: float | None = None
+    pace: float | None = None
+    batch: float | None = None
+    phase: str | None = None
+
+
+NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
+"""A number as programs print them, NaN and infinities too."""
+
+
+def number(text: str) -> float:
+    """The number in `text`; NaN when it is none, or none that a float can hold."""
+    try:
+        return float(text.replace(",", ""))
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def seconds(text: str) -> float | None:
+    """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None when it is none of them."""
+    days, _, clock = text.rpartition(",")
+    parts = clock.strip().split(":")
+    if not all(part.replace(".", "", 1).isdigit() for part in parts) or len(parts) > 3:
+        return None
+    total = 0.0
+    for part in parts:
+        total = total * 60 + float(part)
+    return total + (86400 * float(days.split()[0]) if days[:1].isdigit() else 0.0)
+
+
+def metric_name(text: str) -> str:
+    """A name as series have it: `Train - Total` is `train_total`."""
+    return re.sub(r"[^\w/.%-]+", "_", text.strip()).strip("_-").replace("_-_", "_").lower()
+
+
+_HIGHER = re.compile(
+    r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu|rouge\w*|recall|precision|"
+    r"r2|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
+)
+_LOWER = re.compile(r"loss|error|1-|hd95|mse|mae")
+_HEADLINES = (
+    "loss", "train_loss", "train/loss", "training_loss", "loss/train", "total_loss", "train/total", "train_total",
+    "train_loss_step", "train_loss_epoch", "loss_epoch", "loss_batch", "running_loss", "avg_loss", "epoch_loss",
+    "best_loss", "val_loss", "val/loss",
+)  # fmt: skip
+_RANKS = {name: rank for rank, name in enumerate(_HEADLINES)}
+NO_HEADLINE = len(_RANKS) + 1
+
+
+def higher_is_better(name: str) -> bool | None:
+    """Whether more of a metric is better, by its name; None when the name does not tell."""
+    if _LOWER.search(name.lower()):
+        return False
+    return True if _HIGHER.search(name.lower()) else None
+
+
+def headline(names: Iterable[str]) -> str | None:
+    """The one of `names` that tells a run in one number: its loss, preferably the plain one; None without any."""
+    best = min(names, key=headline_rank, default=None)
+    return None if best is None or headline_rank(best) == NO_HEADLINE else best
+
+
+def headline_rank(name: str) -> int:
+    """How well `name` tells a run in one number: 0 is best, NO_HEADLINE not at all."""
+    return _RANKS.get(name, len(_RANKS) if name.endswith("loss") else NO_HEADLINE)

@@ -1,0 +1,231 @@
+"""The scalars in TensorBoard's event files, read as they grow.
+
+Formats: TFRecord (tensorflow/core/lib/io/record_writer: length u64, its CRC u32, bytes, their CRC u32, little endian)
+around Event messages (tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto), of which
+only wall time, step, tag and a single number are looked at: `simple_value`, or a tensor of one element.
+"""
+
+import glob
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from runners.watch.metrics.collection import Collection
+from runners.watch.metrics.sample import Sample
+
+_NAME = "*tfevents*"
+_HUGE = 256 << 20
+_BLOCK = 4 << 20
+_MOST_FILES = 200
+
+Field = tuple[int, int, int | bytes]
+"""Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a length."""
+
+
+def event_files(patterns: list[str], since: float = 0.0) -> list[Path]:
+    """Event files that the patterns name, or that lie in folders they name, changed after `since` (unix s); by name."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        for place in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 — Path takes no absolute one
+            path = Path(place)
+            inside = sorted(path.rglob(_NAME)) if path.is_dir() else [path] if "tfevents" in path.name else []
+            for file in inside:
+                try:
+                    if file.is_file() and file.stat().st_mtime >= since:
+                        found[file] = None
+                except OSError:
+                    continue
+                if len(found) >= _MOST_FILES:
+                    return list(found)
+    return list(found)
+
+
+class EventFile:
+    """One event file; `poll` gives what was appended. A record that is not whole yet waits."""
+
+    def __init__(self, path: Path, prefix: str = "") -> None:
+        self.path = path
+        self.problem = ""
+        self._prefix = prefix
+        self._offset = 0
+        self._rest = b""
+
+    def poll(self) -> Iterator[Sample]:
+        """Every scalar written since the last call."""
+        if self.problem:
+            return
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            if os.fstat(descriptor).st_size < self._offset:
+                self._offset, self._rest = 0, b""
+            while block := os.pread(descriptor, _BLOCK, self._offset):
+                self._offset += len(block)
+                yield from self._take(block)
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _take(self, block: bytes) -> Iterator[Sample]:
+        content, at = self._rest + block, 0
+        while len(content) - at >= 12:
+            (length,) = struct.unpack_from("<Q", content, at)
+            if length > _HUGE:
+                self.problem = f"{self.path.name} is damaged at byte {self._offset - len(content) + at:,}"
+                return
+            if len(content) - at < 16 + length:
+                break
+            try:
+                yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
+            except (ValueError, struct.error, IndexError):
+                pass  # a message of another kind, or a damaged one: the next begins where its length says
+            at += 16 + length
+        self._rest = content[at:]
+
+
+class BoardSource:
+    """All event files of one run; new ones are found as they appear."""
+
+    def __init__(self, patterns: list[str], since: float) -> None:
+        self.collection = Collection("tensorboard")
+        self._patterns = patterns
+        self._since = since
+        self._files: dict[Path, EventFile] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that could not be read on."""
+        return [file.problem for file in self._files.values() if file.problem]
+
+    def poll(self) -> None:
+        """Look for files, and read what is new in them."""
+        paths = event_files(self._patterns, self._since)
+        folders = sorted({path.parent for path in paths})
+        top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
+        for path in paths:
+            if path not in self._files:
+                prefix = "" if top is None or path.parent == top else f"{path.parent.relative_to(top)}/"
+                self._files[path] = EventFile(path, prefix)
+            for sample in self._files[path].poll():
+                self.collection.note(sample)
+
+
+def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:
+    moment, step, summaries = None, 0, []
+    for number, kind, value in fields(message):
+        if number == 1 and isinstance(value, int) and kind == 1:
+            moment = struct.unpack("<d", value.to_bytes(8, "little"))[0]
+        elif number == 2 and isinstance(value, int):
+            step = value - (1 << 64) if value >> 63 else value
+        elif number == 5 and isinstance(value, bytes):
+            summaries.append(value)
+    values: dict[str, float] = {}
+    for summary in summaries:
+        for number, _, value in fields(summary):
+            if number == 1 and isinstance(value, bytes):
+                tag, scalar = _value(value)
+                if scalar is not None:
+                    values[prefix + tag] = scalar
+    if values:
+        yield Sample(values, float(step), time=moment)
+
+
+def _value(message: bytes) -> tuple[str, float | None]:
+    tag, scalar = "", None
+    for number, kind, value in fields(message):
+        if number == 1 and isinstance(value, bytes):
+            tag = value.decode("utf-8", "replace")
+        elif number == 2 and kind == 5 and isinstance(value, int):
+            scalar = _float(value)
+        elif number == 8 and isinstance(value, bytes):
+            scalar = _tensor(value)
+    return tag, scalar
+
+
+def _tensor(message: bytes) -> float | None:
+    """The number in a tensor of one element; None for any other."""
+    dtype, content, listed, length = 0, b"", [], 1
+    for number, kind, value in fields(message):
+        if number == 1 and isinstance(value, int):
+            dtype = value
+        elif number == 2 and isinstance(value, bytes):
+            length = _elements(value)
+        elif number == 4 and isinstance(value, bytes):
+            content = value
+        elif number in (5, 6, 7, 10):
+            listed += _listed(number, kind, value)
+    form = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}.get(dtype)
+    if length != 1 or form is None:
+        return None
+    if len(content) == struct.calcsize(form):
+        return float(struct.unpack(form, content)[0])
+    return listed[0] if len(listed) == 1 else None
+
+
+def _elements(shape: bytes) -> int:
+    count = 1
+    for number, _, dimension in fields(shape):
+        if number == 2 and isinstance(dimension, bytes):
+            count *= next((size for at, _, size in fields(dimension) if at == 1 and isinstance(size, int)), 0)
+    return count
+
+
+def _listed(number: int, kind: int, value: int | bytes) -> list[float]:
+    """Numbers of float_val, double_val, int_val or int64_val, packed or one by one."""
+    if number in (5, 6):
+        size, form = (4, "<f") if number == 5 else (8, "<d")
+        raw = value if isinstance(value, bytes) else value.to_bytes(size, "little")
+        return [float(one[0]) for one in struct.iter_unpack(form, raw)]
+    if isinstance(value, int):
+        return [float(value - (1 << 64) if value >> 63 else value)]
+    at, found = 0, []
+    while at < len(value):
+        one, at = _varint(value, at)
+        found.append(float(one - (1 << 64) if one >> 63 else one))
+    return found
+
+
+def _float(bits: int) -> float:
+    return float(struct.unpack("<f", bits.to_bytes(4, "little"))[0])
+
+
+def fields(message: bytes) -> Iterator[Field]:
+    """The fields of a protocol buffer, as they stand; ValueError or IndexError when it is none."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield number, kind, value
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+            if at + size > len(message):
+                raise ValueError("cut short")
+            yield number, kind, int.from_bytes(message[at : at + size], "little")
+            at += size
+        elif kind == 2:
+            length, at = _varint(message, at)
+            if at + length > len(message):
+                raise ValueError("cut short")
+            yield number, kind, message[at : at + length]
+            at += length
+        else:
+            raise ValueError(f"wire type {kind}")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number without an end")

@@ -1,0 +1,159 @@
+"""Money on the command line: sessions, shares, the ledger that outlives its runs, estimates learnt from runs."""
+
+import csv
+import io
+import json
+import sys
+import time
+from decimal import Decimal
+
+import pytest
+
+from runners.cost.ledger import Ledger
+from runners.host.clock import Moment
+from runners.host.locks import is_held
+from runners.lifecycle.control import adopt_orphans
+from tests.process.conftest import CommandLine, record
+from tests.support import eventually
+
+EIGHT = {"FRESNEL_GPUS": "sim:8xMI300X"}
+REPORTS = """
+import json, os, sys, time
+def emit(**event):
+    with open(os.environ["FRESNEL_RUN_DIR"] + "/events.jsonl", "a") as file:
+        file.write(json.dumps(event) + chr(10))
+now = time.time()
+emit(time=now, type="start", epochs=4, steps=4)
+for epoch in (1, 2, 3, 4):
+    emit(time=now + (900 if epoch > 1 else 0) + epoch * 60, type="epoch", epoch=epoch, step=epoch)
+"""
+
+
+@pytest.fixture
+def eight(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A command line on a machine with eight simulated MI300X."""
+    for name, value in EIGHT.items():
+        monkeypatch.setenv(name, value)
+    return cli
+
+
+def export(cli: CommandLine) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(cli.run("cost", "export", "--csv").stdout)))
+
+
+def test_shares_and_idle_make_up_the_session(eight: CommandLine) -> None:
+    eight.run("session", "start", "--price", "amd-cloud-mi300x", "--since", "now", "--budget", "100")
+    first = eight.launch("--gpus", "2", "--", "sleep", "300")
+    eight.run("launch", "--gpus", "1", "--wait", "--", "sleep", "0.2")
+    found = eight.json("cost")
+    assert found["usd_per_hour"] == 15.92 and found["budget_usd"] == 100 and found["price_date"] == "2026-05-28"
+    assert "destroy it" in found["stopping"] and "simulated" in found["basis"]
+    eight.run("stop", first.id, "--wait")
+    eight.run("session", "end")
+    session, *runs = sorted(export(eight), key=lambda row: row["kind"], reverse=True)
+    assert session["kind"] == "session" and session["state"] == "ended" and len(runs) == 2
+    assert abs(sum(Decimal(row["usd"]) for row in (*runs, {"usd": session["idle_usd"]})) - Decimal(session["usd"])) < (
+        Decimal("0.000005")
+    ), "six places each"
+    assert {row["simulated"] for row in runs} == {"True"} and {row["gpu"] for row in runs} == {"AMD Instinct MI300X"}
+
+
+def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
+    run = cli.command("true", options=["--price", "3.60", "--name", "short"])
+    cli.ended(run)
+    began, finished = (Moment(*record(run)[key]) for key in ("began", "finished"))
+    assert began.boot and began.boot == finished.boot and (finished.up or 0) > (began.up or 0) > 0
+    before = export(cli)
+    cli.run("prune", "--keep", "0")
+    assert not run.path.exists() and export(cli) == before
+    assert [(row["id"], row["name"], row["state"], row["usd_per_hour"]) for row in before] == [
+        (run.id, "short", "done", "3.60")
+    ]
+    assert "command" in cli.json("cost")["presets"]
+
+
+def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: CommandLine) -> None:
+    run = cli.command("true", options=["--price", "3.60"])
+    cli.ended(run)
+    before = export(cli)
+    cli.state.ledger.unlink()
+    cli.run("prune", "--keep", "0", "--dry-run")
+    assert not cli.state.ledger.exists()
+    cli.run("prune", "--keep", "0")
+    assert export(cli) == before
+    kept = cli.command("true", options=["--price", "3.60"])
+    cli.ended(kept)
+    cli.state.ledger.unlink()
+    cli.state.ledger.mkdir()
+    assert "cannot be entered in the ledger" in cli.run("prune", "--keep", "0").stderr
+    assert "ledger.jsonl cannot be read" in cli.run("cost").stderr
+    assert kept.path.exists(), "its money would be forgotten"
+
+
+def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(cli: CommandLine) -> None:
+    run = cli.command("cat", str(gate := cli.folder / "gate"), options=["--price", "3.60"])
+    cli.ended(run)  # without the gate it fails at once
+    gate.touch()
+    run = cli.command("sh", "-c", f"echo on; while [ -e {gate} ]; do sleep 0.01; done", options=["--price", "3.60"])
+    cli.kill_supervisor(run)
+    gate.unlink()
+    eventually(run.exit.exists)
+    ended = run.exit.stat().st_mtime
+    eventually(lambda: time.time() > ended + 1)
+    adopt_orphans(cli.state)
+    eventually(lambda: record(run).get("ended"))
+    eventually(lambda: not is_held(run.supervisor_lock))
+    assert ended <= record(run)["seen"] < ended + 1 < record(run)["ended"]
+    ledger = Ledger(cli.state)
+    ledger.poll()
+    line = ledger.runs[run.id]
+    assert line.seen == record(run)["seen"] and line.state == "done"
+    adopt_orphans(cli.state)
+    assert sum(run.id in row["id"] for row in export(cli)) == 1
+
+
+def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "2", "--budget", "100")
+    changed = cli.json("session", "budget", "--budget", "150")
+    assert changed["budget_usd"] == 150
+    assert "left for the next" in cli.run("session", "end").stderr
+    cli.run("session", "start", "--rate", "3")
+    first, second = cli.json("cost")["sessions"]
+    assert second["started"] == first["ended"], "since boot, but no minute is paid twice"
+    cli.run("session", "end")
+    refused = cli.run("session", "start", "--rate", "3", "--since", "2020-01-01T00:00", exits=2)
+    assert "the session before it ended at" in refused.stderr
+    assert cli.run("session", "budget", "--budget", "9", exits=3).stderr.startswith("fresnel-tui: no session is open")
+    assert len([row for row in export(cli) if row["kind"] == "session"]) == 2
+
+
+def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "2")
+    cli.state.session.write_text("{")
+    done = cli.run("cost")
+    assert "cannot be read" in done.stderr and cli.json("cost")["session_usd"] is None
+
+
+def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
+    (cli.folder / "train.py").write_text(REPORTS)
+    preset = {
+        "launcher": "python",
+        "interpreter": sys.executable,
+        "script": "train.py",
+        "working_directory": str(cli.folder),
+        "parameters": {"epochs": 4},
+        "gpus": 0,
+        "price": 3.6,
+        "estimate": {"time": "1m"},
+    }
+    path = cli.folder / "learner.yaml"
+    path.write_text(json.dumps(preset))
+    before = cli.run("plan", str(path)).stdout
+    assert "1m00s, $0.06 (the preset's word)" in before
+    cli.ended(cli.launch(str(path)))
+    after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
+    assert after["basis"] == "from 1 earlier run on CPU" and after["epoch_s"] == 60
+    assert 660 <= after["seconds"] < 700, "one minute for the first, the pause not in it, and ten for the others"
+    table = cli.json("cost", "plan", f"{path}:3", "--budget", "1")
+    assert table["lines"][0]["count"] == 3 and table["total_usd"] == table["lines"][0]["usd"] > 0.36
+    assert table["left_usd"] == pytest.approx(1 - table["total_usd"])

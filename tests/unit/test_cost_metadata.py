@@ -1,0 +1,134 @@
+"""Which machine this is: asked of a local server that answers as the clouds do, and only when that is allowed."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from runners.cost.metadata import Instance, find_instance
+from runners.model.errors import WrongInput
+
+DOCUMENT = {"instanceType": "p5.48xlarge", "instanceId": "i-0abc", "region": "us-east-1"}
+GOOGLE = {"machineType": "projects/1/machineTypes/a3-highgpu-1g", "id": 42, "zone": "projects/1/zones/us-central1-a"}
+AZURE = {"compute": {"vmSize": "Standard_ND96isr", "vmId": "7f3a", "location": "westeurope"}}
+
+
+class Cloud(ThreadingHTTPServer):
+    """A metadata service of one cloud; `asked` is every request that came, `silent` keeps it from answering."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.pages: dict[tuple[str, str], tuple[dict[str, str], Any]] = {}
+        self.asked: list[str] = []
+        self.silent = False
+        self.over = Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Cloud
+
+    def _answer(self) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
+        if self.server.silent:
+            self.server.over.wait(30)
+        headers, page = self.server.pages.get((self.command, self.path), ({}, None))
+        right = page is not None and all(self.headers.get(name) == value for name, value in headers.items())
+        self.send_response(200 if right else 404)
+        with suppress(BrokenPipeError):
+            self.end_headers()
+            if right:
+                self.wfile.write(page.encode() if isinstance(page, str) else json.dumps(page).encode())
+
+    do_GET = do_PUT = _answer
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    """A cloud whose address stands in for the link-local one; a proxy that must not be asked is set."""
+    server = Cloud()
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("FRESNEL_METADATA", server.url)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    yield server
+    server.over.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("pages", "found"),
+    [
+        (
+            {
+                ("PUT", "/latest/api/token"): ({"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "secret"),
+                ("GET", "/latest/dynamic/instance-identity/document"): (
+                    {"X-aws-ec2-metadata-token": "secret"},
+                    DOCUMENT,
+                ),
+            },
+            Instance("AWS", "i-0abc", "p5.48xlarge", "us-east-1"),
+        ),
+        (
+            {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 2756294, "region": "atl1", "hostname": "box"})},
+            Instance("DigitalOcean", "2756294", "", "atl1"),
+        ),
+        (
+            {("GET", "/computeMetadata/v1/instance/?recursive=true"): ({"Metadata-Flavor": "Google"}, GOOGLE)},
+            Instance("Google Cloud", "42", "a3-highgpu-1g", "us-central1-a"),
+        ),
+        (
+            {("GET", "/metadata/instance?api-version=2021-02-01"): ({"Metadata": "true"}, AZURE)},
+            Instance("Azure", "7f3a", "Standard_ND96isr", "westeurope"),
+        ),
+        ({("GET", "/metadata/v1.json"): ({}, "<html>a captive portal</html>")}, None),
+        ({("GET", "/metadata/v1.json"): ({}, ["no", "object"])}, None),
+    ],
+)
+def test_a_cloud_is_recognised_by_its_own_answer(cloud: Cloud, pages: Any, found: Instance | None) -> None:
+    cloud.pages = pages
+    assert find_instance() == found
+
+
+def test_silence_is_not_waited_for(cloud: Cloud) -> None:
+    cloud.silent = True
+    cloud.pages = {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 1})}
+    assert find_instance() is None, "who waits half a minute gets an answer"
+
+
+def test_nobody_is_asked_unless_the_settings_allow_it(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.pages = {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 1})}
+    monkeypatch.setattr("runners.cost.metadata.BASE", cloud.url)
+    monkeypatch.delenv("FRESNEL_METADATA")
+    assert find_instance() is None and not cloud.asked
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True)
+    (folder / "settings.yaml").write_text("cost: {metadata: true}\n")
+    assert find_instance() == Instance("DigitalOcean", "1")
+    monkeypatch.setenv("FRESNEL_METADATA", "off")
+    cloud.asked.clear()
+    assert find_instance() is None and not cloud.asked
+    monkeypatch.setenv("FRESNEL_METADATA", "maybe")
+    with pytest.raises(WrongInput, match="FRESNEL_METADATA=maybe"):
+        find_instance()
+
+
+def test_a_pod_knows_itself_without_asking() -> None:
+    assert find_instance({"RUNPOD_POD_ID": "pod1"}) == Instance("RunPod", "pod1")

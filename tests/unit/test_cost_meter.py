@@ -1,0 +1,69 @@
+"""The line at the top: whole where there is room, its most important parts where there is little."""
+
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from runners.cost.guard import GuardView, Progress, Stage, new_rule
+from runners.cost.meter import Meter
+from runners.cost.sessions import Session
+from runners.host.clock import moment_now
+from runners.model.spec import Price
+from tui.feed import Picture
+from tui.panes.meter import MeterBar
+
+NOON = 1_790_000_000.0
+SESSION = Session(NOON - 9000, "here", Price("15.92", "machine", "session"), 8, "100")
+METER = Meter(
+    *map(Decimal, ("15.92", "41.20", "38.08", "58.80")), "", Decimal("3.12"), {}, NOON + 13_297, "177 days old"
+)
+
+
+def line(width: int, meter: Meter = METER, session: Session | None = SESSION, guard: GuardView | None = None) -> str:
+    """What the meter shows on a terminal of `width` cells."""
+    picture = Picture(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
+    pane = SimpleNamespace(picture=picture, size=SimpleNamespace(width=width))
+    shown = MeterBar._line(cast(MeterBar, pane))
+    assert shown.cell_len <= width
+    return shown.plain
+
+
+def counting_down() -> GuardView:
+    rule = new_rule(max_age_s=3600.0, countdown_s=3600.0)
+    return GuardView(rule, Progress(rule.id, Stage.WARNED, moment_now(), "age 1h"), True)
+
+
+def test_a_wide_line_tells_everything() -> None:
+    shown = line(160)
+    assert "fresnel-tui  gpu-box-3" in shown and "$15.92/h est." in shown and "session $41.20 (idle $3.12)" in shown
+    assert "budget █████▉░░░░ $58.80, until " in shown and "price 177 days old" in shown and "0 live" in shown
+
+
+@pytest.mark.parametrize("guard", [None, "counting down"])
+def test_80_columns_hold_what_matters_most(guard: str | None) -> None:
+    shown = line(80, guard=counting_down() if guard else None)
+    assert "$15.92/h" in shown and "session $41.20" in shown and "$58.80, until" in shown
+    assert ("⚠ guard 1h00m" in shown or "⚠ guard 59m" in shown) is bool(guard)
+
+
+def test_a_narrow_line_keeps_the_budget_and_the_guard() -> None:
+    shown = line(60, guard=counting_down())
+    assert "⚠ guard" in shown and "$58.80, until" in shown and "session" not in shown
+
+
+def test_a_budget_that_is_used_up_says_so() -> None:
+    over = msgspec.structs.replace(METER, budget_left=Decimal("-0.01"), until=NOON)
+    assert "budget ░░░░░░░░░░ used up" in line(160, over)
+
+
+def test_without_a_session_or_a_price_nothing_is_made_up() -> None:
+    shown = line(80, Meter(None, None, None, None, ""), None)
+    assert "—/h" in shown and "no session" in shown and "$" not in shown
+
+
+def test_a_budget_that_lasts_long_names_the_day() -> None:
+    long = msgspec.structs.replace(METER, until=NOON + 30 * 86_400)
+    assert "until 21 Oct" in line(160, long) or "until 22 Oct" in line(160, long)

@@ -1,0 +1,105 @@
+"""Series: what a rerun does to them, and thinning that keeps every spike."""
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runners.watch.metrics.collection import Collection
+from runners.watch.metrics.course import Course
+from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.series import Series, thin
+
+
+def steps_and_values(collection: Collection, name: str) -> list[tuple[float, float]]:
+    series = collection.series[name]
+    return list(zip(series.steps, series.values, strict=True))
+
+
+def test_a_later_attempt_wins_from_its_first_step_on() -> None:
+    collection = Collection("output")
+    for step in range(1, 11):
+        collection.note(Sample({"loss": 10.0 - step}, step))
+        collection.note(Sample({"psnr": float(step)}, step))
+    collection.begin_attempt()
+    collection.note(Sample({"learning_rate": 0.1}))  # stands nowhere yet: it does not decide
+    collection.note(Sample({"loss": 0.5}, 6))
+    assert steps_and_values(collection, "loss") == [(1, 9), (2, 8), (3, 7), (4, 6), (5, 5), (6, 0.5)]
+    assert collection.series["psnr"].steps[-1] == 5, "what the later attempt did not tell again is gone too"
+
+
+def test_steps_that_go_back_within_an_attempt_count_anew() -> None:
+    series = Series("loss")
+    for step, value in ((1, 1.0), (2, 2.0), (3, 3.0), (2, 9.0), (2, 8.0)):
+        series.add(step, value)
+    assert (list(series.steps), list(series.values)) == ([1, 2], [1, 8])
+
+
+def test_a_program_cannot_fill_the_memory_with_names() -> None:
+    collection = Collection("output")
+    for i in range(1000):
+        collection.note(Sample({f"m{i}": 1.0}, 1))
+    assert len(collection.series) == 300 and collection.dropped
+
+
+def test_thinning_keeps_the_spike() -> None:
+    values = [1.0] * 100_000
+    values[41_234], values[77_777], values[5] = 99.0, -99.0, math.nan
+    kept = thin(range(100_000), values, 200, 0, 99_999)
+    assert len(kept) <= 800 and {41_234, 77_777, 0, 99_999} <= set(kept) and 5 not in kept
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(-1e6, 1e6) | st.just(math.nan) | st.just(math.inf), max_size=300),
+    st.integers(1, 20),
+    st.integers(0, 300),
+    st.integers(0, 300),
+)
+def test_thinning_keeps_the_extremes_of_any_part(values: list[float], buckets: int, low: int, high: int) -> None:
+    kept = thin(range(len(values)), values, buckets, low, high)
+    assert kept == sorted(set(kept)) and all(low <= i <= high for i in kept)
+    inside = [value for i, value in enumerate(values) if low <= i <= high and math.isfinite(value)]
+    if inside:
+        shown = [values[i] for i in kept]
+        assert (min(shown), max(shown)) == (min(inside), max(inside))
+    assert len(kept) <= 4 * buckets
+
+
+def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None:
+    course = Course()
+    now = 1000.0
+    for epoch, pace in ((3, 60.0), (4, 2.0), (5, 2.0)):  # resumed: its first epoch is the third
+        for i in range(10):
+            now += pace
+            course.note(Sample({"loss": 1.0}, (epoch - 1) * 10 + i + 1, 100, epoch, 10, now))
+            course.note_pace(now, course.epoch)
+    assert course.progress(now).eta_s == 50 * 2.0
+    assert course.progress(now).rate == 0.5 and course.progress(now).rate_unit == "steps"
+
+
+def test_samples_per_second_from_the_batch_or_from_the_program_s_own_word() -> None:
+    course = Course()
+    for i in range(3):
+        course.note(Sample({}, 1.0 + i, 10, time=100.0 + 2 * i, batch=64))
+        course.note_pace(100.0 + 2 * i, None)
+    assert (course.progress(104).rate, course.progress(104).rate_unit) == (32, "samples")
+    course.note(Sample({"images_per_second": 41.5}))
+    assert (course.progress(104).rate, course.progress(104).rate_unit) == (41.5, "images")
+
+
+def test_the_program_s_own_pace_counts_while_no_time_is_known() -> None:
+    course = Course()
+    course.note(Sample({}, 10, 30, pace=4.0))
+    assert course.progress(5.0).eta_s == 80
+
+
+def test_the_trend_is_of_the_best_headline_and_of_finite_values() -> None:
+    course = Course()
+    for name, value in (("my_loss", 9.0), ("loss_batch", 1.0), ("loss_batch", math.nan), ("loss", 0.5), ("loss", 0.4)):
+        course.note(Sample({name: value}))
+    assert course.headline == "loss" and list(course.trend) == [0.5, 0.4]
+    assert course.metrics == {"my_loss": 9.0, "loss_batch": None, "loss": 0.4}
+    lonely = Course()
+    lonely.note(Sample({"accuracy": 0.5}))
+    assert lonely.headline is None and not lonely.trend
