@@ -1,15 +1,20 @@
 """The entry point: chooses the front end before anything of Textual is imported."""
 
+import os
 import sys
 
 COMMANDS = frozenset(
     {"launch", "plan", "list", "status", "logs", "stop", "wait", "drain", "gpus", "cost", "session", "presets"}
-    | {"doctor", "prune", "metrics"}
+    | {"doctor", "prune", "guard", "fetched", "metrics"} | {"completion", "serve"}
 )
 
 
 def main() -> None:
     """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what could stand at its cursor
+        from tui.headless.completion import answer
+
+        answer()
     words = sys.argv[1:]
     if "--no-ui" in words or (words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))):
         from tui.headless import run_command

@@ -1,39 +1,31 @@
-"""The panel: wires the feed to the screens and the keys to the use cases. Quitting never touches a run.
-
-Dialogs and what only they need are imported when first opened: the first paint does not wait for them.
-"""
+"""The panel: wires the feed to the screens. Quitting never touches a run."""
 
 import asyncio
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from textual import work
-from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
-from runners.lifecycle import control
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.paths import StateDirectory
-from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.model.states import State
-from tui.feed import Feed, Picture
-from tui.format import duration
-from tui.panes.runs import RunPane
-from tui.screens.cockpit import CockpitScreen
-
-if TYPE_CHECKING:
-    from runners.presets.catalogue import PresetEntry
+from runners.presets.settings import Settings, read_settings
+from tui.actions import PanelActions
+from tui.feed import Picture
+from tui.notices import news
+from tui.terminal_codes import desktop_notice
+from tui.themes import DEFAULT, apply_theme, register_themes, remember_theme, remembered_theme
 
 _LAST_WORDS_S = 1.0
+_MOST_NOTICES = 3
 
 
-class PanelApp(App[None]):
+class PanelApp(PanelActions):
     """The Textual application."""
 
     TITLE = "fresnel-tui"
@@ -44,21 +36,36 @@ class PanelApp(App[None]):
         Binding("ctrl+c", "help_quit", show=False, system=True),
     ]
 
-    def __init__(self, state: StateDirectory, launch: Sequence[RunSpec] = ()) -> None:
-        super().__init__()
-        self.state = state
-        self.feed = Feed(state)
-        self.picture: Picture | None = None
-        self.cockpit = CockpitScreen()
+    def __init__(
+        self,
+        state: StateDirectory,
+        launch: Sequence[RunSpec] = (),
+        settings: Settings | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(state, read_only)
+        self.settings = settings or Settings()
         self._launch_first = launch
+        register_themes(self)
+        wanted = remembered_theme(state) or self.settings.panel.theme or DEFAULT
+        self.theme = wanted if wanted in self.available_themes else DEFAULT
+        apply_theme(self, self.theme)
 
     def on_mount(self) -> None:
         """Show the cockpit, start the feed, leave when the terminal does."""
         self.push_screen(self.cockpit)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
         if self._launch_first:
-            self._start(self._launch_first)
+            self.start_runs(self._launch_first)
+
+    def _keep_theme(self, name: str) -> None:
+        apply_theme(self, name)
+        if not self.read_only:
+            remember_theme(self.state, name)
+        if self.picture is not None:
+            self.cockpit.show(self.picture)
 
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
@@ -79,111 +86,30 @@ class PanelApp(App[None]):
                     taking.cancel()
                     reader.result()  # raises what ended the feed
                     return
-                self.picture = taking.result()
-                self.cockpit.show(self.picture)
-                if self.screen is not self.cockpit and hasattr(self.screen, "show"):
-                    self.screen.show(self.picture)
+                self._take_in(taking.result())
         finally:
             reader.cancel()
 
-    # ── what keys do ──────────────────────────────────────────────────────────────────────────────────────
+    def _take_in(self, picture: Picture) -> None:
+        """Hand a new picture to the cockpit, and to the dialog above it if that wants pictures; tell what is new."""
+        before, self.picture = self.picture, picture
+        self.cockpit.show(picture)
+        show = None if self.screen is self.cockpit else getattr(self.screen, "show", None)
+        if show is not None:
+            show(picture)
+        self._tell(before, picture)
 
-    def action_launch(self) -> None:
-        """Open the launch dialog."""
-        self._open_launch(None)
-
-    def action_again(self) -> None:
-        """Open the launch dialog filled in as the selected run was: launch it again, or a variation of it."""
-        run = self.cockpit.selected_run
-        if run is None:
-            self.notify("no run is selected", timeout=3)
-            return
-        from runners.presets.catalogue import PresetEntry
-
-        try:
-            spec = control.spec_again(self.state, run)
-        except FresnelError as error:
-            self._complain(str(error))
-            return
-        self._open_launch(PresetEntry(f"{run.name} again", spec.source, (spec,), f"as {run.id} was launched"))
-
-    def _open_launch(self, again: "PresetEntry | None") -> None:
-        def answered(specs: list[RunSpec] | None) -> None:
-            if specs:
-                self._start(specs)
-
-        from tui.screens.launch import LaunchScreen
-
-        self.push_screen(LaunchScreen(self.state, self.picture, again), answered)
-
-    def action_stop(self) -> None:
-        """Ask whether the selected run shall stop."""
-        view = self.cockpit.query_one(RunPane).selected
-        if view is None or not view.run.is_live:
-            self.notify("the selected run has ended already" if view else "no run is selected", timeout=3)
-            return
-        run = view.run
-
-        def answered(answer: str | None) -> None:
-            if answer is not None:
-                self._stop(run)
-
-        from tui.screens.stop import StopScreen
-
-        self.push_screen(StopScreen(view), answered)
-
-    def action_help(self) -> None:
-        """Show every key."""
-        from tui.screens.help import HelpScreen
-
-        self.push_screen(HelpScreen())
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: our actions first, then Textual's own."""
-        yield SystemCommand("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch)
-        yield SystemCommand("Launch again", "the selected run, or a variation of it (a)", self.action_again)
-        yield SystemCommand("Stop the selected run", "by its stop ladder (s)", self.action_stop)
-        yield SystemCommand("Search in the log", "text or /regex/ (/)", self.cockpit.action_search)
-        yield SystemCommand("Filter the log", "only lines that match (&)", self.cockpit.action_filter)
-        yield SystemCommand("Two logs", "pin this log beside the next one (|)", self.cockpit.action_split)
-        yield SystemCommand("Zoom the focused pane", "and back (z)", self.cockpit.action_zoom)
-        yield SystemCommand("Keys and signs", "help (?)", self.action_help)
-        yield from (c for c in super().get_system_commands(screen) if c.title in ("Theme", "Quit", "Screenshot"))
-
-    @work(thread=True, group="action")
-    def _start(self, specs: Sequence[RunSpec]) -> None:
-        try:
-            runs = control.start_together(self.state, specs)
-        except (FresnelError, OSError) as error:
-            self.call_from_thread(self._complain, str(error))
-            return
-        self.call_from_thread(self._started, runs)
-
-    def _started(self, runs: list[Run]) -> None:
-        for run in runs:
-            self.notify(_describe_launch(run), timeout=4, markup=False)
-            for note in run.plan.notes if run.plan else ():
-                self.notify(note, timeout=6, markup=False)
-        self.cockpit.want(runs[0].id)
-        self.feed.hurry()
-
-    @work(thread=True, group="action")
-    def _stop(self, run: Run) -> None:
-        try:
-            control.request_stop(self.state, run)
-        except (FresnelError, OSError) as error:
-            self.call_from_thread(self._complain, str(error))
-        self.call_from_thread(self.feed.hurry)
-
-    def _complain(self, words: str) -> None:
-        self.notify(words, title="not done", severity="error", timeout=10, markup=False)
-
-
-def _describe_launch(run: Run) -> str:
-    if run.state is State.QUEUED:
-        return f"{run.name} {run.reason}"
-    seconds = run.plan.estimate.seconds if run.plan else None
-    return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")
+    def _tell(self, before: Picture | None, after: Picture) -> None:
+        """Tell what is new: on the screen, by the bell, on the desktop."""
+        wanted = self.settings.notices
+        found = news(before, after, wanted.on)
+        for notice in found:
+            self.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6, markup=False)
+        if found and wanted.bell:
+            self.bell()
+        if wanted.desktop != "off":
+            for notice in found[:_MOST_NOTICES]:
+                self.send(desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
 
 
 def _resolve(preset: str, overrides: Sequence[str]) -> list[RunSpec]:
@@ -192,14 +118,20 @@ def _resolve(preset: str, overrides: Sequence[str]) -> list[RunSpec]:
     return resolve_runs(preset, overrides)
 
 
-def run_panel(preset: str | None = None, overrides: Sequence[str] = ()) -> int:
+def run_panel(
+    preset: str | None = None, overrides: Sequence[str] = (), read_only: bool = False, mouse: bool | None = None
+) -> int:
     """Open the panel, with a preset launched and selected when one is named; return the exit code."""
     try:
+        settings = read_settings()
         specs = _resolve(preset, overrides) if preset else []
-        state = StateDirectory().create()
+        state = StateDirectory() if read_only else StateDirectory().create()
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
-    app = PanelApp(state, specs)
-    app.run()
+    app = PanelApp(state, specs, settings, read_only)
+    if preset:
+        app.commands.note(["launch", preset, *(word for one in overrides for word in ("--set", one))])
+    app.has_mouse = settings.panel.mouse if mouse is None else mouse
+    app.run(mouse=app.has_mouse)
     return app.return_code or ExitCode.DONE

@@ -1,6 +1,7 @@
 """The feed: takes pictures of everything the panel shows. A thread reads, widgets draw."""
 
 import asyncio
+import os
 import time
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
@@ -52,8 +53,9 @@ class Picture(msgspec.Struct, frozen=True):
 class Feed:
     """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
 
-    def __init__(self, state: StateDirectory) -> None:
+    def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
         self.state = state
+        self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, Overview] = {}
         self._bookkeeper = Bookkeeper(state)
@@ -103,8 +105,9 @@ class Feed:
         """Read everything once; a problem becomes a line in the picture, never an exception."""
         problem = ""
         try:
-            ensure_sampler(self.state)
-            if self._turn % _ADOPT_EVERY == 0:
+            if not self.read_only or os.access(self.state.root, os.W_OK):
+                ensure_sampler(self.state)  # reading GPUs touches nobody's run
+            if not self.read_only and self._turn % _ADOPT_EVERY == 0:
                 adopt_orphans(self.state)
         except (FresnelError, OSError) as error:
             problem = str(error)

@@ -13,6 +13,7 @@ from runners.host.clock import moment_now
 from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
 from runners.placement.usage import read_usage
+from runners.watch.alerts import Alert
 from runners.watch.checkpoints import newest_checkpoint
 from runners.watch.metrics.live import LiveReport
 
@@ -35,6 +36,7 @@ class Overview(msgspec.Struct, frozen=True):
     headline: str | None = None
     readers: tuple[str, ...] = ()
     skipped: int = 0
+    alerts: tuple[Alert, ...] = ()
 
     @property
     def loss(self) -> float | int | None:
@@ -69,6 +71,7 @@ def look_at(run: Run, report: LiveReport | None = None, now: float | None = None
         headline=course.headline,
         readers=report.readers,
         skipped=report.skipped,
+        alerts=report.alerts.alerts,
     )
 
 
@@ -119,6 +122,7 @@ def to_json(view: Overview) -> dict[str, Any]:
             "bytes": view.checkpoint.bytes,
             "modified": iso(view.checkpoint.modified),
         },
+        "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
         "metrics": view.metrics,
         "metrics_read_as": list(view.readers) or None,
         "progress": msgspec.to_builtins(view.progress),

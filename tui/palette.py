@@ -15,10 +15,19 @@ STATE_STYLES = {
 }
 
 # Blue, orange, teal, pink …: told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008).
-RUN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#0072B2")
+_ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#0072B2")
+_ON_LIGHT = ("#0072B2", "#9A5B00", "#00785A", "#A0527B", "#6E6400", "#B34A00", "#2A5DB0")
+_ANSI = ("bright_blue", "yellow", "green", "magenta", "cyan", "red", "blue")
+RUN_COLOURS = _ON_DARK
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def use_colours(dark: bool, ansi: bool) -> None:
+    """Choose the runs' colours for a dark or light background, or from the terminal's own sixteen."""
+    global RUN_COLOURS
+    RUN_COLOURS = _ANSI if ansi else _ON_DARK if dark else _ON_LIGHT
 
 
 def run_colour(letter: str) -> str:

@@ -1,21 +1,38 @@
-"""Text for the clipboard of the terminal a person sits at, through SSH, tmux and screen: OSC 52.
+"""Words for the terminal a person sits at, through SSH, tmux and screen: clipboard (OSC 52), desktop notice.
 
 Nobody answers, so nobody knows whether it arrived: what is said is what was sent. Facts: xterm's
-ctlseqs (OSC 52); tmux(1) `allow-passthrough`, `set-clipboard`; screen(1) "ESC P … ESC \\".
+ctlseqs (OSC 52); tmux(1) `allow-passthrough`, `set-clipboard`; screen(1) "ESC P … ESC \\"; iTerm2's documentation
+(OSC 9, which kitty, WezTerm, Ghostty and Windows Terminal know too); urxvt's notify extension (OSC 777).
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
+from typing import Literal
 
 CAP = 74_994
 """Bytes of text: with them the sequence has 100,000 bytes, which is as much as many terminals take."""
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NOTICE_CAP = 200
 _SCREEN_PIECE = 240  # screen drops a string longer than 256
 
 
 def osc52(text: bytes, environment: Mapping[str, str]) -> str:
     """The sequence that hands `text` to the terminal, wrapped for the multiplexer that is between."""
-    sequence = f"\x1b]52;c;{b64encode(text[:CAP]).decode()}\x07"
+    return wrapped(f"\x1b]52;c;{b64encode(text[:CAP]).decode()}\x07", environment)
+
+
+def desktop_notice(title: str, text: str, how: Literal["osc9", "osc777"], environment: Mapping[str, str]) -> str:
+    """The sequence that asks the terminal for a desktop notice; nothing in the texts can end it early."""
+    title, text = (_CONTROLS.sub(" ", part)[:_NOTICE_CAP] for part in (title, text))
+    if how == "osc777":
+        return wrapped(f"\x1b]777;notify;{title.replace(';', ',')};{text.replace(';', ',')}\x07", environment)
+    return wrapped(f"\x1b]9;{title}: {text}\x07", environment)
+
+
+def wrapped(sequence: str, environment: Mapping[str, str]) -> str:
+    """A sequence as the multiplexer between lets it through to the terminal."""
     if environment.get("TMUX"):
         return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
     if environment.get("STY"):

@@ -169,7 +169,7 @@ class GuardView(msgspec.Struct, frozen=True):
             progress = Progress(rule.id)
         left, held = self.left_s(now), rule.postponed_left(now)
         if left is not None:
-            return f"⚠ {progress.reason}: runs stop in {_clock(left)}"
+            return f"⚠ {progress.reason}: runs stop in {length_words(left)}"
         if progress.stage is Stage.STOPPING:
             then = f", then: {rule.end_command}" if rule.end_command else ""
             return f"⚠ {progress.reason}: runs are being stopped{then}"
@@ -180,14 +180,14 @@ class GuardView(msgspec.Struct, frozen=True):
         if progress.stage is Stage.ENDED:
             return f"has acted: {progress.reason}" + (f"; {progress.note}" if progress.note else "")
         if held:
-            return f"postponed for {_clock(held)}: {watched(rule)}"
+            return f"postponed for {length_words(held)}: {watched(rule)}"
         return f"watches {watched(rule)}" if self.running else f"set ({watched(rule)}), starts with the next command"
 
     def short(self, now: Moment) -> str:
         """For a line with little room: only while it counts down, acts, or is in trouble."""
         left = self.left_s(now)
         if left is not None:
-            return f"⚠ guard {_clock(left)}"
+            return f"⚠ guard {length_words(left)}"
         if self.problems:
             return "⚠ guard"
         stage = None if self.rule is None or self.progress is None else self.progress.stage
@@ -214,9 +214,9 @@ def watched(rule: GuardRule) -> str:
     """What the rule watches, in words."""
     told = [
         "" if rule.budget_stop is None else f"budget {_amount(rule.budget_stop)}",
-        "" if rule.max_age_s is None else f"age {_clock(rule.max_age_s)}",
-        "" if rule.no_run_s is None else f"no run for {_clock(rule.no_run_s)}",
-        "" if rule.idle_s is None else f"idle GPUs for {_clock(rule.idle_s)}",
+        "" if rule.max_age_s is None else f"age {length_words(rule.max_age_s)}",
+        "" if rule.no_run_s is None else f"no run for {length_words(rule.no_run_s)}",
+        "" if rule.idle_s is None else f"idle GPUs for {length_words(rule.idle_s)}",
     ]
     return ", ".join(filter(None, told)) or "nothing"
 
@@ -225,7 +225,8 @@ def _amount(text: str) -> str:
     return text if text.endswith("%") else f"${text}"
 
 
-def _clock(seconds: float) -> str:
+def length_words(seconds: float) -> str:
+    """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
     whole = int(seconds + 0.999)
     hours, rest = divmod(whole, 3600)
     minutes, seconds_left = divmod(rest, 60)

@@ -11,6 +11,7 @@ from typing import Any
 
 from runners.host.files import append_event, read_json, write_json
 from runners.host.marks import ignores, is_zombie, marked_processes, start_ticks
+from runners.lifecycle.guard_watch import GuardWatch
 from runners.lifecycle.ladder import Ladder
 from runners.lifecycle.process import (
     marked_environment,
@@ -21,6 +22,7 @@ from runners.lifecycle.process import (
     start_program,
 )
 from runners.lifecycle.sampling import Sampling
+from runners.lifecycle.standby import tell
 from runners.lifecycle.trimming import OutputLimit
 from runners.lifecycle.wakes import Children, Wakes
 from runners.model.paths import RunDirectory, StateDirectory
@@ -50,6 +52,7 @@ class Attempt:
         self.waiter_ticks: int | None = None
         self.ends_at: float | None = None
         self.output = OutputLimit(run.output, plan.get("output_limit"), self.alert)
+        self.guard = GuardWatch(StateDirectory(run.path.parent.parent))
         self.sampling = Sampling(StateDirectory(run.path.parent.parent), bool(plan.get("gpus")))
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────────────
@@ -99,6 +102,7 @@ class Attempt:
             self.climb()
             self.output.mind()
             self.sampling.mind()
+            self.guard.mind()
             self.wakes.sleep(self.patience(pidfd), pidfd if self.waiter is not None else None)
         if pidfd is not None:
             os.close(pidfd)
@@ -138,6 +142,7 @@ class Attempt:
     def alert(self, text: str) -> None:
         """Tell whoever looks at the run."""
         append_event(self.run.supervisor_events, "alert", text=text)
+        tell(self.run, "alert", text)
 
     # ── stopping ──────────────────────────────────────────────────────────────────────────────────────────
 

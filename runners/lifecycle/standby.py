@@ -12,7 +12,7 @@ from typing import Any
 
 from runners.host.files import read_json
 from runners.lifecycle.wakes import Wakes
-from runners.model.paths import ROOT, RunDirectory
+from runners.model.paths import ROOT, RunDirectory, config_dir
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
@@ -68,10 +68,19 @@ def call(module: str, argument: Path) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), b"".join(blocks).decode()
 
 
-def begin(module: str, argument: Path) -> None:
+def begin(module: str, argument: Path, *words: str) -> None:
     """Run `runners.MODULE` in a full Python beside us and go on; whoever reaps our children reaps it too."""
     if os.fork() == 0:
-        _become(module, argument)
+        _become(module, argument, *words)
+
+
+def tell(run: RunDirectory, kind: str, text: str) -> None:
+    """Have a notice given, by what the user's settings say, if there are settings at all."""
+    if (config_dir() / "settings.yaml").is_file():
+        try:
+            begin("health.announce", run.path, kind, text)
+        except OSError:
+            pass  # no process to be had: the run matters more
 
 
 def become_dispatcher(state: Path) -> None:
@@ -79,9 +88,9 @@ def become_dispatcher(state: Path) -> None:
     _become("lifecycle.queue", state)
 
 
-def _become(module: str, argument: Path) -> None:
+def _become(module: str, argument: Path, *more: str) -> None:
     # -E and -P: nothing of the run's environment or directory decides what is imported.
-    words = [sys.executable, "-E", "-P", "-c", _CALL.format(module), str(ROOT), str(argument)]
+    words = [sys.executable, "-E", "-P", "-c", _CALL.format(module), str(ROOT), str(argument), *more]
     try:
         os.execv(sys.executable, words)
     finally:

@@ -24,7 +24,7 @@ from runners.lifecycle.afterwards import explain_exit, failed_rank, still_held
 from runners.lifecycle.attempt import Attempt
 from runners.lifecycle.bookkeeping import enter_in_ledger, last_sign
 from runners.lifecycle.process import become_subreaper
-from runners.lifecycle.standby import Refused, become_dispatcher, spell_out, wait_for_grant
+from runners.lifecycle.standby import Refused, become_dispatcher, spell_out, tell, wait_for_grant
 from runners.lifecycle.trust import distrust_run
 from runners.lifecycle.wakes import Wakes
 from runners.model.paths import RunDirectory, StateDirectory
@@ -114,11 +114,18 @@ class Supervisor:
         self.unseen = self.run.exit.exists()
         leader = attempt.leader()
         self.environment = environment_of(leader) if leader else None
-        started = self.record.get("started") or time.time()
+        started = self.record.get("started") or self.leader_since()
         append_event(self.run.supervisor_events, "adopted", by=os.getpid())
         self.write(state=State.STOPPING if self.run.stop.exists() else State.RUNNING, started=started)
         attempt.limit(started)
         return attempt
+
+    def leader_since(self) -> float:
+        """When the program noted its pid: the supervisor that started it was killed before it could write that down."""
+        try:
+            return self.run.leader.stat().st_mtime
+        except OSError:
+            return time.time()
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,7 +145,7 @@ class Supervisor:
             state, reason = State.FAILED, "; ".join(filter(None, (failed_rank(self.run.output), explain_exit(code))))
         held = [f"pid {pid} is still alive" for pid in left] or still_held(self.state, self.run.id, self.plan)
         if held:
-            append_event(self.run.supervisor_events, "alert", text=f"not freed: {', '.join(held)}")
+            attempt.alert(f"not freed: {', '.join(held)}")
             reason = f"{reason}; not freed: {', '.join(held)}".removeprefix("; ")
         number = int(self.record.get("attempt", 1))
         if state is State.FAILED and not held and number <= int(self.plan.get("restart", {}).get("times", 0)):
@@ -182,6 +189,7 @@ class Supervisor:
             time.sleep(_RETRY_WRITE_S)
         enter_in_ledger(self.state, self.run, self.plan, self.record)
         self.state.live_marker(self.run.id).unlink(missing_ok=True)
+        tell(self.run, state, f"{state}: {reason}" if reason else str(state))
 
     def write(self, **changes: Any) -> bool:
         """Replace state.json with the record so changed; False when the disk refuses (the run goes on)."""

@@ -6,7 +6,7 @@ the file may be missing, and any part of it.
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -22,10 +22,41 @@ class CostKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = False
 
 
+class PanelKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The panel."""
+
+    theme: Annotated[
+        str, Meta(description="The theme it opens with; one chosen with Ctrl+P is remembered instead.")
+    ] = ""
+    mouse: Annotated[bool, Meta(description="Take the mouse; M gives it back to the terminal and takes it again.")] = (
+        True
+    )
+
+
+class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Telling somebody who is not looking."""
+
+    on: Annotated[
+        list[Literal["done", "failed", "stopped", "lost", "alert"]],
+        Meta(description="What is worth a notice: how runs end, and their alerts."),
+    ] = msgspec.field(default_factory=lambda: ["done", "failed", "lost", "alert"])
+    bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True
+    desktop: Annotated[
+        Literal["osc9", "osc777", "off"],
+        Meta(description="How the panel asks the terminal for a desktop notice: OSC 9, or OSC 777 (urxvt, foot, VTE)."),
+    ] = "osc9"
+    command: Annotated[
+        str, Meta(description="Run by a shell, panel or not; FRESNEL_NOTICE_TEXT, _KIND, _RUN, _NAME, _HOST say what.")
+    ] = ""
+    webhook: Annotated[str, Meta(description="Posted to as JSON, panel or not; Slack and Discord understand it.")] = ""
+
+
 class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that settings.yaml can say."""
 
     cost: Annotated[CostKeys, Meta(description="Prices, sessions and guards.")] = CostKeys()
+    panel: Annotated[PanelKeys, Meta(description="The panel.")] = PanelKeys()
+    notices: Annotated[NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")] = NoticeKeys()
 
 
 def settings_file() -> Path:

@@ -14,8 +14,8 @@ from place import Bench, Place
 TEXT = (
     "All on the tests' stand-in NVML with eight GPUs, whose numbers move every second and on each of which one process "
     "computes: the cost is Python's own, not a driver's. A reading is everything that is read of all GPUs; a step is a "
-    "reading, the host, `gpus.json` and the history of the machine and of every run. Processor time of the process comes "
-    "from the scheduler's nanoseconds."
+    "reading, the host, `gpus.json` and the history of the machine and of every run. Processor time of the process "
+    "comes from the scheduler's nanoseconds."
 )
 # One process: the first reading opens and learns everything, then the time of each of the others.
 ONE = """

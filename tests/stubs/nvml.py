@@ -20,11 +20,8 @@ def build(folder: Path, *defines: str) -> Path:
     assert tool is not None
     sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        [tool, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *(f"-D{name}" for name in defines)]
-        + ["-o", str(library), *sources],
-        check=True,
-    )
+    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *(f"-D{name}" for name in defines)]
+    subprocess.run([tool, *flags, "-o", str(library), *sources], check=True)
     return folder
 
 

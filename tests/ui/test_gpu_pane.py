@@ -86,16 +86,18 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
 
 
 def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:
+    stub.write_scenario(scene, "gpu 0 uuid GPU-whole\n")
+    assert headless("launch", "--gpu-ids", "0", "--", "sleep", "300").returncode == 0
     panel = show()
-    panel.wait_for(r"(?m)^│ 0 .*98%")
-    stub.write_scenario(scene, "gpu 0 uuid GPU-whole\ngpu 0 utilization 12\nxid 1 0 79\n")
-    panel.wait_for(r"(?m)^│ 0 .*⚠Xid 79")
+    panel.wait_for(r"(?m)^│ 0 .*A:0")
+    stub.write_scenario(scene, "gpu 0 uuid GPU-whole\nxid 1 0 119\n")
+    panel.wait_for(r"(?m)^│ 0 .*A:0 ⚠X119 *│")
     panel.press("1", "Enter")
-    panel.wait_for(r"last Xid +79 on .*: fell off the bus: reboot")
+    panel.wait_for(r"last Xid +119 on .*: the GPU's system processor \(GSP\)")
     panel.press("Escape")
     panel.wait_gone("last Xid")
     panel.press("z")
-    panel.wait_for(r"(?m)^│ 0 .*⚠Xid 79: fell off")
+    panel.wait_for(r"(?m)^│ 0 .*A:0 ⚠Xid 119: the")
 
 
 @pytest.mark.parametrize(

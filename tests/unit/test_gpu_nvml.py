@@ -204,6 +204,21 @@ def test_a_driver_that_stops_working_is_a_problem(library: Path, tmp_path: Path)
     assert found.gpus == () and found.problem is not None and "unknown error" in found.problem
 
 
+@pytest.mark.parametrize("choice", ["nvml", "auto"])
+def test_a_driver_without_gpus_says_so_and_leaves_room_for_amd(library: Path, tmp_path: Path, choice: str) -> None:
+    if choice == "auto" and list(Path("/sys/class/drm").glob("card*/device/mem_info_vram_total")):
+        pytest.skip("this machine has AMD cards, which auto would show")
+    found = _read(library, tmp_path, "driver 570.86.15", choice)
+    assert (found.name, found.gpus) == ("none", ())
+    assert found.problem is not None and "the driver sees no GPU: start the container with its GPUs" in found.problem
+
+
+def test_gpus_that_all_vanish_are_told(library: Path, tmp_path: Path) -> None:
+    before, after = _read_each(library, tmp_path, ["gpu 0 clock 1", "driver 570.86.15"])
+    assert len(before.gpus) == 1 and before.problem is None
+    assert after.gpus == () and after.problem is not None and "sees no GPU" in after.problem
+
+
 def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> None:
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": "20261121-run"})
     try:

@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_ending(commands)
     _add_money(commands)
     _add_keeping(commands)
+    _add_opening(commands)
     return parser
 
 
@@ -153,6 +154,7 @@ def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00")
     parser.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
     parser.set_defaults(action="session:run_session")
+    _add_guards(commands)
 
 
 def _add_guards(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -163,6 +165,7 @@ def _add_guards(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--max-age", metavar="TIME", help="age of the session, or of the boot without one")
     parser.add_argument("--no-run", metavar="TIME", help="no run for so long")
     parser.add_argument("--idle", metavar="TIME", help="GPUs below 5%% for so long while runs say they train")
+    parser.add_argument("--warm-up", metavar="TIME", default="30m", help="how long a first epoch may idle (30m)")
     parser.add_argument("--countdown", metavar="TIME", default="10m", help="between the warning and the stop (10m)")
     parser.add_argument("--warn-command", metavar="CMD", help="run at the warning; FRESNEL_GUARD_TEXT says why")
     parser.add_argument("--webhook", metavar="URL", help="posted to, as JSON, at every step")
@@ -185,3 +188,17 @@ def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.set_defaults(action="housekeeping:run_prune")
+
+
+def _add_opening(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "serve", "show the panel in a browser, on this machine or through ssh -L")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: only this machine)")
+    parser.add_argument("--port", type=int, default=8811, metavar="N", help="default 8811; 0 for any free one")
+    parser.add_argument("--read-only", action="store_true", help="show, and touch nothing")
+    parser.add_argument(
+        "--without-tls", action="store_true", help="with another --host: the token crosses the network in the clear"
+    )
+    parser.set_defaults(action="serve:run_serve")
+    parser = _command(commands, "completion", "print the script that completes commands, runs and presets in a shell")
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"])
+    parser.set_defaults(action="completion:run_completion")

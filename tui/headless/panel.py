@@ -12,10 +12,7 @@ def open_panel(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="fresnel-tui", description="The panel. `fresnel-tui --help` lists the headless commands."
     )
-    parser.add_argument("--launch", metavar="PRESET", help="launch this preset and select its run")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="with --launch"
-    )
+    add_panel_options(parser)
     arguments = parser.parse_args(words)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         print(
@@ -26,4 +23,18 @@ def open_panel(words: Sequence[str]) -> int:
         return ExitCode.WRONG_INPUT
     from tui.app import run_panel
 
-    return run_panel(arguments.launch, arguments.overrides)
+    if arguments.read_only and arguments.launch:
+        parser.error("--launch and --read-only: one of them")
+    return run_panel(arguments.launch, arguments.overrides, arguments.read_only, False if arguments.no_mouse else None)
+
+
+def add_panel_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the panel itself, which has no command."""
+    parser.add_argument("--launch", metavar="PRESET", help="launch this preset and select its run")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="with --launch"
+    )
+    parser.add_argument(
+        "--read-only", action="store_true", help="show without touching: no launch, no stop, no adoption"
+    )
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")

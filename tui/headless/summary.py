@@ -33,6 +33,7 @@ def describe_run(view: Overview) -> list[tuple[str, str]]:
     pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
+    pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
     stop = run.record.stop if run.record else None
     if stop is not None:
         left = duration(max(0.0, stop.until - time.time()))

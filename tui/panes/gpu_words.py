@@ -36,12 +36,18 @@ def gpu_label(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> str:
     return f"GPU {gpu.index}" + ("" if number is None else f" MIG {number}")
 
 
-def trouble(gpu: GpuSnapshot, brief: bool = False) -> str:
-    """Throttling and errors as sign and word, `▼heat ⚠ECC 3 ⚠Xid 79: fell off the bus`; empty when there is none."""
+def trouble(gpu: GpuSnapshot, room: int = 1000) -> str:
+    """Throttling and errors as sign and word, `▼heat ⚠ECC 3 ⚠Xid 79: fell off the bus`; empty when there is none.
+
+    What does not go into `room` is cut off, but never an Xid's number: that comes first where it must.
+    """
     words = list(dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT))
     words += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
     if gpu.xid is not None and time.time() - gpu.xid.time < _RECENT_S:
-        words.append(f"⚠Xid {gpu.xid.code}" if brief else f"⚠{xid_words(gpu.xid)}")
+        if len(" ".join([*words, f"⚠Xid {gpu.xid.code}"])) <= room:
+            words.append(f"⚠{xid_words(gpu.xid)}")
+        else:
+            words.insert(0, f"⚠X{gpu.xid.code}")
     return " ".join(words)
 
 

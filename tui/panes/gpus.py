@@ -143,7 +143,7 @@ class GpuPane(ScrollView):
         instances = instances_of(gpu, self._gpus)
         if instances:
             row.append(f" {instances} MIG", style="dim")
-        row.append_text(_holder(picture, gpu, width, free=not instances))
+        row.append_text(_holder(picture, gpu, width, width - row.cell_len, free=not instances))
         return row
 
     def _memory(self, gpu: GpuSnapshot, width: int) -> str:
@@ -191,7 +191,7 @@ def _problem_rows(problem: str | None, width: int) -> list[Text]:
     return [Text(line, style="yellow") for line in lines]
 
 
-def _holder(picture: Picture, gpu: GpuSnapshot, width: int, free: bool) -> Text:
+def _holder(picture: Picture, gpu: GpuSnapshot, width: int, room: int, free: bool) -> Text:
     leases = picture.leases.get(gpu.uuid, [])
     text = Text()
     for lease in leases:
@@ -199,7 +199,7 @@ def _holder(picture: Picture, gpu: GpuSnapshot, width: int, free: bool) -> Text:
         name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
         text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter)} bold")
     others = strangers(gpu, bool(leases))
-    wrong = trouble(gpu, brief=width < _NAMED)
+    wrong = trouble(gpu, room - text.cell_len - 1)
     if wrong:
         text.append(f" {wrong}", style="yellow")
     if others:

@@ -28,6 +28,11 @@ class MeterBar(Widget):
         self.picture: Picture | None = None
         self._shown = Text()
 
+    @property
+    def read_only(self) -> bool:
+        """True in a panel that only shows."""
+        return getattr(self.app, "read_only", False)
+
     def show(self, picture: Picture) -> None:
         """Take in a new picture; paint only when the line differs."""
         self.picture = picture
@@ -45,6 +50,8 @@ class MeterBar(Widget):
         if picture is None:
             return Text(_TITLE, style="bold")
         parts = _parts(picture)
+        if self.read_only:
+            parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):
             title, host = _TITLE if brief < 4 else "", f"  {picture.host}" if brief < 1 else ""
             shown = [text for part in parts if (text := part(brief))]

@@ -17,6 +17,8 @@ from tui.overview import Overview
 from tui.palette import STATE_STYLES, run_colour, sparkline
 from tui.panes.rows import refresh_rows, strip_of
 
+_ROOM_FOR_ALERTS = 30
+
 
 class RunPane(ScrollView):
     """Runs with state, GPUs, progress, loss, ETA and cost. Announces which one the cursor is on."""
@@ -131,17 +133,31 @@ class RunPane(ScrollView):
         row = Text(no_wrap=True)
         row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
         row.append(f"{SIGNS[run.state]} {_cell(_state_word(view, columns, now), columns.state)} ", style=style)
-        row.append(f"{_cell(run.name or run.id, columns.name)} {_cell(gpus, 5)} ")
+        if view.alerts and run.is_live:
+            row.append("⚠ ", style="yellow bold").append(f"{_cell(run.name or run.id, columns.name - 2)} ")
+        else:
+            row.append(f"{_cell(run.name or run.id, columns.name)} ")
+        row.append(f"{_cell(gpus, 5)} ")
         if columns.epoch:
             row.append(f"{_cell(_epoch(view), columns.epoch)} ")
         row.append(f"{_progress(view, columns):>{columns.progress}} ")
         if columns.quality:
-            words = run.reason if run.reason and (run.state is not State.DONE) else _quality(view, columns)
-            row.append(f"{_cell(words, columns.quality)} ", style=style if words == run.reason else "")
+            words, look = _words(view, columns, style)
+            row.append(f"{_cell(words, columns.quality)} ", style=look)
             if columns.rate:
                 row.append(f"{_cell(_rate(view), columns.rate)} ")
             row.append(f"{_cell(_time(view), 10)} ")
         return row.append(f"{dollars(view.cost):>7}")
+
+
+def _words(view: Overview, columns: "_Columns", style: str) -> tuple[str, str]:
+    """What matters most, and its style: why it is where it is, an alert where there is room, how good it is."""
+    run = view.run
+    if run.reason and run.state is not State.DONE:
+        return run.reason, style
+    if view.alerts and run.is_live and columns.quality >= _ROOM_FOR_ALERTS:
+        return f"⚠ {view.alerts[-1].text}", "yellow"
+    return _quality(view, columns), ""
 
 
 class _Columns(NamedTuple):

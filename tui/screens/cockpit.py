@@ -14,8 +14,8 @@ from runners.model.run import Run
 from tui.feed import Picture
 from tui.overview import Overview
 from tui.panes.gpus import GpuPane
-from tui.panes.log.pane import LogPane
 from tui.panes.log.area import LogArea
+from tui.panes.log.pane import LogPane
 from tui.panes.meter import MeterBar
 from tui.panes.runs import RunPane
 
@@ -34,7 +34,10 @@ class CockpitScreen(Screen[None]):
         Binding("2", "focus_pane('runs')", "Runs", show=False),
         Binding("3,l", "focus_pane('log')", "Log"),
         Binding("z", "zoom", "Zoom"),
+        Binding("m", "metrics", "Metrics"),
         Binding("escape", "back", "Back", show=False),
+        Binding("c", "app.commands", "Commands", show=False),
+        Binding("M", "app.mouse", "Mouse", show=False),
         Binding("question_mark", "app.help", "Help", key_display="?"),
         Binding("q", "app.quit", "Quit"),
     ]
@@ -143,6 +146,13 @@ class CockpitScreen(Screen[None]):
             self._unzoom()
         else:
             self.query_one(RunPane).focus()
+
+    def action_metrics(self) -> None:
+        """The curves of the selected run, on a page of their own."""
+        from tui.screens.metrics import MetricsScreen
+
+        run = self.selected_run
+        self.app.push_screen(MetricsScreen([run.id] if run else [], run.id if run else None))
 
     def action_search(self) -> None:
         """Open the search line."""

@@ -1,7 +1,7 @@
 """The launch dialog: choose a preset, edit its parameters, pick GPUs, read the plan, launch."""
 
 from collections.abc import Sequence
-from typing import ClassVar, get_args
+from typing import ClassVar, NamedTuple, get_args
 
 import msgspec
 from rich.text import Text
@@ -13,16 +13,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from runners.lifecycle.control import preview
+from runners.lifecycle.control import preview, spec_again
 from runners.model.errors import FresnelError
 from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
+from runners.model.run import Run
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.placement.foresight import last_peaks
 from runners.placement.queueing import Verdict
-from runners.presets.catalogue import PresetEntry, list_presets, resolve_runs
+from runners.presets.catalogue import PresetEntry, find_preset, list_presets, resolve_runs
 from runners.presets.scaling import describe_batch, rescaled
 from runners.presets.units import parse_gpu_request
+from tui.command_log import gpu_words
 from tui.feed import Picture
 from tui.headless.launch import describe_plan
 from tui.panes.gpu_picker import GpuPicker, spell_request
@@ -39,8 +41,15 @@ _RULE_WORDS = {
 }
 
 
-class LaunchScreen(ModalScreen[list[RunSpec] | None]):
-    """Returns the specs to launch (several for a group), or None. `again` stands first, filled in as it ran."""
+class Wish(NamedTuple):
+    """What shall be launched (several specs for a group), and the words of the command that does the same."""
+
+    specs: list[RunSpec]
+    words: list[str]
+
+
+class LaunchScreen(ModalScreen[Wish | None]):
+    """Returns what to launch, or None. The run `again` stands first, filled in as it was launched."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close"),
@@ -50,11 +59,15 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
         Binding("up", "focus_previous_field", show=False),
     ]
 
-    def __init__(self, state: StateDirectory, picture: Picture | None, again: PresetEntry | None = None) -> None:
+    def __init__(self, state: StateDirectory, picture: Picture | None, again: Run | None = None) -> None:
         super().__init__()
         self.state = state
         self.picture = picture
-        self.entries = ([again] if again else []) + newest_first(list_presets(), picture)
+        self.again = again
+        self.entries = newest_first(list_presets(), picture)
+        if again is not None:
+            spec = spec_again(state, again)
+            self.entries.insert(0, PresetEntry(f"{again.name} again", "", (spec,), f"as {again.id} was launched"))
         self.entry: PresetEntry | None = None
         self.rule: ScalingRule | None = None
         self._follows: dict[str, str] = {}
@@ -247,6 +260,24 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
             spec = msgspec.structs.replace(spec, scaling=msgspec.structs.replace(spec.scaling, rule=self.rule))
         return [msgspec.structs.replace(spec, gpus=self._request(spec))]
 
+    def _words(self) -> list[str]:
+        """The headless command that launches what stands in the form."""
+        entry, spec = self.entry, self._spec
+        if entry is None:
+            return []
+        known = entry.path and str(find_preset(entry.name)) == entry.path
+        words = ["launch", entry.name if known else entry.path] if entry.path else []
+        if not entry.path and self.again is not None:
+            words = ["launch", "--again", self.again.id]
+        if spec is None:
+            return words
+        texts = self._texts()
+        for parameter in spec.parameters:
+            if texts[parameter.name] != spell_value(parameter):
+                words += ["--set", f"{parameter.name}={texts[parameter.name] or 'null'}"]
+        request = self._request(spec)
+        return words if request == spec.gpus else [*words, *gpu_words(request)]
+
     # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────
 
     @on(Button.Pressed, "#close")
@@ -257,7 +288,7 @@ class LaunchScreen(ModalScreen[list[RunSpec] | None]):
     def action_launch(self) -> None:
         """Launch what stands in the form."""
         try:
-            self.dismiss(self._read_form())
+            self.dismiss(Wish(self._read_form(), self._words()))
         except FresnelError as error:
             self.query_one("#plan", Static).update(Text(str(error), style="red"))
             self.notify(error.message, severity="error", markup=False)

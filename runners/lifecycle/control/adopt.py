@@ -6,6 +6,7 @@ from runners.backends.local import spawn_supervisor
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.marks import MARK
+from runners.lifecycle.control.guard import ensure_guard
 from runners.lifecycle.control.refusal import refuse_untrusted_run
 from runners.lifecycle.store import home_of, read_run
 from runners.lifecycle.trust import distrust_run
@@ -14,10 +15,11 @@ from runners.placement.leases import live_run_ids
 
 
 def adopt_orphans(state: StateDirectory) -> list[str]:
-    """Start a supervisor for every unended run of this host that has none; return their ids.
+    """Start a supervisor for every unended run of this host that has none, and the guard that is set; return their ids.
 
     One whose folder others may write stays as it is, and its status says why.
     """
+    ensure_guard(state)
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):

@@ -55,6 +55,19 @@ class Follower:
         finally:
             os.close(descriptor)
 
+    def leap(self, most: int) -> int:
+        """Leave away what is more than `most` bytes before the end; how many bytes that is."""
+        try:
+            size = self.path.stat().st_size
+        except OSError:
+            return 0
+        passed = size - most - self.offset
+        if passed <= 0 or self.changed():
+            return 0
+        self._begin(size - most)
+        self._broken = True
+        return passed
+
     def rest(self) -> list[bytes]:
         """The last line, which never got its end; only to be asked when nobody writes any more."""
         rest, self._rest = self._rest, b""
@@ -90,7 +103,7 @@ class Follower:
         self.offset, self._rest, self._ending, self._broken = offset, b"", b"", False
 
     def _continues(self, descriptor: int, size: int) -> bool:
-        if size == self.offset:
+        if size == self.offset or not self._ending:
             return True
         return os.pread(descriptor, len(self._ending), self.offset - len(self._ending)) == self._ending
 

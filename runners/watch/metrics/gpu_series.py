@@ -17,7 +17,10 @@ _GIB = 1 << 30
 
 
 class GpuSource:
-    """Series whose steps are seconds since the run's start: these have none of its own."""
+    """Series over time, their steps seconds since the run's start: `device0/util` is the run's device 0.
+
+    `devices/…` are all of a run's GPUs: their mean use, greatest VRAM and heat, and power in sum.
+    """
 
     def __init__(self, run: Run) -> None:
         self.series: dict[str, Series] = {}
@@ -35,21 +38,39 @@ class GpuSource:
                 interval = _interval.decode(line)
             except msgspec.DecodeError:
                 continue
-            for gpu in interval.gpus:
-                self._note(gpu, interval, start)
+            self._note_all(interval, start)
         self._note_cost(run, start)
         return news.more
 
-    def _note(self, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
+    def _note_all(self, interval: UsageInterval, start: float) -> None:
+        """Each GPU by its number inside the run, so that runs on other GPUs compare; and several of them together."""
+        if len(interval.gpus) > 1:
+            busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
+            power = [gpu.power_w for gpu in interval.gpus if gpu.power_w is not None]
+            memory = [gpu.memory for gpu in interval.gpus if gpu.memory is not None]
+            together = GpuInterval(
+                -1,
+                "",
+                sum(busy) / len(busy) if busy else None,
+                max(memory, default=None),
+                sum(power) if len(power) == len(interval.gpus) else None,
+                max((gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None), default=None),
+            )
+            self._note("devices", together, interval, start)
+        for gpu in interval.gpus:
+            logical = self._logical.get(gpu.uuid)
+            self._note(f"gpu{gpu.index}" if logical is None else f"device{logical}", gpu, interval, start)
+
+    def _note(self, device: str, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
         readings = (
-            ("utilization", "%", gpu.utilization),
+            ("util", "%", gpu.utilization),
             ("vram", "GiB", None if gpu.memory is None else gpu.memory / _GIB),
             ("power", "W", gpu.power_w),
-            ("temperature", "°C", gpu.temperature_c),
+            ("temp", "°C", gpu.temperature_c),
         )
         for name, unit, value in readings:
             if value is not None:
-                series = self._named(f"gpu{gpu.index}/{name}", unit, interval.simulated)
+                series = self._named(f"{device}/{name}", unit, interval.simulated)
                 series.add(interval.time - start, value, UNKNOWN, interval.time)
 
     def _note_cost(self, run: Run, start: float) -> None:

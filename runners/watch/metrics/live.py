@@ -4,6 +4,7 @@ from pathlib import Path
 
 from runners.model.run import Run
 from runners.model.spec import MetricRule
+from runners.watch.alerts import AlertStream
 from runners.watch.events import EventStream
 from runners.watch.metrics.course import Course
 from runners.watch.metrics.output import OutputSource, Turn
@@ -14,6 +15,7 @@ class LiveReport:
 
     def __init__(self, run: Run) -> None:
         self.events = EventStream(Path(run.directory) / "events.jsonl")
+        self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = Course()
         self._output: OutputSource | None = None
 
@@ -37,6 +39,7 @@ class LiveReport:
     def poll(self, run: Run, thorough: bool = False) -> None:
         """Take in what is new. The output of a run that has ended is opened only by a `thorough` look."""
         self.events.poll()
+        self.alerts.poll()
         rule = run.plan.metrics if run.plan else MetricRule()
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None

@@ -29,10 +29,14 @@ Told = Sample | Turn
 
 
 class OutputSource:
-    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not looked at."""
+    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not looked at.
 
-    def __init__(self, directory: Path, rule: MetricRule, live: bool) -> None:
+    Of each attempt's output the beginning is read, and of the rest no more than the last `most` bytes.
+    """
+
+    def __init__(self, directory: Path, rule: MetricRule, live: bool, most: int | None = None) -> None:
         self.reader = OutputReader(rule)
+        self.most = most
         self.skipped = 0
         self.more = False
         self.looks = 0
@@ -91,7 +95,7 @@ class OutputSource:
     def _read_old(self, number: int) -> Iterator[Told]:
         follower = Follower(self._directory / f"output.{number}.log")
         while True:
-            yield from self._read(follower, 1 << 20, None)
+            yield from self._read(follower, 64 * 1024 if follower.offset == 0 else 1 << 20, None)
             if not self.more:
                 break
         for line in follower.rest():
@@ -105,6 +109,8 @@ class OutputSource:
         yield Turn.ATTEMPT
 
     def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[Told]:
+        if self.most is not None and follower.offset:
+            self.skipped += follower.leap(self.most)
         news = follower.poll(limit, jump=self._live)
         self.more = news.more
         self.skipped += news.skipped

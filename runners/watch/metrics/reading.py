@@ -16,6 +16,8 @@ _RANK = re.compile(rb"^\s*\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})
 _DIGIT = re.compile(rb"\d|nan|NaN")
 _LONGEST = 1000
 _GENERAL = ("tqdm", "pairs")
+_SURE = 500
+"""So many lines that only a general reader understood, and no other is tried any more."""
 
 
 class OutputReader:
@@ -28,6 +30,7 @@ class OutputReader:
         self._readers += [make_reader(name) for name in rule.readers if name != "none"]
         self._candidates = [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
         self.changed = False
+        self._general = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,8 +70,12 @@ class OutputReader:
             if reader.name not in _GENERAL:
                 self.changed = bool(self._readers)
                 self._readers, self._candidates = [reader], []
-            elif reader not in self._readers:
-                self._readers.append(reader)
+            else:
+                if reader not in self._readers:
+                    self._readers.append(reader)
+                self._general += 1
+                if self._general >= _SURE:
+                    self._candidates = []
             return sample
         return found
 

@@ -24,11 +24,13 @@ _VALUES = ("metrics", "epoch")
 class RunMetrics:
     """The whole course of a run. `poll` reads on by a bounded piece; `series` are complete once it says so.
 
-    The run's own events come first; its output is read when it writes none, or when its preset names readers.
+    The run's own events come first; its output is read when it writes none, or when its preset names readers, all
+    of it or its last `most_output` bytes.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, most_output: int | None = None) -> None:
         self.run = run
+        self._most_output = most_output
         self.rule = run.plan.metrics if run.plan else MetricRule()
         self.settings: dict[str, object] = {}
         self._events = Collection("events")
@@ -41,10 +43,10 @@ class RunMetrics:
         if self.rule.tensorboard:
             self._boards.append(BoardSource(list(self.rule.tensorboard), run.started or run.created))
 
-    def poll(self, run: Run | None = None) -> bool:
-        """Read what is new, some MiB at most; True while there is more to read."""
+    def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
+        """Read what is new, at most about `limit` bytes of each file; True while there is more to read."""
         self.run = run or self.run
-        news = self._follower.poll(_BLOCK)
+        news = self._follower.poll(limit)
         if news.restarted:
             self._events.begin_attempt()
         for line in news.lines:
@@ -53,7 +55,7 @@ class RunMetrics:
         for board in self._boards:
             board.poll()
         if not news.more and (not self._events.series or self.rule.readers or self.rule.patterns):
-            more = self._poll_output() or more
+            more = self._poll_output(limit) or more
         if not more and not self.run.is_live:
             for line in self._follower.rest():
                 self._note_event(line)
@@ -83,6 +85,10 @@ class RunMetrics:
             words = ", ".join(names)
             notes.append(f"read from output.log as {words}" + (" (guessed; a preset can name it)" if guessed else ""))
             notes += self._output.reader.notes if self._output else ()
+            if self._output is not None and self._output.skipped:
+                notes.append(
+                    f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its beginning and end are read"
+                )
         notes += [problem for board in self._boards for problem in board.problems]
         if any(one.dropped for one in (self._events, self._printed)):
             notes.append("more than 300 metrics: the rest is left out")
@@ -94,11 +100,11 @@ class RunMetrics:
         """Whether more of a metric is better, by the preset or by its name; None when nobody says."""
         return True if name in self.rule.higher else higher_is_better(name)
 
-    def _poll_output(self) -> bool:
+    def _poll_output(self, limit: int) -> bool:
         if self._output is None:
-            self._output = OutputSource(Path(self.run.directory), self.rule, live=False)
+            self._output = OutputSource(Path(self.run.directory), self.rule, False, self._most_output)
         output = self._output
-        for sample in output.poll(_BLOCK):
+        for sample in output.poll(limit):
             self._note_printed(sample)
         if not output.more and not self.run.is_live:
             for sample in output.finish():

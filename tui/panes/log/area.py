@@ -184,9 +184,7 @@ class LogArea(Vertical):
 
     @on(LogPane.Picked)
     def _send(self, message: LogPane.Picked) -> None:
-        driver = self.app._driver
-        if driver is not None:
-            driver.write(osc52(message.text, os.environ))
+        self.app.send(osc52(message.text, os.environ))
         self._tell(describe_sent(message.what, len(message.text), message.cut, os.environ))
 
     @on(LogPane.SearchChanged)

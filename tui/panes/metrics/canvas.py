@@ -33,7 +33,7 @@ class Canvas:
         before: Point | None = None
         for x, y in points:
             if before is None:
-                self._column(math.floor(x), y, y, owner)
+                self._column(math.floor(x + 0.5), y, y, owner)
             else:
                 self._segment(before, (x, y), owner)
             before = x, y
@@ -61,18 +61,16 @@ class Canvas:
 
     def _segment(self, one: Point, other: Point, owner: int) -> None:
         (x0, y0), (x1, y1) = one, other
-        first, last = math.floor(x0), math.floor(x1)
+        first, last = math.floor(x0 + 0.5), math.floor(x1 + 0.5)
         if last <= first:
             self._column(first, y0, y1, owner)
             return
         slope = (y1 - y0) / (x1 - x0)
-        y = y0
-        for column in range(max(first, -1), min(last, self.dots_wide) + 1):
-            # Up to the middle between this column and the next; the end of the line in its own column.
-            until = y1 if column == last else y0 + slope * (min(x1, column + 1) - x0)
-            start = y0 + slope * (max(x0, column) - x0) if column == max(first, -1) else y
-            self._column(column, start, until, owner)
-            y = until
+        # Each column has its part of the line, from the middle between it and the one before to that after it.
+        for column in range(max(first, 0), min(last, self.dots_wide - 1) + 1):
+            start = y0 + slope * (max(x0, column - 0.5) - x0)
+            end = y0 + slope * (min(x1, column + 0.5) - x0)
+            self._column(column, start, end, owner)
 
     def _column(self, x: int, y0: float, y1: float, owner: int) -> None:
         """All dots of column `x` between two heights."""

@@ -92,14 +92,14 @@ def _letter(canvas, line, owner, part, place, lettered) -> None:  # type: ignore
         return
     x, y = place(*part[-1])
     column = min(canvas.width - 1, int(x) >> 1)
-    canvas.write(column, min(canvas.height - 1, int(round(y)) >> 2), line.letter, owner)
+    canvas.write(column, min(canvas.height - 1, round(y) >> 2), line.letter, owner)
     if not lettered:
         return
     next_at = 4 + (ord(line.letter[:1] or "A") * 5) % _LETTERS_EVERY
     for point in part:
         x, y = place(*point)
         if int(x) >> 1 >= next_at and int(x) >> 1 < column - 2:
-            canvas.write(int(x) >> 1, min(canvas.height - 1, max(0, int(round(y)) >> 2)), line.letter, owner)
+            canvas.write(int(x) >> 1, min(canvas.height - 1, max(0, round(y) >> 2)), line.letter, owner)
             next_at = (int(x) >> 1) + _LETTERS_EVERY
 
 
@@ -110,7 +110,9 @@ def _labels(scale: Scale, rows: int) -> dict[int, str]:
         wanted = [0, rows // 4, rows // 2, rows * 3 // 4, rows - 1]
     spread = abs(scale.high - scale.low)
     size = max(abs(scale.high), abs(scale.low)) or 1.0
-    digits = 3 if scale.log or spread > size * 0.05 else min(6, 3 + math.ceil(-math.log10(max(spread / size, 1e-4))) - 1)
+    digits = (
+        3 if scale.log or spread > size * 0.05 else min(6, 3 + math.ceil(-math.log10(max(spread / size, 1e-4))) - 1)
+    )
     return {y: short(scale.value(1 - (y + 0.5) / rows) if rows > 1 else scale.high, digits) for y in wanted}
 
 
@@ -137,7 +139,9 @@ def _x_row(low: float, high: float, axis: AxisName, margin: int, width: int, cur
     left, right = write(low), write(high)
     middle = write((low + high) / 2) if cursor is None else f"┊{write(cursor)}"
     room = width - len(left) - len(right)
-    text = f"{left}{middle:^{room}}{right}" if room >= len(middle) + 2 else f"{left}{right:>{max(0, width - len(left))}}"
+    text = (
+        f"{left}{middle:^{room}}{right}" if room >= len(middle) + 2 else f"{left}{right:>{max(0, width - len(left))}}"
+    )
     return (Segment(" " * margin, _DIM), Segment("└", _DIM), Segment(text[:width].ljust(width), _DIM))
 
 

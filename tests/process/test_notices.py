@@ -1,0 +1,96 @@
+"""Notices without any panel: the settings' command and webhook hear of ends and alerts."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.process.conftest import CommandLine, events
+from tests.support import eventually
+
+
+class Receiver(HTTPServer):
+    """A webhook on the loopback that keeps what it is sent."""
+
+    def __init__(self, answer: int = 200) -> None:
+        self.got: list[dict[str, object]] = []
+        self.answer = answer
+        super().__init__(("127.0.0.1", 0), _Keeper)
+
+
+class _Keeper(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.server.answer)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def settings(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.yaml").write_text(text)
+
+
+def test_a_failed_run_reaches_the_webhook_and_the_command(cli: CommandLine, tmp_path: Path, receiver: Receiver) -> None:
+    heard = tmp_path / "heard"
+    settings(
+        tmp_path,
+        f"notices:\n  webhook: http://127.0.0.1:{receiver.server_port}/hook\n"
+        f'  command: printf \'%s|%s\' "$FRESNEL_NOTICE_NAME" "$FRESNEL_NOTICE_TEXT" >{heard}\n',
+    )
+    run = cli.launch("--gpus", "0", "--name", "mine", "--", "sh", "-c", "exit 3")
+    eventually(lambda: len(events(run, "notice")) == 2)
+    (got,) = receiver.got
+    assert (got["kind"], got["run"], got["name"], got["message"]) == ("failed", run.id, "mine", "failed: exit code 3")
+    assert str(got["text"]).startswith("mine on ") and got["content"] == got["text"]
+    assert heard.read_text() == "mine|failed: exit code 3"
+    assert [event["result"] for event in events(run, "notice")] == ["exit code 0", "HTTP 200"]
+
+
+def test_only_what_is_asked_for_is_told_and_an_alert_is(cli: CommandLine, tmp_path: Path, receiver: Receiver) -> None:
+    settings(tmp_path, f"notices: {{on: [alert], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n")
+    run = cli.launch("--gpus", "0", "--set", "limits.time=0.2s", "--", "sleep", "300")
+    assert cli.ended(run)["state"] == "stopped"
+    eventually(lambda: receiver.got)
+    assert [(got["kind"], got["message"]) for got in receiver.got] == [("alert", "time limit of 0.2 s reached")]
+    assert cli.status(run)["alerts"][0]["text"] == "time limit of 0.2 s reached"
+
+
+def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(
+    cli: CommandLine, tmp_path: Path, receiver: Receiver
+) -> None:
+    receiver.answer = 403
+    settings(tmp_path, f"notices: {{webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n")
+    run = cli.launch("--gpus", "0", "--", "true")
+    assert eventually(lambda: events(run, "notice"))[0]["result"] == "HTTP 403"
+    settings(tmp_path, "notices:\n  webhok: x\n")
+    run = cli.launch("--gpus", "0", "--", "true")
+    said = eventually(lambda: events(run, "notice"))[0]["result"]
+    assert "settings.yaml:2: notices.webhok" in said and "webhook" in said
+    assert cli.ended(run)["state"] == "done"
+
+
+def test_without_settings_nobody_is_told(cli: CommandLine) -> None:
+    run = cli.launch("--gpus", "0", "--", "false")
+    cli.ended(run)
+    eventually(lambda: not (cli.state.live / run.id).exists())
+    assert not events(run, "notice")

@@ -1,0 +1,158 @@
+"""Habits of the panel in a real terminal: read-only, command log, themes, mouse, notices."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import eventually
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+MOUSE_ON, MOUSE_OFF = b"\x1b[?1000h", b"\x1b[?1000l"
+
+
+@pytest.fixture
+def show() -> Iterator[object]:
+    opened: list[Terminal] = []
+
+    def show_it(*arguments: str, columns: int = 100, rows: int = 30, **environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(*arguments), columns, rows, **environment))
+        return opened[-1]
+
+    yield show_it
+    for terminal in opened:
+        terminal.close()
+    assert headless("stop", "--all", "--force", "--wait").returncode == 0
+
+
+def headless(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "tui", *words],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def settings(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.yaml").write_text(text)
+
+
+def test_read_only_shows_and_touches_nothing(show) -> None:
+    assert headless("launch", "--gpus", "0", "--name", "mine", "--", "sh", "-c", "echo here; sleep 300").returncode == 0
+    panel = show("--read-only")
+    panel.wait_for(r"▶ running\s+mine")
+    panel.wait_for("here")
+    panel.wait_for("read-only")
+    assert "n Launch" not in panel.text and "s Stop" not in panel.text
+    panel.press("n", "s", "a", "?")
+    panel.wait_for("Everywhere")
+    panel.press("Escape")
+    panel.wait_gone("Everywhere")
+    assert "Launch a run" not in panel.text and "Stop mine" not in panel.text
+    panel.press("q")
+    assert panel.wait_end() == 0
+    assert [run["state"] for run in json.loads(headless("list", "--json").stdout)] == ["running"]
+
+
+def test_read_only_needs_no_folder_it_may_write(show, tmp_path: Path) -> None:
+    panel = show("--read-only", FRESNEL_STATE_DIR=str(tmp_path / "nowhere"))
+    panel.wait_for("no runs yet")
+    panel.press("q")
+    assert panel.wait_end() == 0 and not (tmp_path / "nowhere").exists()
+
+
+def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "fresnel-tui" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "aa-mine.yaml").write_text(
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, flag: ''}}\n"
+    )
+    panel = show()
+    panel.wait_for("no runs yet")
+    panel.press("n")
+    panel.wait_for(r"x +1 ")
+    panel.press("Enter", "\x0b", "5", "F2")
+    panel.wait_for(r"▶ running\s+aa-mine")
+    panel.press("s")
+    panel.wait_for("Stop aa-mine")
+    panel.press("y")
+    panel.wait_for(r"■ stopped\s+aa-mine")
+    panel.press("c")
+    panel.wait_for(r"fresnel-tui launch aa-mine --set x=5")
+    (run,) = json.loads(headless("list", "--json").stdout)
+    panel.wait_for(rf"fresnel-tui stop {run['id']}")
+    panel.press("Up", "y")
+    panel.wait_for("sent 1 command")
+    panel.press("Escape")
+    panel.wait_gone("What was done here")
+    first, second = ("launch", "aa-mine", "--set", "x=5"), ("stop", run["id"])
+    assert headless(*first).returncode == 0 and headless(*second).returncode == 0
+    again = json.loads(headless("list", "--json").stdout)[0]
+    argv = json.loads((Path(again["directory"]) / "plan.json").read_text())["argv"]
+    assert argv[-1] == "5"
+
+
+def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_path: Path) -> None:
+    settings(tmp_path, "panel: {theme: ansi-dark, mouse: false}\n")
+    panel = show()
+    panel.wait_for("no runs yet")
+    assert not re.search(rb"[34]8;[25];", panel.raw), "sixteen colours only"
+    assert MOUSE_ON not in panel.raw
+    panel.press("Ctrl+P", "Theme", "Enter")
+    panel.wait_for("contrast-dark|Search")
+    panel.press("contrast-light", "Enter")
+    chosen = tmp_path / "state" / "panel.json"
+    eventually(lambda: chosen.exists() and json.loads(chosen.read_text())["theme"] == "contrast-light")
+    panel.press("Ctrl+Q")
+    assert panel.wait_end() == 0
+    again = show(COLORTERM="truecolor")
+    again.wait_for("no runs yet")
+    assert b"48;2;255;255;255" in again.raw
+
+
+def test_wrong_settings_are_said_before_anything_opens(show, tmp_path: Path) -> None:
+    settings(tmp_path, "panel:\n  them: x\n")
+    panel = show()
+    panel.wait_for(r"settings.yaml:2: panel.them: unknown key.*theme")
+    assert panel.wait_end() == 2
+
+
+def test_the_mouse_is_given_back_and_taken_again(show) -> None:
+    panel = show()
+    panel.wait_for("no runs yet")
+    taken = panel.raw.count(MOUSE_ON)
+    assert taken and MOUSE_OFF not in panel.raw
+    panel.press("M")
+    panel.wait_for("the terminal has the mouse")
+    assert MOUSE_OFF in panel.raw and panel.raw.count(MOUSE_ON) == taken
+    panel.press("M")
+    panel.wait_for("the panel has the mouse")
+    assert panel.raw.count(MOUSE_ON) > taken
+
+
+def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
+    go = "while [ ! -e go ]; do sleep 0.02; done; exit 3"
+    launched = headless("launch", "--gpus", "0", "--name", "mi\x1bne;x", "--", "sh", "-c", go)
+    assert launched.returncode == 0, launched.stderr
+    directory = Path(json.loads(headless("list", "--json").stdout)[0]["directory"])
+    panel = show()
+    panel.wait_for(r"▶ running")
+    assert b"\x1b]9;" not in panel.raw
+    working = Path(json.loads((directory / "plan.json").read_text())["working_directory"])
+    (working / "go").touch()
+    try:
+        panel.wait_for("failed after")
+        eventually(lambda: panel.read() or b"\x1b]9;mi ne;x: failed after" in panel.raw)
+        assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), "the bell, beside the end of the notice"
+    finally:
+        (working / "go").unlink()

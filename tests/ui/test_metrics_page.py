@@ -1,0 +1,133 @@
+"""The metrics page in a real terminal, by keys: at 80×24 and wider, without colour, with a run that goes on."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runners.lifecycle.control import request_stop
+from runners.lifecycle.store import list_runs
+from runners.model.paths import StateDirectory
+from tests.process.conftest import CommandLine
+from tests.terminal import Terminal, panel_command
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[CommandLine]:
+    """Runs to look at; all ended with the test."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    yield CommandLine(folder)
+    state = StateDirectory()
+    for run in list_runs(state):
+        if run.is_live:
+            request_stop(state, run, force=True)
+
+
+@pytest.fixture
+def open_panel() -> Iterator[Open]:
+    opened: list[Terminal] = []
+
+    def open_it(columns: int = 80, rows: int = 24, **environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(), columns, rows, **environment))
+        opened[-1].wait_for("▶ running|✔ done")
+        return opened[-1]
+
+    yield open_it
+    for terminal in opened:
+        terminal.close()
+
+
+def a_run(cli: CommandLine, name: str, losses: list[float], *command: str) -> Path:
+    """A run that tells its losses and settings; it has ended unless it is given a command that goes on."""
+    run = cli.launch("--gpus", "0", "--name", name, "--", *(command or ("true",)))
+    if not command:
+        cli.ended(run)
+    tell(run.events, 0, type="start", epochs=1, steps=len(losses), settings={"lr": losses[0], "batch": 8})
+    for i, loss in enumerate(losses, 1):
+        tell(run.events, i, type="metrics", epoch=1, step=i, values={"loss": loss, "acc": 1 - loss / 10})
+    return run.events
+
+
+def tell(events: Path, second: float, **event: object) -> None:
+    with events.open("a") as file:
+        file.write(json.dumps({"time": time.time() + second, **event}) + "\n")
+
+
+def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, open_panel: Open) -> None:
+    a_run(cli, "first", [10.0 - i / 10 for i in range(99)])
+    a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
+    panel = open_panel(120, 40)
+    panel.press("m")
+    panel.wait_for(r"loss\s+B 0\.1\b")
+    panel.wait_for(r"acc\s+B 0\.99")
+    assert "A 0.2" not in panel.text
+    panel.press("r", "down", " ")
+    panel.wait_for(r"loss\s+B 0\.1\s+A 0\.2")
+    panel.press("p")
+    panel.wait_for("★ A")
+    panel.wait_for(r"loss\s+★A 0\.2\s+B 0\.1")
+    panel.press("r", "c")
+    panel.wait_for(r"loss\s+★A 5\.1\s+B 2\.55")
+    panel.press("z")
+    panel.wait_gone("acc")
+    panel.press("right")
+    panel.wait_for(r"loss\s+★A 5\s+B 2\.5\b")
+    panel.press("L", "x", "+")
+    panel.wait_for(r"x epoch · log · part \d+%–\d+%")
+    panel.press("o")
+    panel.wait_for(r"≠ lr 10")
+    panel.wait_for(r"  batch 8")
+    panel.press("escape")
+    panel.wait_for("acc")
+    panel.press("escape", "escape")
+    panel.wait_for("Runs")
+    panel.wait_gone("x epoch")
+
+
+def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: Open) -> None:
+    a_run(cli, "first", [10.0 - i / 10 for i in range(99)])
+    a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
+    panel = open_panel(NO_COLOR="1")
+    panel.press("m", "a")
+    panel.wait_for(r"loss\s+B 0\.1\s+A 0\.2")
+    panel.press("z")
+    panel.wait_gone("acc")
+    panel.wait_for(r"[⠀-⣿]A[⠀-⣿](.|\n)*[⠀-⣿]A[⠀-⣿]")
+    lines = panel.text.splitlines()
+    assert len(lines) == 24 and sum("B" in line for line in lines[2:-2]) >= 2, "letters stand along each curve"
+
+
+def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, open_panel: Open) -> None:
+    a_run(cli, "only", [3.0, 2.0, 1.0])
+    panel = open_panel()
+    panel.press("m")
+    panel.wait_for("acc")
+    panel.press("/", *"acc")
+    panel.wait_gone("loss")
+    panel.press("(")
+    panel.wait_for(r"no regular expression|no metric matches")
+    panel.press("escape", "escape")
+    panel.wait_for("Runs")
+
+
+def test_a_live_run_s_curve_goes_on(cli: CommandLine, open_panel: Open) -> None:
+    events = a_run(cli, "live", [3.0, 2.0], "sleep", "600")
+    panel = open_panel()
+    panel.press("m")
+    panel.wait_for(r"loss\s+A 2\b")
+    tell(events, 9, type="metrics", epoch=1, step=3, values={"loss": 1.25})
+    panel.wait_for(r"loss\s+A 1\.25")
+
+
+def test_a_run_without_metrics_is_said_to_have_none(cli: CommandLine, open_panel: Open) -> None:
+    cli.ended(cli.launch("--gpus", "0", "--", "true"))
+    panel = open_panel()
+    panel.press("m")
+    panel.wait_for("no metrics yet")
+    panel.press("r", " ")
+    panel.wait_for("no run is marked")

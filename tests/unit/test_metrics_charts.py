@@ -1,0 +1,208 @@
+"""Curves as they are drawn: no spike lost, no line broken, values where the cursor is, nothing drawn again in vain."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runners.model.run import Run
+from runners.model.states import State
+from runners.watch.metrics.series import Series
+from tests.support import make_run
+from tui.panes.metrics.book import Asked, Book, Mark
+from tui.panes.metrics.canvas import Canvas
+from tui.panes.metrics.chart import Line, Look, Row, draw_chart
+from tui.panes.metrics.curves import Curve, places, smooth
+from tui.panes.metrics.scales import clock, scale_for, short
+
+SIMPLE = settings(max_examples=150, deadline=None)
+
+
+def text(rows: tuple[Row, ...]) -> list[str]:
+    return ["".join(segment.text for segment in row) for row in rows]
+
+
+def chart(*curves: Curve, width: int = 60, height: int = 12, look: Look | None = None, pinned: int = -1) -> list[str]:
+    lines = [Line("ABC"[i], "red", curve, i == pinned) for i, curve in enumerate(curves)]
+    return text(draw_chart("loss", lines, width, height, look or Look()))
+
+
+def rising(count: int) -> list[float]:
+    return [float(i) for i in range(count)]
+
+
+def test_a_diagonal_goes_through_its_cells_and_no_others() -> None:
+    canvas = Canvas(4, 4)
+    canvas.draw([(0, 15), (7, 0)], 0)
+    for y in range(4):
+        row = "".join(piece for piece, _ in canvas.row(y))
+        assert row[3 - y] != " " and all(row[x] == " " for x in range(4) if x not in (3 - y, 2 - y))
+
+
+def test_what_lies_outside_is_not_drawn() -> None:
+    canvas = Canvas(4, 2)
+    canvas.draw([(-50, -90), (60, 90)], 0)
+    canvas.draw([(9, 0), (12, 3)], 0)
+    canvas.draw([(0, -20), (7, -20)], 1)
+    assert all(len("".join(piece for piece, _ in canvas.row(y))) == 4 for y in range(2))
+    assert not any(owner == 1 for y in range(2) for _, owner in canvas.row(y))
+
+
+@SIMPLE
+@given(
+    st.lists(st.tuples(st.floats(-10, 200), st.floats(-100, 100)), max_size=60), st.integers(1, 40), st.integers(1, 9)
+)
+def test_any_line_fits_its_canvas(points: list[tuple[float, float]], width: int, height: int) -> None:
+    canvas = Canvas(width, height)
+    canvas.draw(sorted(points), 0)
+    for y in range(height):
+        assert len("".join(piece for piece, _ in canvas.row(y))) == width
+
+
+def test_one_spike_among_thousands_of_values_reaches_the_top() -> None:
+    values = [1.0] * 30_000
+    values[20_000] = 100.0
+    rows = chart(Curve(rising(30_000), values))
+    plot = [row.split("│" if "│" in row else "┤")[1] for row in rows[1:-1]]
+    assert 36 <= plot[0].rstrip().rfind(plot[0].strip()[0]) <= 41, "at two thirds of the width, in the top row"
+    assert "A" in plot[-1], "its letter stands where it ends"
+
+
+@SIMPLE
+@given(
+    st.lists(st.lists(st.floats(allow_nan=True, width=32), min_size=0, max_size=40), min_size=1, max_size=3),
+    st.integers(20, 120),
+    st.integers(3, 30),
+    st.booleans(),
+    st.floats(0, 0.9),
+    st.none() | st.floats(0, 1),
+)
+def test_any_values_make_a_chart_of_the_size_asked_for(
+    values: list[list[float]], width: int, height: int, log: bool, low: float, cursor: float | None
+) -> None:
+    curves = [Curve(rising(len(one)), one) for one in values]
+    rows = chart(*curves, width=width, height=height, look=Look("step", log, low, 1.0, cursor, lettered=True))
+    assert len(rows) == height and {len(row) for row in rows} == {width}
+
+
+def test_the_title_tells_the_newest_values_or_those_under_the_cursor() -> None:
+    first, second = Curve(rising(101), [float(i) for i in range(101)]), Curve(rising(101), [5.0] * 101)
+    assert chart(first, second)[0].split() == ["loss", "A", "100", "B", "5"]
+    assert chart(first, second, look=Look(cursor=0.25))[0].split() == ["loss", "A", "25", "B", "5"]
+    assert "25" in chart(first, second, look=Look(cursor=0.25))[-1]
+    assert chart(first, second, pinned=1)[0].split() == ["loss", "★B", "5", "A", "100"]
+
+
+def test_a_loss_that_went_away_is_said() -> None:
+    assert "⚠NaN" in chart(Curve(rising(3), [1.0, 2.0, math.nan], 1))[0]
+    assert "⚠" in chart(Curve(rising(3), [1.0, math.nan, 2.0], 1))[0]
+    assert "only NaN or infinite" in "".join(chart(Curve(rising(2), [math.nan, math.inf], 2)))
+    assert "no values" in "".join(chart())
+
+
+def test_a_part_of_the_axis_scales_to_what_is_in_it() -> None:
+    curve = Curve(rising(1001), [1000.0 if i < 100 else i / 1000 for i in range(1001)])
+    whole, part = chart(curve), chart(curve, look=Look(low=0.5, high=1.0))
+    assert whole[1].startswith("988") and part[1].startswith("0.99")
+    assert part[-1].split()[0] == "└500" and part[-1].split()[-1] == "1k"
+
+
+def test_logarithms_spread_small_values() -> None:
+    curve = Curve(rising(4), [1000.0, 100.0, 10.0, 1.0])
+    straight = [row for row in chart(curve, look=Look(log=True))[1:-1] if row.split("┤")[-1].split("│")[-1].strip()]
+    bent = [row for row in chart(curve)[1:-1] if row.split("┤")[-1].split("│")[-1].strip()]
+    assert len(straight) == 10 and len(bent) >= 8
+    assert chart(Curve(rising(3), [0.0, -1.0, 5.0]), look=Look(log=True)), "what has no logarithm lies at the bottom"
+
+
+def test_scales_and_numbers() -> None:
+    assert (scale_for(0.1, 1.0, False).low, scale_for(5, 5, False).low < 5 < scale_for(5, 5, False).high) == (0, True)
+    assert [short(x) for x in (0, 0.01234, 1e-5, 12345, 2e6, -3.5)] == ["0", "0.0123", "1.0e-5", "12.3k", "2M", "-3.5"]
+    assert [clock(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
+
+
+def test_smoothing_follows_and_does_not_begin_at_zero() -> None:
+    smoothed = smooth([10.0] * 5 + [math.nan] + [20.0] * 50, 0.6)
+    assert list(smoothed[:5]) == pytest.approx([10.0] * 5) and math.isnan(smoothed[5])
+    assert 10 < smoothed[6] < 20 and smoothed[-1] == pytest.approx(20, abs=1e-3)
+    assert smooth([1.0, 2.0], 0.0) == [1.0, 2.0]
+
+
+def test_epochs_are_spread_over_their_steps_and_gpus_stand_where_the_run_was_at_the_time() -> None:
+    loss = Series("loss")
+    for i in range(4):
+        loss.add(i + 1, 1.0, 1 + i // 2, 1000.0 + 10 * i)
+    assert list(places(loss, "epoch", 1000.0, None) or ()) == [0.5, 1.0, 1.5, 2.0]
+    assert list(places(loss, "time", 1000.0, None) or ()) == [0, 10, 20, 30]
+    use = Series("device0/util", "gpus")
+    for seconds in (5, 15, 99):
+        use.add(seconds, 50.0, math.nan, 1000.0 + seconds)
+    assert list(places(use, "step", 1000.0, loss) or ()) == [1.5, 2.5, 4]
+    assert places(use, "step", 1000.0, None) is None
+
+
+def a_run(folder: Path, losses: list[float], letter: str) -> Mark:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "events.jsonl").open("w") as file:
+        for i, loss in enumerate(losses, 1):
+            values = {"lr": 0.1, "loss": loss}
+            line = {"time": 1000.0 + i, "type": "metrics", "epoch": 1, "step": i, "values": values}
+            file.write(json.dumps(line) + "\n")
+    run: Run = make_run(State.RUNNING, id=folder.name, directory=str(folder))
+    return Mark(run, letter, "red")
+
+
+def asked(*marks: Mark, **changes: object) -> Asked:
+    return Asked(marks, 120, 40, Look())._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None:
+    mark = a_run(tmp_path / "one", [3.0, 2.0, 1.0], "A")
+    book = Book()
+    assert book.read([mark]) is False
+    before = book.draw(asked(mark))
+    assert before.names == ("loss", "lr"), "the loss comes first"
+    again = book.draw(asked(mark))
+    assert all(one is other for one, other in zip(before.charts, again.charts, strict=True))
+    with (tmp_path / "one" / "events.jsonl").open("a") as file:
+        file.write('{"time": 1009, "type": "metrics", "step": 9, "values": {"loss": 0.5}}\n')
+    book.read([mark])
+    after = book.draw(asked(mark))
+    assert after.charts[0] is not before.charts[0] and after.charts[1] is before.charts[1]
+    assert "A 0.5" in text(after.charts[0].rows)[0]
+
+
+def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path: Path) -> None:
+    one, two = a_run(tmp_path / "one", [3.0, 1.0], "A"), a_run(tmp_path / "two", [5.0, 4.0], "B")
+    book = Book()
+    book.read([one, two])
+    both = text(book.draw(asked(one, two)).charts[0].rows)
+    assert both[0].split()[1:] == ["A", "1", "B", "4"] and any("B" in row for row in both[1:])
+    book.read([two])
+    assert text(book.draw(asked(two)).charts[0].rows)[0].split()[1:] == ["B", "4"]
+    assert not book.draw(asked(one)).names, "what is not marked is not kept"
+
+
+def test_pages_filter_and_focus(tmp_path: Path) -> None:
+    mark = a_run(tmp_path / "one", [1.0], "A")
+    with (tmp_path / "one" / "events.jsonl").open("a") as file:
+        values = {f"m{i:02}": 1.0 for i in range(30)}
+        file.write(json.dumps({"time": 1.0, "type": "metrics", "step": 9, "values": values}) + "\n")
+    book = Book()
+    book.read([mark])
+    page = book.draw(asked(mark))
+    assert len(page.names) == 32 and len(page.charts) == page.per_page < 32
+    second = book.draw(asked(mark, focus=page.per_page))
+    assert second.first == page.per_page and second.charts[0].name == page.names[page.per_page]
+    filtered = book.draw(asked(mark, pattern="^M0[12]$"))
+    assert filtered.names == ("m01", "m02") and filtered.hidden == 30
+    broken = book.draw(asked(mark, pattern="m0["))
+    assert "no regular expression" in broken.problem
+    alone = book.draw(asked(mark, alone=True, focus=5))
+    assert [one.name for one in alone.charts] == [alone.names[5]] and alone.charts[0].width == 120
+    for shown in (page, second, filtered):
+        for one in shown.charts:
+            assert one.x + one.width <= 120 and one.y + one.height <= 40 and len(one.rows) == one.height

@@ -1,0 +1,30 @@
+"""What the panel did, as the headless commands that do the same: a habit becomes a script."""
+
+import shlex
+import time
+from collections.abc import Sequence
+
+from runners.model.spec import GpuRequest
+
+
+class CommandLog:
+    """The commands of this panel, oldest first: when (unix seconds), and the line for a shell."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[float, str]] = []
+
+    def note(self, words: Sequence[str]) -> None:
+        """Something was done that `fresnel-tui WORDS` does as well."""
+        self.lines.append((time.time(), shlex.join(["fresnel-tui", *words])))
+
+    @property
+    def script(self) -> str:
+        """All of them as a shell script."""
+        return "".join(["#!/bin/sh\n", *(f"{line}\n" for _, line in self.lines)])
+
+
+def gpu_words(request: GpuRequest) -> list[str]:
+    """The flags that ask for these GPUs."""
+    if request.all:
+        return ["--gpus", "all"]
+    return ["--gpu-ids", ",".join(request.ids)] if request.ids else ["--gpus", str(request.count)]
