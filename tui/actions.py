@@ -151,7 +151,7 @@ class PanelActions(App[None]):
         """Show what was done here, as commands."""
         from tui.screens.commands import CommandScreen
 
-        self.push_screen(CommandScreen(self.commands, self.send))
+        self.push_screen(CommandScreen(self.commands))
 
     def action_mouse(self) -> None:
         """Give the mouse back to the terminal, whose own selection then works, or take it again."""
@@ -167,11 +167,6 @@ class PanelActions(App[None]):
         )
 
     has_mouse = True
-
-    def send(self, sequence: str) -> None:
-        """Write a sequence for the terminal itself."""
-        if self._driver is not None:
-            self._driver.write(sequence)
 
     def complain(self, words: str) -> None:
         """Say that something was not done, and why."""

@@ -18,7 +18,7 @@ from runners.presets.settings import Settings, read_settings
 from tui.actions import PanelActions
 from tui.feed import Picture
 from tui.notices import news
-from tui.terminal_codes import desktop_notice
+from tui.terminal_codes import desktop_notice, send
 from tui.themes import DEFAULT, apply_theme, register_themes, remember_theme, remembered_theme
 
 _LAST_WORDS_S = 1.0
@@ -109,7 +109,7 @@ class PanelApp(PanelActions):
             self.bell()
         if wanted.desktop != "off":
             for notice in found[:_MOST_NOTICES]:
-                self.send(desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
+                send(self, desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
 
 
 def _resolve(preset: str, overrides: Sequence[str]) -> list[RunSpec]:

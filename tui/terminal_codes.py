@@ -8,7 +8,10 @@ ctlseqs (OSC 52); tmux(1) `allow-passthrough`, `set-clipboard`; screen(1) "ESC P
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 CAP = 74_994
 """Bytes of text: with them the sequence has 100,000 bytes, which is as much as many terminals take."""
@@ -55,3 +58,9 @@ def bytes_in_words(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
     return f"{size} B"
+
+
+def send(app: "App[Any]", sequence: str) -> None:
+    """Write a sequence for the terminal itself, past the screen."""
+    if app._driver is not None:
+        app._driver.write(sequence)

@@ -190,10 +190,10 @@ class _Track:
         uses = (*self._others, *(total.use() for total in self.sums.values()))
         self._seconds, self._alarmed = 0.0, False
         with suppress(OSError):
+            _replace(usage_file(self.folder), msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)))
             path = interval_file(self.folder)
             if _append(path, msgspec.json.encode(line) + b"\n") > FULL:
                 thin(path)
-            _replace(usage_file(self.folder), msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)))
 
 
 class History:

@@ -19,23 +19,35 @@ CudaComputeCapability MemoryBusWidth NvLinkState TotalEnergyConsumption
 """
 
 
+WANDB = "0.31.0"
+
+
 def nvitop() -> tuple[Path | None, str]:
     """The program, installed on the first use into the user's cache; or None and why it could not be."""
+    return _installed("nvitop", NVITOP)
+
+
+def wandb() -> tuple[Path | None, str]:
+    """W&B's command, which has `leet`; the same way."""
+    return _installed("wandb", WANDB)
+
+
+def _installed(name: str, version: str) -> tuple[Path | None, str]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fresnel-tui-bench"
-    folder = cache / f"nvitop-{NVITOP}-py{sys.version_info.major}.{sys.version_info.minor}"
-    program = folder / "bin" / "nvitop"
+    folder = cache / f"{name}-{version}-py{sys.version_info.major}.{sys.version_info.minor}"
+    program = folder / "bin" / name
     if program.exists():
         return program, ""
-    say(f"  installing nvitop {NVITOP} to compare with")
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"nvitop=={NVITOP}"]
+    say(f"  installing {name} {version} to compare with")
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{name}=={version}"]
     for words in ([sys.executable, "-m", "venv", "--clear", str(folder)], pip):
         try:
             ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return None, f"open: nvitop could not be installed ({type(error).__name__})"
+            return None, f"open: {name} could not be installed ({type(error).__name__})"
         if ended.returncode:
             program.unlink(missing_ok=True)
-            return None, f"open: nvitop could not be installed (exit code {ended.returncode})"
+            return None, f"open: {name} could not be installed (exit code {ended.returncode})"
     return program, ""
 
 

@@ -1,4 +1,4 @@
-"""The bench: `python tests/bench/run_all.py [engine panel sampler log trainer] [--quick] [--markdown FILE]`.
+"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics trainer] [--quick] [--markdown FILE]`.
 
 Without names everything is measured, which takes about a quarter of an hour on two quiet cores, and the README
 beside this file is written anew. `--quick` only shows that everything works: its numbers mean little.
@@ -17,7 +17,14 @@ from pathlib import Path
 from measure import Row, Table, machine, revision, say
 from place import Bench
 
-GROUPS = {"engine": "engine", "panel": "panel", "sampler": "sampler", "log": "log_tables", "trainer": "trainer"}
+GROUPS = {
+    "engine": "engine",
+    "panel": "panel",
+    "sampler": "sampler",
+    "log": "log_tables",
+    "metrics": "metrics",
+    "trainer": "trainer",
+}
 README = Path(__file__).with_name("README.md")
 METHOD = """\
 Medians of five with the range in brackets, unless a row says otherwise (launches 15, lists 7, keys 10 or 40, a hundred

@@ -19,7 +19,7 @@ SHELLS = {
 }
 PRESET = """\
 launcher: command
-command: ["sleep", "600"]
+command: ["sh", "-c", "sleep 600"]
 gpus: 0
 parameters:
   unused: {value: 3, type: int, minimum: 1, help: a number}

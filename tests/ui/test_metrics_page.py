@@ -66,7 +66,7 @@ def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, op
     panel.wait_for(r"loss\s+B 0\.1\b")
     panel.wait_for(r"acc\s+B 0\.99")
     assert "A 0.2" not in panel.text
-    panel.press("r", "down", " ")
+    panel.press("r", "Down", " ")
     panel.wait_for(r"loss\s+B 0\.1\s+A 0\.2")
     panel.press("p")
     panel.wait_for("★ A")
@@ -75,17 +75,18 @@ def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, op
     panel.wait_for(r"loss\s+★A 5\.1\s+B 2\.55")
     panel.press("z")
     panel.wait_gone("acc")
-    panel.press("right")
+    panel.press("l")
     panel.wait_for(r"loss\s+★A 5\s+B 2\.5\b")
     panel.press("L", "x", "+")
     panel.wait_for(r"x epoch · log · part \d+%–\d+%")
     panel.press("o")
     panel.wait_for(r"≠ lr 10")
     panel.wait_for(r"  batch 8")
-    panel.press("escape")
+    panel.press("Escape")
     panel.wait_for("acc")
-    panel.press("escape", "escape")
-    panel.wait_for("Runs")
+    panel.press("Escape")
+    panel.wait_gone("cursor ← →")
+    panel.press("Escape")
     panel.wait_gone("x epoch")
 
 
@@ -111,8 +112,10 @@ def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, open
     panel.wait_gone("loss")
     panel.press("(")
     panel.wait_for(r"no regular expression|no metric matches")
-    panel.press("escape", "escape")
-    panel.wait_for("Runs")
+    panel.press("Escape")
+    panel.wait_gone("╭")
+    panel.press("Escape")
+    panel.wait_for("╭.* Runs")
 
 
 def test_a_live_run_s_curve_goes_on(cli: CommandLine, open_panel: Open) -> None:

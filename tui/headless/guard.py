@@ -86,7 +86,7 @@ def _length(flag: str, text: str | None) -> float | None:
         seconds = None if text is None else parse_duration(text)
     except ValueError as error:
         raise WrongInput(f"{flag}: {error}") from None
-    if seconds == 0 and flag not in ("--countdown", "--warm-up"):
+    if seconds == 0 and flag not in ("--countdown", "--warm-up", "guard postpone"):
         raise WrongInput(f"{flag} {text}: expected more than nothing")
     return seconds
 
@@ -112,7 +112,8 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
         postpone(state, seconds)
     except ValueError as error:
         raise WrongInput(str(error), "`fresnel-tui guard set` sets it anew") from None
-    say(f"the guard holds back for {duration(seconds)}; what it has asked to stop, stops")
+    held = f"holds back for {duration(seconds)}" if seconds else "goes on"
+    say(f"the guard {held}; what it has asked to stop, stops")
 
 
 def _be_guard(state: StateDirectory) -> int:

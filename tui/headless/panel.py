@@ -1,6 +1,7 @@
 """Opening the panel: the words of its own command line, and the refusal where there is no terminal."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -14,7 +15,8 @@ def open_panel(words: Sequence[str]) -> int:
     )
     add_panel_options(parser)
     arguments = parser.parse_args(words)
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.browser.")
+    if not in_browser and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         print(
             "fresnel-tui: the panel needs a terminal\n"
             "  without one: fresnel-tui --no-ui launch PRESET --follow, or fresnel-tui --help",

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.command_log import CommandLog
-from tui.terminal_codes import describe_sent, osc52
+from tui.terminal_codes import describe_sent, osc52, send
 
 _SCRIPT = "fresnel-commands.sh"
 
@@ -29,10 +28,9 @@ class CommandScreen(ModalScreen[None]):
         Binding("w", "write", "Write a script"),
     ]
 
-    def __init__(self, log: CommandLog, send: Callable[[str], None]) -> None:
+    def __init__(self, log: CommandLog) -> None:
         super().__init__()
         self.log_ = log
-        self.send = send
 
     def compose(self) -> ComposeResult:
         """The commands, newest last."""
@@ -60,7 +58,7 @@ class CommandScreen(ModalScreen[None]):
         if place is None:
             return
         line = self.log_.lines[place][1].encode()
-        self.send(osc52(line, os.environ))
+        send(self.app, osc52(line, os.environ))
         self.notify(describe_sent("1 command", len(line), False, os.environ), timeout=4, markup=False)
 
     def action_write(self) -> None:

@@ -184,7 +184,7 @@ class MetricsScreen(Screen[None]):
         if not self._asked.marks:
             return "no run is marked: r shows the runs, space marks one"
         if page.hidden:
-            return f"no metric matches {self._asked.pattern!r}; / changes the filter"
+            return page.problem or f"no metric matches {self._asked.pattern!r}; / changes the filter"
         return "no metrics yet"
 
     def _show_line(self) -> None:

@@ -12,7 +12,7 @@ from textual.containers import Container, Vertical
 from runners.watch.log.extract import Refused, check_target
 from tui.panes.log.pane import CHATTY_FRAME, FRAME, LogPane
 from tui.panes.log.search import SearchBar
-from tui.terminal_codes import describe_sent, osc52
+from tui.terminal_codes import describe_sent, osc52, send
 
 _BESIDE = 120  # columns from which two logs stand side by side
 
@@ -184,7 +184,7 @@ class LogArea(Vertical):
 
     @on(LogPane.Picked)
     def _send(self, message: LogPane.Picked) -> None:
-        self.app.send(osc52(message.text, os.environ))
+        send(self.app, osc52(message.text, os.environ))
         self._tell(describe_sent(message.what, len(message.text), message.cut, os.environ))
 
     @on(LogPane.SearchChanged)
