@@ -1,15 +1,17 @@
 """The panel: wires the feed to the screens. Quitting never touches a run."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.paths import StateDirectory
@@ -22,6 +24,7 @@ from tui.terminal_codes import desktop_notice, send
 from tui.themes import DEFAULT, apply_theme, register_themes, remember_theme, remembered_theme
 
 _LAST_WORDS_S = 1.0
+_PAINTED_S = 1.0
 _MOST_NOTICES = 3
 
 
@@ -57,6 +60,7 @@ class PanelApp(PanelActions):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
+        self.set_timer(_PAINTED_S, self._collect_again)
         if self._launch_first:
             self.start_runs(self._launch_first)
 
@@ -66,6 +70,11 @@ class PanelApp(PanelActions):
             remember_theme(self.state, name)
         if self.picture is not None:
             self.cockpit.show(self.picture)
+
+    @property
+    def _background_screens(self) -> list[Screen[Any]]:
+        """Nothing shows through a screen that is no dialog: Textual would paint all of it for each change below it."""
+        return super()._background_screens if self.screen.is_modal else []
 
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
@@ -89,6 +98,10 @@ class PanelApp(PanelActions):
                 self._take_in(taking.result())
         finally:
             reader.cancel()
+
+    def _collect_again(self) -> None:
+        gc.freeze()
+        gc.enable()
 
     def _take_in(self, picture: Picture) -> None:
         """Hand a new picture to the cockpit, and to the dialog above it if that wants pictures; tell what is new."""

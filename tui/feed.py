@@ -30,6 +30,7 @@ from tui.overview import Overview, look_at
 _SHOWN_ENDED = 100
 _FIRST_ENDED = 16  # what a first screen shows; the others follow at once
 _EVERY_S = 1.0
+_PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
 _ADOPT_EVERY = 3
 _OVERRUNS_EVERY = 30
 
@@ -73,23 +74,23 @@ class Feed:
 
     async def pictures(self, post: "asyncio.Queue[Picture]") -> None:
         """Put a picture into `post` whenever there is something new to see; runs until cancelled."""
-        notices = asyncio.create_task(self._take_notice())
+        notices: asyncio.Task[None] | None = None
         try:
             while True:
                 await post.put(await asyncio.wrap_future(self._next))
-                if self._turn == 1:
-                    self._hurry.set()
                 try:
-                    await asyncio.wait_for(self._hurry.wait(), _EVERY_S)
+                    await asyncio.wait_for(self._hurry.wait(), _EVERY_S if notices else _PAINTED_S)
                 except TimeoutError:
                     pass
                 self._hurry.clear()
                 self._next = self._reader.submit(self.take)
+                notices = notices or asyncio.create_task(self._take_notice())
         finally:
             self._stop.set()
-            notices.cancel()
             self._reader.shutdown(wait=False, cancel_futures=True)
-            await asyncio.gather(notices, return_exceptions=True)
+            if notices is not None:
+                notices.cancel()
+                await asyncio.gather(notices, return_exceptions=True)
 
     async def _take_notice(self) -> None:
         """Hurry when runs come or end; should notices not work here, the pictures come once a second anyway."""

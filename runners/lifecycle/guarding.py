@@ -56,8 +56,8 @@ class Guard:
 
     def run(self) -> None:
         """Watch until the guard is lifted."""
+        pause = LONGEST_PAUSE_S
         while True:
-            pause = LONGEST_PAUSE_S
             try:
                 rule = read_rule(self.state)
                 if rule is None:

@@ -23,7 +23,8 @@ from runners.placement.gpus.owner import owner_of
 STALE_S = 5.0
 FRESH_S = 3.0
 POLL_S = 0.005
-TOUCH_EVERY_S = 3.0
+TOUCH_EVERY_S = 1.0
+"""Well below the shortest time that a sampler lingers, or it leaves while a panel reads and the next launch waits."""
 FIRST_DELAY_S = 2.0
 LONGEST_DELAY_S = 30.0
 YOUNG_S = 20.0

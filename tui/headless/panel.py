@@ -1,6 +1,7 @@
 """Opening the panel: the words of its own command line, and the refusal where there is no terminal."""
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ def open_panel(words: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return ExitCode.WRONG_INPUT
+    # What is imported and built until the first screen stands is no garbage: looking for some only delays it.
+    gc.disable()
     from tui.app import run_panel
 
     if arguments.read_only and arguments.launch:

@@ -34,6 +34,7 @@ class RunPane(ScrollView):
         Binding("pageup", "move(-10)", "Page up", show=False),
         Binding("enter", "open", "Log", show=False),
         Binding("a", "app.again", "Again"),
+        Binding("m", "screen.metrics", "Metrics"),
     ]
 
     class Selected(Message):

@@ -34,7 +34,7 @@ class CockpitScreen(Screen[None]):
         Binding("2", "focus_pane('runs')", "Runs", show=False),
         Binding("3,l", "focus_pane('log')", "Log"),
         Binding("z", "zoom", "Zoom"),
-        Binding("m", "metrics", "Metrics"),
+        Binding("m", "metrics", "Metrics", show=False),
         Binding("escape", "back", "Back", show=False),
         Binding("c", "app.commands", "Commands", show=False),
         Binding("M", "app.mouse", "Mouse", show=False),

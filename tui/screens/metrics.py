@@ -5,12 +5,15 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.css.query import DOMQuery
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from tui.feed import Picture
 from tui.palette import run_colour
@@ -24,9 +27,12 @@ from tui.panes.metrics.run_list import RunList
 if TYPE_CHECKING:
     from tui.app import PanelApp
 
-_EVERY_S = 1.0
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
+_KEYS = (
+    ("Esc", "close"), ("Enter", "one chart"), ("[ ]", "page"), ("/", "filter"), ("r", "runs"), ("x", "axis"),
+    ("L", "log"), ("s", "smooth"), ("c", "cursor"), ("+ -", "zoom"), ("o", "settings"), ("?", "all keys"),
+)  # fmt: skip
 _CURSOR_STEPS = 100
 
 
@@ -79,25 +85,20 @@ class MetricsScreen(Screen[None]):
         with Horizontal(id="metrics-body"):
             yield RunList(id="metrics-runs")
             yield ChartGrid(id="metrics-grid")
-            with VerticalScroll(id="metrics-details"):
-                yield Static(id="metrics-details-text", markup=False)
-        yield Input(placeholder="metrics whose name matches this regular expression", id="metrics-filter")
-        yield Footer(show_command_palette=False)
+        # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
+        yield Static(_keys(), id="metrics-keys", markup=False)
 
     def on_mount(self) -> None:
         """Show what is known at once, and read."""
         runs = self.runs
         runs.begin(*self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
-        self.query_one("#metrics-details").display = False
-        self.query_one("#metrics-filter").display = False
         self.grid.focus()
         if self.panel.picture is not None:
             runs.show(self.panel.picture)
         self._ask()
         self.run_worker(self._read(), exclusive=True, group="metrics-read")
         self.run_worker(self._draw(), exclusive=True, group="metrics-draw")
-        self.set_interval(_EVERY_S, self._tick)
 
     def on_unmount(self) -> None:
         """Let the thread go."""
@@ -132,17 +133,12 @@ class MetricsScreen(Screen[None]):
             self._show_line()
             self._show_details()
 
-    def _tick(self) -> None:
-        picture = self.panel.picture
-        if picture is not None:
-            self.show(picture)
-        if any(mark.run.is_live for mark in self._asked.marks):
-            self._hurry.set()
-
     def show(self, picture: Picture) -> None:
-        """A new picture: runs that came, ended or were removed."""
+        """A new picture, once a second: runs that came, ended or were removed; live ones are read on."""
         self.runs.show(picture)
         self._ask()
+        if any(mark.run.is_live for mark in self._asked.marks):
+            self._hurry.set()
 
     def _ask(self, **changes: Any) -> None:
         """Ask for the charts as they shall be now; nothing happens when that is as before."""
@@ -170,6 +166,11 @@ class MetricsScreen(Screen[None]):
     def runs(self) -> RunList:
         """The list of runs."""
         return self.query_one(RunList)
+
+    @property
+    def _details(self) -> DOMQuery[Widget]:
+        """The settings and environment, where they are shown."""
+        return self.query("#metrics-details")
 
     @property
     def grid(self) -> ChartGrid:
@@ -208,10 +209,10 @@ class MetricsScreen(Screen[None]):
         self.query_one("#metrics-line", Static).update(" " + " · ".join(words) + f"   {names}")
 
     def _show_details(self) -> None:
-        pane = self.query_one("#metrics-details")
         view = self.runs.selected
-        if not pane.display or view is None:
+        if not self._details or view is None:
             return
+        pane = self._details.first()
         told = self._book.settings(view.run.id)
         others = [
             settings_of(mark.run, self._book.settings(mark.run.id))
@@ -237,7 +238,7 @@ class MetricsScreen(Screen[None]):
 
     def action_back(self) -> None:
         """Leave what is open: the filter's line, the chart alone, the cursor, then the page."""
-        if self.query_one("#metrics-filter").display:
+        if self.query("#metrics-filter"):
             self._close_filter()
         elif self._asked.alone:
             self._ask(alone=False)
@@ -337,9 +338,12 @@ class MetricsScreen(Screen[None]):
 
     def action_details(self) -> None:
         """The settings and environment of the run under the list's cursor, and back."""
-        pane = self.query_one("#metrics-details")
-        pane.display = not pane.display
-        self._show_details()
+        if self._details:
+            self._details.remove()
+        else:
+            text = Static(id="metrics-details-text", markup=False)
+            self.query_one("#metrics-body").mount(VerticalScroll(text, id="metrics-details"))
+            self.call_after_refresh(self._show_details)
         self.call_after_refresh(self._ask)
 
     def _look(self, **changes: Any) -> None:
@@ -349,19 +353,26 @@ class MetricsScreen(Screen[None]):
 
     def action_filter(self) -> None:
         """Open the line to type a filter in."""
-        bar = self.query_one("#metrics-filter", Input)
-        bar.display = True
-        bar.value = self._asked.pattern
-        bar.focus()
+        if not self.query("#metrics-filter"):
+            words = "metrics whose name matches this regular expression"
+            self.mount(Input(self._asked.pattern, words, id="metrics-filter"), after="#metrics-body")
+        self.query_one("#metrics-filter").focus()
         self.call_after_refresh(self._ask)
 
     @on(Input.Changed, "#metrics-filter")
     def _filter_changed(self, message: Input.Changed) -> None:
-        if self.query_one("#metrics-filter").display:
-            self._ask(pattern=message.value, focus=0)
+        self._ask(pattern=message.value, focus=0)
 
     @on(Input.Submitted, "#metrics-filter")
     def _close_filter(self) -> None:
-        self.query_one("#metrics-filter").display = False
+        self.query("#metrics-filter").remove()
         self.grid.focus()
         self.call_after_refresh(self._ask)
+
+
+def _keys() -> Text:
+    """What keys do, the most needed first: a narrow terminal shows as many as it has room for."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for key, words in _KEYS:
+        text.append(f" {key} ", style="bold").append(words, style="dim").append(" ")
+    return text

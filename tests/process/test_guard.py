@@ -1,0 +1,399 @@
+"""The guard acts with no panel open, in its order, once: whoever kills it, and whatever it cannot read.
+
+The end commands write a file; nothing here shuts anything down. A dollar is a second: the rate is 3600 $/h.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import msgspec
+import pytest
+
+from runners.backends.local import poke_supervisor
+from runners.cost.guard import Stage, read_guard, read_progress
+from runners.host.locks import is_held
+from runners.lifecycle.control.guard import guard_lock
+from runners.lifecycle.store import read_run
+from runners.model.gpus import GpuInterval, UsageInterval
+from runners.model.paths import ROOT, RunDirectory, StateDirectory
+from runners.placement.usage import interval_file
+from tests.process.conftest import CommandLine, record
+from tests.support import eventually
+
+SAVES = """
+import signal, sys, time
+def save(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    time.sleep(float(sys.argv[2]))
+    open(sys.argv[1], "w").write("weights")
+    sys.exit(0)
+signal.signal(signal.SIGINT, save)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+class Guarded:
+    """A command line with a guard: what its commands wrote, and how far it is."""
+
+    def __init__(self, cli: CommandLine) -> None:
+        self.cli = cli
+        self.state: StateDirectory = cli.state
+        self.ended = cli.folder / "ended"
+        self.warned = cli.folder / "warned"
+        self.checkpoint = cli.folder / "checkpoint"
+
+    def set(self, *words: str, countdown: str = "1s", end: str = "") -> str:
+        """Set a guard whose end command appends a line to a file."""
+        end = end or f"echo end >> {self.ended}"
+        warn = f'echo "$FRESNEL_GUARD_TEXT" >> {self.warned}'
+        told = ("--countdown", countdown, "--end-command", end, "--warn-command", warn)
+        return self.cli.run("guard", "set", *words, *told).stderr
+
+    def train(self, *options: str) -> RunDirectory:
+        """A run that saves a checkpoint when it is asked to stop."""
+        return self.cli.command(sys.executable, "-S", "-c", SAVES, str(self.checkpoint), options=options, ready="ready")
+
+    def stage(self) -> Stage | None:
+        """How far it has gone with the rule that is set."""
+        view = read_guard(self.state)
+        return None if view.progress is None else view.progress.stage
+
+    def reaches(self, stage: Stage) -> None:
+        """Wait until it has come so far."""
+        eventually(lambda: self.stage() is stage, what=f"the guard at {stage}, which is at {self.stage()}")
+
+    def pid(self) -> int:
+        """The process that is the guard; one that has only just begun has not written its pid yet."""
+        return eventually(self._pid, what="a guard that has written its pid")
+
+    def _pid(self) -> int:
+        try:
+            pid = int(guard_lock(self.state).read_text())
+            return pid if self.runs() and b"guarding" in Path(f"/proc/{pid}/cmdline").read_bytes() else 0
+        except (OSError, ValueError):
+            return 0
+
+    def runs(self) -> bool:
+        """True while a guard lives."""
+        return is_held(guard_lock(self.state))
+
+    def kill(self) -> int:
+        """SIGKILL to the guard; return once it is gone, whoever may have started another meanwhile."""
+        pid = self.pid()
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: self._pid() != pid, what="the guard gone")
+        return pid
+
+    def says(self) -> str:
+        """What `guard status` says, on both streams."""
+        done = self.cli.run("guard")
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def guard(cli: CommandLine) -> Iterator[Guarded]:
+    """A guard in the test's own state folder; lifted at the end, and gone."""
+    guarded = Guarded(cli)
+    yield guarded
+    (guarded.state.guard / "guard.json").unlink(missing_ok=True)
+    if guarded.runs():
+        os.kill(guarded.pid(), signal.SIGTERM)
+    eventually(lambda: not guarded.runs(), what="no guard left over")
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def open_session(cli: CommandLine, budget: str = "1000") -> None:
+    cli.run("session", "start", "--rate", "3600", "--since", "now", "--budget", budget)
+
+
+# ── every reason ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_ends(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    guard.set("--budget-stop", "0.4%", end=f"cat {run.state} > {guard.ended}.new; mv {guard.ended}.new {guard.ended}")
+    guard.reaches(Stage.ENDED)
+    ended = json.loads(guard.ended.read_text())
+    assert ended["state"] == "stopped" and ended["reason"].startswith("guard: budget: $"), "it had ended before"
+    assert guard.checkpoint.read_text() == "weights"
+    (warning,) = lines(guard.warned)
+    assert warning.startswith("budget: $") and "runs stop in 1s" in warning and "guard postpone 1h" in warning
+    assert "has acted: budget" in guard.says() and "exit code 0" in guard.says()
+    (alert,) = [json.loads(line) for line in lines(run.supervisor_events) if '"alert"' in line]
+    assert alert["text"] == f"guard: {warning}"
+    spent = guard.cli.json("cost")["session_usd"]
+    assert spent >= 4
+
+
+def test_an_aged_session_ends(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    guard.set("--max-age", "2s")
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and record(run)["state"] == "stopped"
+    assert "age" in lines(guard.warned)[0]
+
+
+def test_a_machine_without_a_run_ends_and_one_with_a_run_does_not(guard: Guarded) -> None:
+    run = guard.train()
+    guard.set("--no-run", "1s", countdown="0")
+    started = time.monotonic()
+    eventually(lambda: time.monotonic() - started > 1.5)
+    assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
+    guard.cli.run("stop", run.id, "--wait")
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and "no run for" in guard.says()
+
+
+def train_on_gpus(guard: Guarded, percent: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """A run on two simulated GPUs whose readings of the last and the next minutes are made up."""
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xMI300X")
+    run = guard.cli.launch("--gpus", "2", "--", "sleep", "600")
+    eventually(lambda: record(run).get("state") == "running")
+    plan = read_run(guard.state, run.id).plan
+    assert plan is not None
+    now = time.time()
+    run.events.write_text(
+        f'{{"time": {now - 900}, "type": "start", "epochs": 9}}\n{{"time": {now - 600}, "type": "epoch", "epoch": 1}}\n'
+    )
+    made_up = [
+        UsageInterval(
+            now - 300 + i, 1.0, tuple(GpuInterval(g.index, g.uuid, percent.get(g.index, 0)) for g in plan.gpus)
+        )
+        for i in range(600)
+    ]
+    with interval_file(run.path).open("ab") as file:
+        file.write(b"".join(msgspec.json.encode(one) + b"\n" for one in made_up))
+    return run
+
+
+def test_gpus_that_idle_while_a_run_says_it_trains_end_it(guard: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train_on_gpus(guard, {0: 1.0, 1: 4.9}, monkeypatch)
+    guard.set("--idle", "60s", countdown="1s")
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and record(run)["state"] == "stopped"
+    assert "GPUs below 5 % for 1m00s" in lines(guard.warned)[0]
+
+
+def test_one_busy_gpu_keeps_the_guard_still(guard: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train_on_gpus(guard, {0: 1.0, 1: 40.0}, monkeypatch)
+    guard.set("--idle", "3s", countdown="0")
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > 1)
+    assert guard.stage() is Stage.WATCHING and record(run)["state"] == "running" and not guard.warned.exists()
+
+
+# ── killed, postponed, blind ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_countdown(guard: Guarded) -> None:
+    open_session(guard.cli)
+    guard.set("--max-age", "1h", countdown="1h")
+    guard.reaches(Stage.WARNED)
+    progress = read_progress(guard.state)
+    first = guard.kill()
+    eventually(lambda: guard.cli.run("list") and guard.runs())
+    assert guard.pid() != first
+    assert read_progress(guard.state) == progress, "neither warned again nor counted from the beginning"
+    assert len(lines(guard.warned)) == 1
+
+
+def test_a_killed_guard_is_started_again_by_a_run_s_supervisor(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    guard.set("--max-age", "1h")
+    first = guard.kill()
+    poke_supervisor(run)  # it also wakes by itself, every 20 s
+    eventually(guard.runs, what="a guard that nobody but the supervisor could start")
+    assert guard.pid() != first
+
+
+def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train(saving_s=1.0)
+    guard.set("--max-age", "3s", countdown="1s", end=f"sleep 0.5; echo end >> {guard.ended}")
+    call = "import sys; sys.path.insert(0, sys.argv[1]); from runners.lifecycle.guarding import main; main()"
+    kills = 0
+    while guard.stage() is not Stage.ENDED:
+        subprocess.run([sys.executable, "-P", "-c", call, str(ROOT), str(guard.state.root)], check=True)
+        eventually(guard.runs)
+        wait = time.monotonic() + 0.13 * (kills % 4)
+        eventually(lambda until=wait: time.monotonic() >= until)
+        if guard.stage() is not Stage.ENDED:
+            guard.kill()
+            kills += 1
+        assert kills < 200
+    assert kills >= 5
+    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+    assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["presses"] == 1
+    assert guard.checkpoint.read_text() == "weights"
+    said = [json.loads(line)["step"] for line in lines(guard.state.guard / "guard.jsonl") if '"said"' in line]
+    assert said == ["warn", "stop", "end", "finish"]
+
+
+def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:
+    gate, out, marker = tmp_path / "gate", tmp_path / "out", tmp_path / "end"
+    os.mkfifo(gate)
+    once = [sys.executable, "-I", "-S", str(ROOT / "runners" / "lifecycle" / "oneshot.py"), str(marker)]
+    children = [subprocess.Popen([*once, f"echo $$ >> {out}; cat {gate}; exit 3"]) for _ in range(8)]
+    eventually(lambda: sum(child.poll() is not None for child in children) == 7)
+    assert is_held(marker) and not (tmp_path / "end.exit").exists()
+    gate.write_text("go")
+    for child in children:
+        assert child.wait() == 0
+    assert len(lines(out)) == 1 and lines(tmp_path / "end.exit") == ["3"] and not is_held(marker)
+
+
+def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    guard.set("--max-age", "1s", countdown="30s")
+    guard.reaches(Stage.WARNED)
+    assert "runs stop in" in guard.says()
+    guard.cli.run("guard", "postpone", "1h")
+    guard.reaches(Stage.WATCHING)
+    assert "postponed for" in guard.says() and record(run)["state"] == "running"
+    found = guard.cli.json("guard")
+    assert found["stage"] == "watching" and found["note"] == "postponed" and found["running"] is True
+    guard.cli.run("guard", "postpone", "0s")
+    guard.reaches(Stage.WARNED)
+    guard.cli.run("guard", "off")
+    eventually(lambda: not guard.runs())
+    assert len(lines(guard.warned)) == 2 and not guard.ended.exists() and record(run)["state"] == "running"
+
+
+def test_what_it_cannot_read_it_does_not_kill_for_and_says_so(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    session = guard.state.session.read_bytes()
+    guard.state.session.write_text("{")
+    guard.set("--max-age", "1s", countdown="0")
+    eventually(lambda: "session.json cannot be read" in guard.says())
+    assert "the age cannot be guarded" in guard.says() and "⚠" in guard.says()
+    assert guard.stage() is Stage.WATCHING and record(run)["state"] == "running"
+    assert guard.cli.json("cost")["guard"]["problems"]
+    guard.state.session.write_bytes(session)
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"]
+
+
+@pytest.mark.parametrize("name", ["progress.json", "guard.json"])
+def test_a_guard_whose_own_files_are_damaged_does_nothing(guard: Guarded, name: str) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    guard.set("--max-age", "1h")
+    guard.reaches(Stage.WATCHING)
+    (guard.state.guard / name).write_text("{")
+    eventually(lambda: f"{name} cannot be read" in (guard.state.guard / "guard.log").read_text())
+    assert f"the guard does nothing: {guard.state.guard / name} cannot be read" in guard.says()
+    assert guard.runs() and record(run)["state"] == "running"
+    guard.set("--max-age", "1s", countdown="0")
+    if name == "progress.json":
+        (guard.state.guard / name).unlink(missing_ok=True)
+    guard.reaches(Stage.ENDED)
+
+
+def test_a_damaged_ledger_is_no_silence(guard: Guarded) -> None:
+    guard.state.create().ledger.mkdir()
+    guard.set("--no-run", "1s", countdown="0")
+    eventually(lambda: "`no run` cannot be guarded" in guard.says())
+    assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
+
+
+# ── the truth about stopping ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Guarded) -> None:
+    open_session(guard.cli)
+    run = guard.train()
+    told = guard.cli.run(
+        "guard",
+        "set",
+        "--max-age",
+        "1s",
+        "--countdown",
+        "0",
+        "--destroys",
+        "--end-command",
+        f"echo end > {guard.ended}",
+    )
+    assert "fresnel-tui fetched" in told.stderr
+    refused = guard.cli.run("fetched", run.id, exits=None)
+    assert refused.returncode in (0, 2), "live or, if the guard was quicker, ended"
+    if refused.returncode == 0:
+        run.fetched.unlink()
+    guard.reaches(Stage.HOLDING)
+    assert f"{run.id} is not fetched" in guard.says() and not guard.ended.exists()
+    assert guard.cli.json("fetched")["unfetched"] == [run.id]
+    done = guard.cli.run("fetched", run.id, "--to", "laptop:results")
+    assert "fetched to laptop:results" in done.stderr
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"]
+    assert json.loads(run.fetched.read_text())["to"] == "laptop:results"
+
+
+def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
+    guard.cli.run("session", "start", "--price", "amd-cloud-mi300x", "--since", "now")
+    told = guard.set("--max-age", "8h", countdown="10m")
+    assert "a powered-off machine is still billed; destroy it" in told
+    assert "age 8h00m → warning → 10m00s later" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "guard set: guard what?"),
+        (["--max-age", "soon"], "--max-age: expected a length of time"),
+        (["--max-age", "0"], "--max-age 0: expected more than nothing"),
+        (["--budget-stop", "lots"], "--budget-stop lots: expected US dollars"),
+        (["--budget-stop", "95%"], "a part of which budget?"),
+        (["--max-age", "8h", "--destroys"], "--destroys goes with --end-command"),
+        (["--max-age", "8h", "--webhook", "nowhere"], "--webhook nowhere: expected an address"),
+    ],
+)
+def test_a_guard_that_makes_no_sense_is_refused(guard: Guarded, words: list[str], text: str) -> None:
+    assert text in guard.cli.run("guard", "set", *words, exits=2).stderr
+    assert not (guard.state.guard / "guard.json").exists()
+    assert "no guard is set" in guard.says()
+
+
+def test_every_step_is_posted_once(guard: Guarded) -> None:
+    posted: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        guard.set("--no-run", "0.2s", "--webhook", url, countdown="0.2s")
+        guard.reaches(Stage.ENDED)
+        eventually(lambda: len(posted) >= 4)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert sorted(one["step"] for one in posted) == ["end", "finish", "stop", "warn"]
+    assert all("no run for" in one["text"] and one["host"] for one in posted)
