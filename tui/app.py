@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
@@ -19,8 +20,10 @@ from runners.model.spec import RunSpec
 from runners.presets.settings import Settings, read_settings
 from tui.actions import PanelActions
 from tui.feed import Picture
+from tui.job_control import has_job_control, stop_group
 from tui.notices import news
 from tui.terminal_codes import desktop_notice, send
+from tui.terminal_driver import TerminalDriver
 from tui.themes import DEFAULT, apply_theme, register_themes, remember_theme, remembered_theme
 
 _LAST_WORDS_S = 1.0
@@ -37,6 +40,7 @@ class PanelApp(PanelActions):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
         Binding("ctrl+c", "help_quit", show=False, system=True),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
     ]
 
     def __init__(
@@ -82,6 +86,19 @@ class PanelApp(PanelActions):
         timer.daemon = True
         timer.start()
         self.exit(return_code=129)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; ours where it is the one for terminals."""
+        chosen = super().get_driver_class()
+        return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
+
+    def action_suspend_process(self) -> None:
+        """Give the terminal back to the shell until `fg`, where there is one to say it."""
+        if self._driver is None or not self._driver.can_suspend or not has_job_control():
+            self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
+            return
+        self.app_suspend_signal.publish(self)
+        stop_group()
 
     @work(exclusive=True)
     async def _watch(self) -> None:

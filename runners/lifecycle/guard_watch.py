@@ -9,7 +9,7 @@ from runners.host.locks import is_held
 from runners.lifecycle.standby import begin
 from runners.model.paths import StateDirectory
 
-_ANEW_S = 10.0
+_ANEW_S = 2.0
 
 
 class GuardWatch:

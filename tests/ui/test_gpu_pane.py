@@ -11,7 +11,7 @@ import pytest
 from tests.stubs import nvml as stub
 from tests.terminal import Terminal, panel_command
 from tests.ui.test_panel import headless
-from tui.panes.gpu_detail import course
+from tui.panes.gpu.detail import course
 
 SCENE = """\
 driver 570.86.15

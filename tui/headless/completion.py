@@ -7,10 +7,9 @@ touched, no sampler is started, no run is adopted.
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 
@@ -125,7 +124,7 @@ def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
         offers |= {run.id: _about(run) for run in found}
         for run in found:
             offers.setdefault(run.name, _about(run))
-    offers |= {run_id: "ended" for run_id in islice(older, _NEWEST)}
+    offers |= dict.fromkeys(islice(older, _NEWEST), "ended")
     if newest and "last" not in offers:
         offers["last"] = "the newest run"
     return {name: words for name, words in offers.items() if name and name not in given}

@@ -14,9 +14,9 @@ from runners.model.paths import StateDirectory
 from runners.placement.leases import Lease, held_leases
 from runners.placement.reading import is_stale, latest, read_gpus
 from tui.format import DASH, memory, percent
+from tui.gpu_words import gpu_label, process_words, trouble
 from tui.headless.output import print_json, print_table, say
 from tui.overview import iso
-from tui.panes.gpu_words import gpu_label, process_words, trouble
 
 _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")

@@ -7,9 +7,9 @@ from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.format import DASH, dollars, duration, indices, memory, metric, percent, size
+from tui.gpu_words import xid_words
 from tui.headless.output import print_pairs
 from tui.overview import Overview, look_at
-from tui.panes.gpu_words import xid_words
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
 _UNITS = {"psnr": " dB"}

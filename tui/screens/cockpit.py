@@ -13,7 +13,7 @@ from textual.widgets import Footer
 from runners.model.run import Run
 from tui.feed import Picture
 from tui.overview import Overview
-from tui.panes.gpus import GpuPane
+from tui.panes.gpu.pane import GpuPane
 from tui.panes.log.area import LogArea
 from tui.panes.log.pane import LogPane
 from tui.panes.meter import MeterBar

@@ -27,10 +27,10 @@ from runners.presets.units import parse_gpu_request
 from tui.command_log import gpu_words
 from tui.feed import Picture
 from tui.headless.launch import describe_plan
-from tui.panes.gpu_picker import GpuPicker, spell_request
-from tui.panes.gpus import describe_reading
-from tui.panes.launch_fields import make_field, mark_field, spell_value, with_texts
-from tui.panes.preset_words import describe_entry, last_runs, newest_first
+from tui.panes.gpu.pane import describe_reading
+from tui.panes.gpu.picker import GpuPicker, spell_request
+from tui.panes.launch.fields import make_field, mark_field, spell_value, with_texts
+from tui.panes.launch.presets import describe_entry, last_runs, newest_first
 
 _RULES: tuple[ScalingRule, ...] = get_args(ScalingRule)
 _RULE_WORDS = {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
+_DETAILS = 44
 _KEYS = (
     ("Esc", "close"), ("Enter", "one chart"), ("[ ]", "page"), ("/", "filter"), ("r", "runs"), ("x", "axis"),
     ("L", "log"), ("s", "smooth"), ("c", "cursor"), ("+ -", "zoom"), ("o", "settings"), ("?", "all keys"),
@@ -177,9 +178,9 @@ class MetricsScreen(Screen[None]):
         """The charts."""
         return self.query_one(ChartGrid)
 
-    def on_resize(self) -> None:
-        """The charts fit anew once the layout stands."""
-        self.call_after_refresh(self._ask)
+    @on(ChartGrid.Resized)
+    def _resized(self) -> None:
+        self._ask()
 
     def _nothing(self, page: Page) -> str:
         if not self._asked.marks:
@@ -212,7 +213,6 @@ class MetricsScreen(Screen[None]):
         view = self.runs.selected
         if not self._details or view is None:
             return
-        pane = self._details.first()
         told = self._book.settings(view.run.id)
         others = [
             settings_of(mark.run, self._book.settings(mark.run.id))
@@ -221,7 +221,9 @@ class MetricsScreen(Screen[None]):
         ]
         letter = self.runs.letters.get(view.run.id, "")
         sections = describe(view, told, self._book.notes(view.run.id))
-        text = draw_details(f"{letter} {view.run.name or view.run.id}", sections, others, pane.size.width - 2)
+        text = draw_details(
+            f"{letter} {view.run.name or view.run.id}", sections, others, min(_DETAILS, self.size.width // 2) - 4
+        )
         self.query_one("#metrics-details-text", Static).update(text)
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +283,6 @@ class MetricsScreen(Screen[None]):
         else:
             runs.display = True
             runs.focus()
-        self.call_after_refresh(self._ask)
 
     def action_mark_all(self) -> None:
         """Draw all live runs and what is marked; when all are, only the run under the cursor."""
@@ -344,7 +345,6 @@ class MetricsScreen(Screen[None]):
             text = Static(id="metrics-details-text", markup=False)
             self.query_one("#metrics-body").mount(VerticalScroll(text, id="metrics-details"))
             self.call_after_refresh(self._show_details)
-        self.call_after_refresh(self._ask)
 
     def _look(self, **changes: Any) -> None:
         self._ask(look=self._asked.look._replace(**changes))
@@ -357,7 +357,6 @@ class MetricsScreen(Screen[None]):
             words = "metrics whose name matches this regular expression"
             self.mount(Input(self._asked.pattern, words, id="metrics-filter"), after="#metrics-body")
         self.query_one("#metrics-filter").focus()
-        self.call_after_refresh(self._ask)
 
     @on(Input.Changed, "#metrics-filter")
     def _filter_changed(self, message: Input.Changed) -> None:
@@ -367,7 +366,6 @@ class MetricsScreen(Screen[None]):
     def _close_filter(self) -> None:
         self.query("#metrics-filter").remove()
         self.grid.focus()
-        self.call_after_refresh(self._ask)
 
 
 def _keys() -> Text:

@@ -36,6 +36,9 @@ class ChartGrid(Widget):
             self.at = at
             self.along = along
 
+    class Resized(Message):
+        """There is other room than before."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._page: Page | None = None
@@ -76,6 +79,10 @@ class ChartGrid(Widget):
                 at = chart.x + chart.width
         segments.append(Segment(" " * max(0, width - at), style))
         return Strip([segment for segment in segments if segment.text]).adjust_cell_length(width, style)
+
+    def on_resize(self) -> None:
+        """Ask for charts that fit."""
+        self.post_message(self.Resized())
 
     def on_click(self, event: events.Click) -> None:
         """Focus the chart that was clicked."""

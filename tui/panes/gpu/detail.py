@@ -17,8 +17,8 @@ from runners.model.paths import StateDirectory
 from runners.placement.usage import RECENT_S, read_recent
 from tui.feed import Picture
 from tui.format import DASH, memory, percent
+from tui.gpu_words import gpu_label, instances_of, process_words, strangers, trouble
 from tui.palette import run_colour
-from tui.panes.gpu_words import gpu_label, instances_of, process_words, strangers, trouble
 
 _COURSE = 40
 _SPARKS = "▁▂▃▄▅▆▇█"

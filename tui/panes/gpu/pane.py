@@ -17,8 +17,8 @@ from runners.model.paths import StateDirectory
 from runners.placement.reading import is_stale
 from tui.feed import Picture
 from tui.format import DASH, memory, percent, size
+from tui.gpu_words import instance_number, instances_of, strangers, trouble
 from tui.palette import bar, run_colour
-from tui.panes.gpu_words import instance_number, instances_of, strangers, trouble
 from tui.panes.rows import refresh_rows, strip_of
 
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
@@ -85,7 +85,7 @@ class GpuPane(ScrollView):
 
     def action_open(self) -> None:
         """Show everything about the GPU under the cursor."""
-        from tui.panes.gpu_detail import GpuDetailScreen
+        from tui.panes.gpu.detail import GpuDetailScreen
 
         reading = self.picture.reading if self.picture else None
         if reading is not None and (reading.gpus or reading.problem):

@@ -10,7 +10,7 @@ from runners.presets.catalogue import PresetEntry
 from tui.feed import Picture
 from tui.format import dollars, duration
 from tui.overview import Overview
-from tui.panes.gpu_picker import spell_ids
+from tui.panes.gpu.picker import spell_ids
 
 
 def newest_first(entries: Sequence[PresetEntry], picture: Picture | None) -> list[PresetEntry]:

@@ -17,8 +17,8 @@ from runners.model.spec import GpuRequest
 from runners.presets.units import parse_gpu_ids
 from tui.feed import Picture
 from tui.format import DASH, indices, memory
+from tui.gpu_words import gpu_label, instances_of, strangers
 from tui.palette import run_colour
-from tui.panes.gpu_words import gpu_label, instances_of, strangers
 from tui.panes.rows import refresh_rows, strip_of
 
 _MOST_ROWS = 8

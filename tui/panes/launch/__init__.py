@@ -1,0 +1,1 @@
+"""Parts of the launch form: its fields, its list of presets."""
