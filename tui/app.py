@@ -19,6 +19,7 @@ from runners.model.paths import StateDirectory
 from runners.model.spec import RunSpec
 from runners.presets.settings import Settings, read_settings
 from tui.actions import PanelActions
+from tui.colourless import Colourless
 from tui.feed import Picture
 from tui.job_control import has_job_control, stop_group
 from tui.notices import news
@@ -51,6 +52,8 @@ class PanelApp(PanelActions):
         read_only: bool = False,
     ) -> None:
         super().__init__(state, read_only)
+        if self.no_color:
+            self._filters = [Colourless()]
         self.settings = settings or Settings()
         self._launch_first = launch
         register_themes(self)

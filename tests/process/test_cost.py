@@ -6,6 +6,8 @@ import json
 import sys
 import time
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -134,6 +136,35 @@ def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -
     assert "cannot be read" in done.stderr and cli.json("cost")["session_usd"] is None
 
 
+def test_a_machine_that_its_cloud_names_needs_no_price(eight: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Droplet(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/metadata/v1.json" else 404)
+            self.end_headers()
+            self.wfile.write(b'{"droplet_id": 2756294, "region": "atl1"}')
+
+        do_PUT = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    refused = eight.run("session", "start", "--budget", "100", exits=2)
+    assert "amd-cloud-mi300x, tensorwave-mi300x" in refused.stderr, "those that may be it are named"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Droplet)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        monkeypatch.setenv("FRESNEL_METADATA", f"http://127.0.0.1:{server.server_address[1]}")
+        done = eight.run("session", "start", "--budget", "100")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert "price amd-cloud-mi300x: DigitalOcean rents out this machine" in done.stderr
+    found = eight.json("cost")
+    assert (found["provider"], found["instance"], found["usd_per_hour"]) == ("DigitalOcean", "2756294", 15.92)
+
+
 def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
     (cli.folder / "train.py").write_text(REPORTS)
     preset = {
@@ -150,7 +181,9 @@ def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
     path.write_text(json.dumps(preset))
     before = cli.run("plan", str(path)).stdout
     assert "1m00s, $0.06 (the preset's word)" in before
-    cli.ended(cli.launch(str(path)))
+    launched = cli.run("launch", str(path))
+    assert "estimate: 1m00s, $0.06 (the preset's word)" in launched.stderr
+    cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert after["basis"] == "from 1 earlier run on CPU" and after["epoch_s"] == 60
     assert 660 <= after["seconds"] < 700, "one minute for the first, the pause not in it, and ten for the others"

@@ -23,7 +23,9 @@ from runners.model.spec import GpuRequest, RunSpec  # noqa: E402
 from runners.placement.reading import read_gpus  # noqa: E402
 from runners.presets.catalogue import resolve_preset  # noqa: E402
 from runners.presets.load import command_spec  # noqa: E402
+from runners.presets.settings import PanelKeys, Settings  # noqa: E402
 from tui.app import PanelApp  # noqa: E402
+from tui.themes import THEMES  # noqa: E402
 
 # A stand-in for a long training: reports what our trainers report, at a pace one can watch.
 SCRIPT = """
@@ -77,6 +79,11 @@ def main() -> None:
             asyncio.run(take(PanelApp(state), (120, 36), "cockpit", (), "ETA"))
             asyncio.run(take(PanelApp(state), (80, 24), "cockpit-80x24", (), "loss"))
             asyncio.run(take(PanelApp(state), (120, 36), "stop", ("s",), "Newest checkpoint"))
+            asyncio.run(take(PanelApp(state), (120, 40), "launch", ("n",), "Plan: exactly what runs"))
+            asyncio.run(take(PanelApp(state), (120, 36), "metrics", ("m",), "loss"))
+            for theme in THEMES:
+                panel = PanelApp(state, settings=Settings(panel=PanelKeys(theme=theme)))
+                asyncio.run(take(panel, (100, 24), f"theme-{theme}", (), "loss"))
         finally:
             for run in list_runs(state, 0):
                 request_stop(state, run, force=True)

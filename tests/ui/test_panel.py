@@ -192,7 +192,7 @@ def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pyte
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
     panel.wait_for("queued: waits: 1 GPU asked for")
-    panel.wait_for("held by A ")
+    panel.wait_for("held by A holder")
 
 
 def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(open_terminal, presets: Path) -> None:

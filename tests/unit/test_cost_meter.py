@@ -1,11 +1,10 @@
 """The line at the top: whole where there is room, its most important parts where there is little."""
 
 from decimal import Decimal
-from types import SimpleNamespace
-from typing import cast
 
 import msgspec
 import pytest
+from textual.geometry import Size
 
 from runners.cost.guard import GuardView, Progress, Stage, new_rule
 from runners.cost.meter import Meter
@@ -25,8 +24,9 @@ METER = Meter(
 def line(width: int, meter: Meter = METER, session: Session | None = SESSION, guard: GuardView | None = None) -> str:
     """What the meter shows on a terminal of `width` cells."""
     picture = Picture(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
-    pane = SimpleNamespace(picture=picture, size=SimpleNamespace(width=width))
-    shown = MeterBar._line(cast(MeterBar, pane))
+    pane = type("Narrow", (MeterBar,), {"size": Size(width, 1), "read_only": False})()
+    pane.picture = picture
+    shown = pane.render()
     assert shown.cell_len <= width
     return shown.plain
 

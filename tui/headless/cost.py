@@ -18,7 +18,7 @@ from runners.cost.rhythm import read_rhythm
 from runners.cost.sessions import Session, is_damaged, read_session
 from runners.host.clock import Moment, moment_now
 from runners.lifecycle.store import list_runs
-from runners.model.errors import ExitCode
+from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
 from runners.model.plan import Forecast
 from tui.format import dollars, duration
@@ -54,6 +54,10 @@ def run_cost(arguments: argparse.Namespace) -> int:
         from tui.headless.cost_export import run_export
 
         return run_export(arguments)
+    if arguments.words or arguments.budget is not None:
+        raise WrongInput(
+            "cost: only `cost plan` takes presets and a budget", "fresnel-tui session budget --budget 100 sets a budget"
+        )
     state, now = StateDirectory(), moment_now()
     runs = list_runs(state, _SHOWN_ENDED)
     books = open_books(state, [run for run in runs if run.is_live], now)

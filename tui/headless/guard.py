@@ -2,12 +2,14 @@
 
 import argparse
 import re
+import time
 
 from runners.cost.guard import GuardRule, lift, new_rule, postpone, read_guard, watched, write_rule
 from runners.cost.sessions import is_damaged, read_session
 from runners.host.clock import moment_now
+from runners.host.locks import is_held
 from runners.lifecycle.control import adopt_orphans
-from runners.lifecycle.control.guard import ensure_guard
+from runners.lifecycle.control.guard import ensure_guard, guard_lock
 from runners.lifecycle.control.refusal import refuse_untrusted
 from runners.lifecycle.fetching import mark_fetched, unfetched_runs
 from runners.lifecycle.guarding import watch
@@ -18,6 +20,7 @@ from runners.presets.units import parse_duration
 from tui.format import duration
 from tui.headless.output import print_json, print_pairs, say
 
+_STARTS_WITHIN_S = 3.0
 _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be combined"
 
 
@@ -35,8 +38,16 @@ def run_guard(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     elif arguments.what == "run":
         return _be_guard(state)
-    ensure_guard(state)
+    if ensure_guard(state):
+        _await_start(state)
     return _show(state, arguments.json)
+
+
+def _await_start(state: StateDirectory) -> None:
+    """Until the guard that was just started lives, so that what is shown then is true."""
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while not is_held(guard_lock(state)) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:

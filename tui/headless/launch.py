@@ -14,7 +14,7 @@ from runners.lifecycle.control import adopt_orphans, preview, spec_again, start_
 from runners.lifecycle.store import find_run
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.paths import StateDirectory
-from runners.model.plan import LaunchPlan
+from runners.model.plan import Forecast, LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
@@ -136,6 +136,8 @@ def run_launch(arguments: argparse.Namespace) -> int:
     for run in runs:
         for note in run.plan.notes if run.plan else ():
             say(f"note: {note}")
+        if run.plan is not None and run.plan.forecast is not None and not run.plan.queued:
+            say(f"estimate: {estimate_words(run.plan.forecast)}")
         if run.state is State.QUEUED:
             say(f"{run.id} {run.reason}")
     if arguments.follow:
@@ -240,9 +242,13 @@ def describe_plan(plan: LaunchPlan, verdict: Verdict) -> list[tuple[str, str]]:
         where = f", {plan.price.name}: {plan.price.source}, {plan.price.date}" if plan.price.name else ""
         where += f", {old}" if (old := price_age(plan.price)) else ""
         pairs.append(("price", f"{dollars(rate)}/h by {plan.price.basis}{where} (estimate)"))
-    expected = plan.forecast
-    if expected is not None:
-        cost = f", {dollars(Decimal(expected.usd))}" if expected.usd else ""
-        doubt = f"; {expected.doubt}" if expected.doubt else ""
-        pairs.append(("estimate", f"{duration(expected.seconds)}{cost} ({expected.basis}{doubt})"))
+    if plan.forecast is not None:
+        pairs.append(("estimate", estimate_words(plan.forecast)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def estimate_words(expected: Forecast) -> str:
+    """What a run should take and cost, and who says so."""
+    cost = f", {dollars(Decimal(expected.usd))}" if expected.usd else ""
+    doubt = f"; {expected.doubt}" if expected.doubt else ""
+    return f"{duration(expected.seconds)}{cost} ({expected.basis}{doubt})"

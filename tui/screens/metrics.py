@@ -178,6 +178,10 @@ class MetricsScreen(Screen[None]):
         """The charts."""
         return self.query_one(ChartGrid)
 
+    def on_resize(self) -> None:
+        """In a narrow terminal the list of runs is there only while it has the keys."""
+        self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
+
     @on(ChartGrid.Resized)
     def _resized(self) -> None:
         self._ask()

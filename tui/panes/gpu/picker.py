@@ -178,10 +178,11 @@ class GpuPicker(ScrollView):
         if instances_of(gpu, self.gpus):
             return Text("cut into MIG instances", style="dim")
         leases = self.picture.leases.get(gpu.uuid, []) if self.picture else []
+        names = {view.run.id: view.run.name for view in self.picture.runs} if self.picture else {}
         text = Text("held by " if leases else "")
         for lease in leases:
             letter = self.picture.letters.get(lease.run, "") if self.picture else ""
-            text.append(f"{letter} {lease.preset} ", style=f"{run_colour(letter)} bold")
+            text.append(f"{letter} {names.get(lease.run) or lease.preset} ", style=f"{run_colour(letter)} bold")
         others = strangers(gpu, bool(leases))
         if others:
             text.append(f"⚠ {others[0].user or 'outside'} pid {others[0].pid}", style="yellow")

@@ -53,7 +53,7 @@ class LogPane(LogPicking):
 
     DEFAULT_CSS = """
     LogPane {
-        border: round $panel-lighten-2;
+        border: round $foreground 35%;
         background: $background;
         overflow-x: hidden;
         overflow-y: scroll;

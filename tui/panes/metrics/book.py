@@ -70,7 +70,7 @@ class Page(NamedTuple):
 _PIECE = 64 * 1024
 _PATIENCE_S = 0.03
 """How long keys may have to wait for a piece that is being read."""
-_MOST_OUTPUT = 16 << 20
+_MOST_OUTPUT = 8 << 20
 _SMALLEST = (34, 9)
 _ROOMY = (52, 14)
 
@@ -161,7 +161,7 @@ class Book:
             axis = "step" if axis == "epoch" and not any(by_time(series) for _, series in having) else "time"
             curves = [self._curve(mark.run, series, axis, asked, found[mark.run.id]) for mark, series in having]
         lines = [
-            Line(mark.letter, mark.colour, curve, mark.pinned)
+            Line(mark.letter, mark.colour, curve, mark.pinned, mark.run.is_live)
             for (mark, _), curve in zip(having, curves, strict=True)
             if curve is not None
         ]

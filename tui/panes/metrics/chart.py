@@ -10,7 +10,7 @@ from rich.style import Style
 
 from tui.panes.metrics.canvas import Canvas
 from tui.panes.metrics.curves import AxisName, Curve
-from tui.panes.metrics.scales import Scale, clock, scale_for, short
+from tui.panes.metrics.scales import Scale, clock, scale_for, short, stride
 
 Row = tuple[Segment, ...]
 
@@ -28,6 +28,7 @@ class Line(NamedTuple):
     colour: str
     curve: Curve
     pinned: bool = False
+    live: bool = False
 
 
 class Look(NamedTuple):
@@ -51,6 +52,10 @@ def draw_chart(
         return _empty(title, width, height, focused)
     least = min(line.curve.xs[0] for line in filled)
     most = max(line.curve.xs[-1] for line in filled)
+    if any(line.live for line in filled) and most > least:
+        # The end moves on by strides, so that what is drawn already stays where it is.
+        step = stride((most - least) / 32)
+        most = least + math.ceil((most - least) / step) * step
     low, high = least + look.low * (most - least), least + look.high * (most - least)
     parts = [line.curve.part(max(8, width * 2), low, high) for line in filled]
     ys = [y for part in parts for x, y in part if low <= x <= high and math.isfinite(y)]

@@ -11,6 +11,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.panes.metrics.book import Chart, Page
+from tui.panes.metrics.chart import Row
 
 
 class ChartGrid(Widget):
@@ -58,9 +59,12 @@ class ChartGrid(Widget):
             known = old.get(chart.x + chart.y * 10_000)
             if known is chart:
                 continue
-            rows = [y for y, row in enumerate(chart.rows) if known is None or known.rows[y] != row]
-            if rows:
-                self.refresh(Region(chart.x, chart.y + rows[0], chart.width, rows[-1] - rows[0] + 1))
+            for y, row in enumerate(chart.rows):
+                if known is None or y >= len(known.rows):
+                    self.refresh(Region(chart.x, chart.y + y, chart.width, 1))
+                elif known.rows[y] != row:
+                    start, end = changed_cells(known.rows[y], row)
+                    self.refresh(Region(chart.x + start, chart.y + y, end - start, 1))
 
     def render_line(self, y: int) -> Strip:
         """One row across all charts."""
@@ -92,6 +96,16 @@ class ChartGrid(Widget):
         for at, chart in enumerate(self._page.charts):
             if chart.x <= offset.x < chart.x + chart.width and chart.y <= offset.y < chart.y + chart.height:
                 self.post_message(self.Clicked(at, (offset.x - chart.x) / max(1, chart.width)))
+
+
+def changed_cells(old: Row, new: Row) -> tuple[int, int]:
+    """Where two rows that differ do so, as cells from and to; a row has as many characters as cells."""
+    before = [(character, one.style) for one in old for character in one.text]
+    after = [(character, one.style) for one in new for character in one.text]
+    differing = [i for i, (left, right) in enumerate(zip(before, after, strict=False)) if left != right]
+    if len(before) != len(after) or not differing:
+        return 0, len(after)
+    return differing[0], differing[-1] + 1
 
 
 def _row(chart: Chart, y: int) -> tuple[Segment, ...]:

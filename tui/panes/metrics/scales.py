@@ -34,10 +34,20 @@ def scale_for(least: float, greatest: float, log: bool) -> Scale:
     if least == greatest:
         room = abs(least) * 0.1 or 1.0
         return Scale(least - room, greatest + room)
-    room = (greatest - least) * 0.04
+    room = (greatest - least) * 0.02
+    step = stride((greatest - least) / 50)
     # A quantity that is never negative begins at 0 where that is near.
-    low = 0.0 if 0 <= least <= (greatest - least) * 0.15 else least - room
-    return Scale(low, greatest + room)
+    low = 0.0 if 0 <= least <= (greatest - least) * 0.15 else math.floor((least - room) / step) * step
+    # Ends at whole strides stay where they are while a live curve goes on: what stands is not painted again.
+    return Scale(low, math.ceil((greatest + room) / step) * step)
+
+
+def stride(size: float) -> float:
+    """The next larger of 1, 2 and 5 times a power of ten."""
+    if not size > 0 or not math.isfinite(size):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(size))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= size * 0.999_999)
 
 
 def short(value: float, digits: int = 3) -> str:

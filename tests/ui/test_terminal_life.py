@@ -1,0 +1,418 @@
+"""What happens to a terminal: suspended, resized, detached, cut off, without colours, without a mouse, small and large."""
+
+import getpass
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import REPOSITORY, eventually
+from tests.terminal import Terminal, panel_command
+from tests.ui.tmux import Tmux
+
+COUNTER = """\
+launcher: command
+shell: true
+command: "for i in $(seq 1 100000); do echo counting $i; sleep 0.05; done"
+gpus: {gpus}
+stop: {{ladder: [SIGINT 5s, SIGKILL 5s], target: group}}
+"""
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Two presets; at the end no run is left."""
+    folder = tmp_path / "config" / "fresnel-tui" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "aa-counter.yaml").write_text(COUNTER.format(gpus=0))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    yield tmp_path
+    headless("stop", "--all", "--force", "--wait")
+
+
+def headless(*words: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "tui", "--no-ui", *words],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+def counted() -> int:
+    """The last number that the counter wrote."""
+    return int(headless("logs", "aa-counter", "-n", "1").split()[-1])
+
+
+@pytest.fixture
+def tmux(place: Path) -> Iterator[Callable[..., Tmux]]:
+    opened: list[Tmux] = []
+
+    def open_it(*command: str, columns: int = 80, rows: int = 24, **environment: str) -> Tmux:
+        (place / "t").mkdir(exist_ok=True)
+        opened.append(Tmux(place / "t", command, columns, rows, **environment))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def open_it(*arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(*arguments), columns, rows, **environment))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.close()
+
+
+def panel_of(pid: int) -> psutil.Process:
+    """The panel among the descendants of a process."""
+
+    def found() -> psutil.Process | None:
+        for process in psutil.Process(pid).children(recursive=True):
+            try:
+                if process.cmdline()[:3] == [sys.executable, "-m", "tui"]:
+                    return process
+            except psutil.NoSuchProcess:
+                continue
+        return None
+
+    process = eventually(found, what="the panel's process")
+    assert process is not None
+    return process
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# ── Ctrl+Z ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SHELL = ("bash", "--norc", "--noprofile", "-i")
+MODES = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{mouse_all_flag}"
+
+
+@needs_tmux
+@pytest.mark.parametrize("wrapped", [False, True], ids=["from the shell", "from a program like make"])
+def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
+    tmux: Callable[..., Tmux], tmp_path: Path, wrapped: bool
+) -> None:
+    window = tmux(*SHELL, PS1="ready> ", FRESNEL_GPUS="sim:2xH100")
+    panel = " ".join(panel_command())
+    window.press(f"cd {tmp_path}; stty -a > before; " + (f"sh -c '{panel}; true'" if wrapped else panel), "Enter")
+    window.wait_for("no runs yet")
+    window.wait_for("1 .*free")
+    assert window.ask(MODES) == "1 0 1 1 1"
+    window.press("C-z")
+    window.wait_for(r"Stopped.*\n(.*\n)*ready> $")
+    assert window.ask(MODES) == "0 1 0 0 0"
+    assert "no runs yet" not in window.text
+    window.press("clear; stty -a > after; cmp before after && echo all the same", "Enter")
+    window.wait_for("^all the same")
+    window.press("fg", "Enter")
+    window.wait_for("no runs yet")
+    window.wait_for("n Launch")
+    window.wait_for("1 .*free")
+    assert window.ask(MODES) == "1 0 1 1 1"
+    assert "all the same" not in window.text
+    window.press("?")
+    window.wait_for("Everywhere")
+    window.press("Escape")
+    window.wait_gone("Everywhere")
+    window.press("q")
+    window.wait_for(r"all the same\n(.*\n)*ready> $")
+    assert window.ask(MODES) == "0 1 0 0 0"
+
+
+@needs_tmux
+def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tmux]) -> None:
+    window = tmux(*SHELL, PS1="ready> ")
+    window.press(" ".join(panel_command()), "Enter")
+    window.wait_for("no runs yet")
+    panel = panel_of(window.pid)
+    panel.send_signal(signal.SIGSTOP)
+    window.wait_for("ready> $")
+    window.press("fg", "Enter")
+    window.wait_for("n Launch")
+    window.wait_gone("ready> fg")
+    panel.send_signal(signal.SIGCONT)
+    for _ in range(3):
+        window.press("?")
+        window.wait_for("Everywhere")
+        window.press("Escape")
+        window.wait_gone("Everywhere")
+    window.press("q")
+    eventually(lambda: not is_alive(panel), what="the panel gone")
+
+
+def test_without_a_shell_to_come_back_to_ctrl_z_says_so(terminal: Callable[..., Terminal]) -> None:
+    panel = terminal()
+    panel.wait_for("no runs yet")
+    panel.press("\x1a")
+    panel.wait_for("no shell to come back to")
+    panel.press("?")
+    panel.wait_for("Everywhere")
+
+
+@needs_tmux
+def test_a_suspended_panel_ends_with_its_terminal(tmux: Callable[..., Tmux]) -> None:
+    window = tmux(*SHELL, PS1="ready> ")
+    window.press(" ".join(panel_command("--launch", "aa-counter")), "Enter")
+    window.wait_for(r"▶ running\s+aa-counter")
+    panel = panel_of(window.pid)
+    window.press("C-z")
+    window.wait_for(r"Stopped.*\n(.*\n)*ready> $")
+    window.close()
+    eventually(lambda: not is_alive(panel), what="the panel gone")
+    assert [run["state"] for run in json.loads(headless("list", "--json"))] == ["running"]
+
+
+# ── sizes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outline(text: str) -> str:
+    """A screen without what changes from second to second."""
+    return re.sub(r"[\s\d.%°░█▏▎▍▌▋▊▉]+", " ", text)
+
+
+@needs_tmux
+def test_every_size_is_painted_anew_and_nothing_is_left_over(tmux: Callable[..., Tmux]) -> None:
+    window = tmux(*panel_command(), FRESNEL_GPUS="sim:2xH100", FRESNEL_HOST="here")
+    window.wait_for("no runs yet")
+    window.wait_for("1 .*free")
+    seen = {}
+    for columns, rows in ((200, 60), (40, 12), (20, 5), (250, 70), (80, 24), (200, 60), (80, 24)):
+        window.resize(columns, rows)
+        if rows >= 12:
+            window.wait_for(rf"^(?=.*Quit|.*Launch).{{{min(columns - 12, 30)},{columns}}}\n?\Z")
+        if columns >= 80:
+            fits = rf"^╭.{{{columns - 2}}}╮$"
+            eventually(lambda fits=fits: re.search(fits, window.text, re.MULTILINE), what=f"{columns} columns")
+            window.wait_for("1 .*free")
+            now = seen.setdefault((columns, rows), outline(window.text))
+            eventually(lambda now=now: outline(window.text) == now, what="the same picture at the same size")
+    window.press("?")
+    window.wait_for("Everywhere")
+
+
+@needs_tmux
+def test_detached_and_attached_at_another_size_the_panel_goes_on(
+    tmux: Callable[..., Tmux], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = tmux(*panel_command("--launch", "aa-counter"))
+    window.call("set-option", "-g", "window-size", "latest")
+    attach = ["tmux", "attach", "-t", "main"]
+    monkeypatch.setenv("TMUX_TMPDIR", str(place / "t"))
+    first = Terminal(attach, 100, 30)
+    first.wait_for(r"(?m)^╭.{98}╮$")
+    first.wait_for(r"counting \d+")
+    panel = psutil.Process(window.pid)
+    first.press("\x02", "d")
+    first.wait_end()
+    before = counted()
+    eventually(lambda: counted() > before + 20)
+    second = Terminal(attach, 140, 40)
+    second.wait_for(r"(?m)^╭.{138}╮$")
+    second.wait_for(rf"counting {before + 21}\b|counting \d+")
+    eventually(lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 20)
+    assert is_alive(panel)
+    second.press("q")
+    second.wait_end()
+    eventually(lambda: not is_alive(panel))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int, int]) -> None:
+    panel = terminal("--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(r"counting \d+")
+    panel.wait_for("7 .*free")
+    panel.wait_for("n Launch")
+    look(panel)
+    for key, shown, back in (
+        ("n", "Plan: exactly what runs", "Escape"),
+        ("s", "Newest checkpoint", "Escape"),
+        ("?", "Everywhere", "Escape"),
+        ("c", "What was done here", "Escape"),
+        ("Ctrl+P", "Search for commands", "Escape"),
+        ("/", "search in the log", "Escape"),
+    ):
+        panel.press(key)
+        panel.wait_for(shown)
+        look(panel)
+        panel.press(back)
+        panel.wait_gone(shown)
+    for key, gone in (("1", "Runs ─"), ("2", "GPUs"), ("3", "Runs ─")):
+        panel.press(key, "z")
+        panel.wait_gone(gone)
+        panel.wait_for("Help")
+        look(panel)
+        panel.press("z")
+        panel.wait_for("Runs ─")
+    panel.press("m")
+    panel.wait_gone("Runs ─")
+    look(panel)
+    panel.press("q")
+    panel.wait_for("Runs ─")
+    panel.press("q")
+    assert panel.wait_end() == 0
+
+
+def look(panel: Terminal) -> None:
+    """Nothing broke, a footer is there, and what begins with a frame ends with it, at the edge."""
+    rows = panel.screen.display
+    assert "Traceback" not in panel.text
+    assert rows[-1].strip(), panel.text
+    broken = [row for row in rows if row[0] in "╭╰│" and row[-1] not in "╮╯│"]
+    assert not broken, panel.text
+
+
+# ── colours and mouse ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def colours(stream: bytes) -> set[str]:
+    """Every SGR parameter that sets a colour."""
+    found = {part for codes in re.findall(rb"\x1b\[([0-9;:]*)m", stream) for part in re.split(rb"[;:]", codes) if part}
+    numbers = {int(part) for part in found}
+    return {str(n) for n in numbers if 30 <= n <= 38 or 40 <= n <= 48 or n == 58 or 90 <= n <= 107}
+
+
+@pytest.mark.parametrize("theme", ["", "ansi-dark", "contrast-light"])
+def test_no_color_means_none_and_states_are_read_by_sign_and_word(
+    terminal: Callable[..., Terminal], place: Path, theme: str
+) -> None:
+    (place / "config" / "fresnel-tui" / "settings.yaml").write_text(f"panel: {{theme: '{theme}'}}\n")
+    headless("launch", "--gpus", "0", "--name", "broken", "--", "sh", "-c", "printf '\\033[31mred\\033[0m'; exit 3")
+    panel = terminal("--launch", "aa-counter", columns=120, rows=40, NO_COLOR="1", FRESNEL_GPUS="sim:2xH100")
+    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(r"✘ failed\s+broken")
+    panel.wait_for("1 .*free")
+    cursor = next(row for row, line in enumerate(panel.screen.display) if "▶ running" in line)
+    eventually(lambda: panel.read() or panel.screen.buffer[cursor][60].reverse, what="the cursor's row reversed")
+    for key, shown in (("n", "Plan: exactly what runs"), ("?", "Everywhere"), ("Ctrl+P", "Search for commands")):
+        panel.press(key)
+        panel.wait_for(shown)
+        panel.press("Escape")
+        panel.wait_gone(shown)
+    panel.press("j")
+    panel.wait_for("red")
+    assert not colours(bytes(panel.raw))
+
+
+def test_colours_are_found_where_they_are_not_refused(terminal: Callable[..., Terminal]) -> None:
+    panel = terminal()
+    panel.wait_for("no runs yet")
+    assert colours(bytes(panel.raw))
+
+
+MOUSE = re.compile(rb"\x1b\[\?(?:\d+;)*(1000|1002|1003|1006|1015|1016)h")
+
+
+def test_no_mouse_leaves_it_to_the_terminal(terminal: Callable[..., Terminal]) -> None:
+    panel = terminal("--no-mouse")
+    panel.wait_for("no runs yet")
+    panel.press("?")
+    panel.wait_for("Everywhere")
+    panel.press("Escape")
+    panel.wait_gone("Everywhere")
+    panel.press("q")
+    assert panel.wait_end() == 0
+    assert not MOUSE.search(bytes(panel.raw))
+    other = terminal()
+    other.wait_for("no runs yet")
+    assert MOUSE.search(bytes(other.raw))
+
+
+# ── ssh ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+GONE_S = 2.0
+"""What is promised: so long after a connection was cut, the panel is gone."""
+
+
+class Sshd:
+    """A server of our own on loopback: own host key, own port, one key of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        for name in ("host", "mine"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        (folder / "sshd_config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/mine.pub\n"
+            f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+        )
+        (folder / "ssh_config").write_text(
+            f"Host box\nHostName 127.0.0.1\nPort {port}\nUser {getpass.getuser()}\nIdentityFile {folder}/mine\n"
+            f"IdentitiesOnly yes\nUserKnownHostsFile {folder}/known\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n"
+        )
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)  # Debian's sshd asks for it
+        self.folder = folder
+        assert SSHD is not None
+        self.process = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=subprocess.DEVNULL)
+
+        def answers() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        eventually(answers, what="sshd listening")
+
+    def command(self, *words: str) -> list[str]:
+        """The client's command line for a program in a terminal over there."""
+        kept = [f"{name}={os.environ[name]}" for name in os.environ if name.startswith(("FRESNEL_", "XDG_", "HOME"))]
+        there = ["env", *kept, f"PYTHONPATH={REPOSITORY}", "LANG=C.UTF-8", *words]
+        return ["ssh", "-F", str(self.folder / "ssh_config"), "-tt", "box", " ".join(there)]
+
+
+@pytest.fixture
+def sshd(place: Path) -> Iterator[Sshd]:
+    if SSHD is None or shutil.which("ssh") is None:
+        pytest.skip("no sshd here")
+    server = Sshd(place / "ssh")
+    yield server
+    for process in psutil.Process(server.process.pid).children(recursive=True):
+        process.kill()
+    server.process.kill()
+    server.process.wait()
+
+
+@pytest.mark.parametrize("cut", ["the client is killed", "the server's side is killed"])
+def test_a_cut_connection_ends_the_panel_and_not_the_run(sshd: Sshd, cut: str) -> None:
+    there = Terminal(sshd.command(*panel_command("--launch", "aa-counter")), 100, 30)
+    there.wait_for(r"▶ running\s+aa-counter")
+    there.wait_for(r"counting \d+")
+    panel = panel_of(sshd.process.pid)
+    if cut == "the client is killed":
+        os.kill(there.child.pid, signal.SIGKILL)
+    else:
+        for session in panel.parents():
+            if session.name() == "sshd" and session.pid != sshd.process.pid:
+                session.kill()
+    eventually(lambda: not is_alive(panel), ceiling_s=GONE_S, what="the panel gone")
+    there.close()
+    before = counted()
+    eventually(lambda: counted() > before + 20, what="the run's output going on")
+    assert [run["state"] for run in json.loads(headless("list", "--json"))] == ["running"]
