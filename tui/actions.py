@@ -25,8 +25,9 @@ from tui.screens.cockpit import CockpitScreen
 if TYPE_CHECKING:
     from tui.screens.launch import Wish
 
-TOUCHING = frozenset({"launch", "again", "stop", "drain"})
+TOUCHING = frozenset({"launch", "again", "stop", "drain", "postpone"})
 """Actions that change something: a panel that only shows has none of them."""
+_POSTPONED_S = 3600.0
 
 
 class PanelActions(App[None]):
@@ -139,6 +140,19 @@ class PanelActions(App[None]):
         words = "what runs finishes, nothing starts" if on else "the queue goes on"
         self.call_from_thread(self.notify, f"drain {'on' if on else 'off'}: {words}", timeout=6)
 
+    def action_postpone(self) -> None:
+        """Let the guard hold back for an hour."""
+        from runners.cost.guard import postpone
+
+        try:
+            postpone(self.state, _POSTPONED_S)
+        except (FresnelError, OSError, ValueError) as error:
+            self.complain(str(error))
+            return
+        self.commands.note(["guard", "postpone", "1h"])
+        self.notify("the guard holds back for an hour", timeout=4)
+        self.feed.hurry()
+
     # ── the panel itself ──────────────────────────────────────────────────────────────────────────────────
 
     def action_help(self) -> None:
@@ -179,6 +193,7 @@ class PanelActions(App[None]):
             yield SystemCommand("Launch again", "the selected run, or a variation of it (a)", self.action_again)
             yield SystemCommand("Stop the selected run", "by its stop ladder (s)", self.action_stop)
             yield SystemCommand("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain)
+            yield SystemCommand("Postpone the guard", "by an hour (p)", self.action_postpone)
         yield SystemCommand("Metrics", "curves of one run or several (m)", self.cockpit.action_metrics)
         yield SystemCommand("Search in the log", "text or /regex/ (/)", self.cockpit.action_search)
         yield SystemCommand("Filter the log", "only lines that match (&)", self.cockpit.action_filter)

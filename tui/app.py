@@ -138,7 +138,9 @@ class PanelApp(PanelActions):
         found = news(before, after, wanted.on)
         for notice in found:
             self.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6, markup=False)
-        if found and wanted.bell:
+        urgent = after.guard is not None and after.guard.is_urgent
+        was = before is not None and before.guard is not None and before.guard.is_urgent
+        if wanted.bell and (found or (urgent and not was)):
             self.bell()
         if wanted.desktop != "off":
             for notice in found[:_MOST_NOTICES]:

@@ -6,14 +6,13 @@ GPUs of the same model. The number of epochs may differ: an epoch after the firs
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from runners.cost.ledger import RunLine, recent_runs
 from runners.cost.meter import hourly_rate, money
-from runners.cost.rhythm import read_rhythm
+from runners.cost.rhythm import median, read_rhythm
 from runners.host.clock import seconds_between
 from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import Forecast
@@ -46,7 +45,7 @@ def forecast(state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: P
     rate = None if price is None else hourly_rate(price, len(gpus))
     if not found:
         return _by_word(spec, epochs, rate)
-    seconds = median(total for total, _ in found)
+    seconds = median([total for total, _ in found])
     paces = [pace for _, pace in found if pace is not None]
     return Forecast(
         seconds,
@@ -85,12 +84,13 @@ def _learn(
         return None
     whole = seconds_between(line.began, line.finished)
     rhythm = read_rhythm(run.path)
-    if epochs is not None and rhythm.each_s is not None:
+    planned = epochs or rhythm.epochs  # a program may know its epochs without a parameter of that name
+    if planned and rhythm.each_s is not None:
         first = rhythm.ends[0]
         if first[0] != 1:
             return None  # resumed: its first epoch was not the program's first
         after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
-        total = (first[1] - line.began.wall) + rhythm.each_s * (epochs - 1) + max(0.0, after)
+        total = (first[1] - line.began.wall) + rhythm.each_s * (planned - 1) + max(0.0, after)
         return max(0.0, total), rhythm.each_s
     same_length = _whole(parameters.get("epochs")) == epochs
     return (whole, None) if line.state == "done" and same_length else None

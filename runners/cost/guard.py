@@ -101,6 +101,12 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
     write_whole(state.guard / "guard.json", msgspec.json.encode(rule))
 
 
+def set_rule(state: StateDirectory, rule: GuardRule) -> None:
+    """Give the guard a new rule: how far it had gone with another, readable or not, is nothing to this one."""
+    write_rule(state, rule)
+    (state.guard / "progress.json").unlink(missing_ok=True)
+
+
 def write_progress(state: StateDirectory, progress: Progress) -> None:
     """Write down how far the guard has gone."""
     write_whole(state.guard / "progress.json", msgspec.json.encode(progress))

@@ -4,8 +4,8 @@ The first epoch compiles and warms up (15 to 30 min for the guides' programs), s
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 import msgspec
 
@@ -46,6 +46,12 @@ class Rhythm(msgspec.Struct, frozen=True):
         if each is None or not self.epochs:
             return None
         return max(0.0, each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1]))
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle of some values, of two middles their mean. (`statistics` takes longer to import than this to run.)"""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def read_rhythm(run: Path) -> Rhythm:

@@ -33,7 +33,8 @@ def prepare(directory: RunDirectory) -> dict[str, str]:
         for name, value in spec.environment.items()
     }
     state = StateDirectory(directory.path.parent.parent)
-    reading = read_gpus(state) if before.gpus else None
+    # The GPUs are granted already: what is known of them now does, nobody waits for more.
+    reading = read_gpus(state, patience_s=0.0) if before.gpus else None
     known = {gpu.uuid: gpu for gpu in reading.gpus} if reading else {}
     gpus = tuple(
         known.get(gpu.uuid) or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, gpu.vendor, mig_parent=gpu.mig_parent)

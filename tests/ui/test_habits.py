@@ -156,3 +156,18 @@ def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
         assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), "the bell, beside the end of the notice"
     finally:
         (working / "go").unlink()
+
+
+def test_a_guard_s_countdown_is_seen_and_held_back_by_a_key(show) -> None:
+    assert headless("guard", "set", "--max-age", "1s", "--countdown", "30m").returncode == 0
+    try:
+        panel = show(columns=140)
+        panel.wait_for(r"⚠ .*(29|30)m\d\ds")
+        panel.press("p")
+        panel.wait_for("the guard holds back for an hour")
+        panel.wait_gone(r"⚠ .*(29|30)m\d\ds")
+        panel.press("c")
+        panel.wait_for("fresnel-tui guard postpone 1h")
+        assert "postponed" in headless("guard", "status").stdout
+    finally:
+        assert headless("guard", "off").returncode == 0

@@ -308,14 +308,16 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     panel.wait_for(r"▶ running\s+aa-counter")
     panel.wait_for(r"✘ failed\s+broken")
     panel.wait_for("1 .*free")
-    cursor = next(row for row, line in enumerate(panel.screen.display) if "▶ running" in line)
+    cursor, failed = (
+        next(row for row, line in enumerate(panel.screen.display) if sign in line) for sign in ("▶ running", "✘ failed")
+    )
     eventually(lambda: panel.read() or panel.screen.buffer[cursor][60].reverse, what="the cursor's row reversed")
     for key, shown in (("n", "Plan: exactly what runs"), ("?", "Everywhere"), ("Ctrl+P", "Search for commands")):
         panel.press(key)
         panel.wait_for(shown)
         panel.press("Escape")
         panel.wait_gone(shown)
-    panel.press("j")
+    panel.press("j" if failed > cursor else "k")
     panel.wait_for("red")
     assert not colours(bytes(panel.raw))
 

@@ -96,6 +96,14 @@ def test_only_runs_that_cost_the_same_are_history() -> None:
     assert learned is not None and learned.runs == 1, "a learning rate costs nothing, three epochs say enough"
 
 
+def test_a_program_that_has_no_parameter_for_its_epochs_says_them_itself() -> None:
+    state = StateDirectory().create()
+    leave_run(state, 1, spec_of(None), epochs=4, end="stopped")
+    leave_run(state, 2, spec_of(None), epochs=4, each_s=20.0, end="stopped")
+    found = forecast(state, spec_of(None), [GPU], None)
+    assert found is not None and (found.seconds, found.epoch_s) == (5 + 100 + 3 * 15, 15), "the mean of two"
+
+
 def test_the_preset_s_word_goes_with_the_epochs() -> None:
     state = StateDirectory()
     word = forecast(state, spec_of(5, Estimate(7200.0, "4")), [GPU], None)

@@ -4,7 +4,7 @@ import argparse
 import re
 import time
 
-from runners.cost.guard import GuardRule, lift, new_rule, postpone, read_guard, watched, write_rule
+from runners.cost.guard import GuardRule, lift, new_rule, postpone, read_guard, set_rule, watched
 from runners.cost.sessions import is_damaged, read_session
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
@@ -75,7 +75,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
         webhook=arguments.webhook or "",
         destroys=arguments.destroys,
     )
-    write_rule(state, rule)
+    set_rule(state, rule)
     _say_consequences(state, rule)
 
 

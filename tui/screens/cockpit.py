@@ -36,6 +36,7 @@ class CockpitScreen(Screen[None]):
         Binding("z", "zoom", "Zoom"),
         Binding("m", "metrics", "Metrics", show=False),
         Binding("escape", "back", "Back", show=False),
+        Binding("p", "app.postpone", "Postpone", show=False),
         Binding("c", "app.commands", "Commands", show=False),
         Binding("M", "app.mouse", "Mouse", show=False),
         Binding("question_mark", "app.help", "Help", key_display="?"),

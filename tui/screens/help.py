@@ -25,6 +25,7 @@ KEYS = {
         ("z", "zoom the focused pane; again or Esc: back"),
         ("m", "metrics: curves of one run or several"),
         ("Tab", "next pane"),
+        ("p", "let the guard hold back for an hour"),
         ("c", "what was done here, as commands to copy into a script"),
         ("M", "give the mouse back to the terminal, or take it"),
         ("Ctrl+P", "palette: every action, themes"),

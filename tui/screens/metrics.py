@@ -72,6 +72,8 @@ class MetricsScreen(Screen[None]):
         self._worker = ThreadPoolExecutor(1, "metrics")
         self._asked = Asked((), 0, 0, Look(lettered=bool(os.environ.get("NO_COLOR"))))
         self._page: Page | None = None
+        self._line = ""
+        self._about = Text()
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -211,7 +213,11 @@ class MetricsScreen(Screen[None]):
         if look.cursor is not None:
             words.append("cursor ← →")
         names = "  ".join(f"{mark.letter} {mark.run.name}" + ("★" if mark.pinned else "") for mark in asked.marks)
-        self.query_one("#metrics-line", Static).update(" " + " · ".join(words) + f"   {names}")
+        line = " " + " · ".join(words) + f"   {names}"
+        if line != self._line:
+            # A text that is set anew has everything laid out and painted again, be it the same.
+            self._line = line
+            self.query_one("#metrics-line", Static).update(line)
 
     def _show_details(self) -> None:
         view = self.runs.selected
@@ -228,7 +234,9 @@ class MetricsScreen(Screen[None]):
         text = draw_details(
             f"{letter} {view.run.name or view.run.id}", sections, others, min(_DETAILS, self.size.width // 2) - 4
         )
-        self.query_one("#metrics-details-text", Static).update(text)
+        if text != self._about:
+            self._about = text
+            self.query_one("#metrics-details-text", Static).update(text)
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -345,6 +353,7 @@ class MetricsScreen(Screen[None]):
         """The settings and environment of the run under the list's cursor, and back."""
         if self._details:
             self._details.remove()
+            self._about = Text()
         else:
             text = Static(id="metrics-details-text", markup=False)
             self.query_one("#metrics-body").mount(VerticalScroll(text, id="metrics-details"))
