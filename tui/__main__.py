@@ -5,7 +5,8 @@ import sys
 
 COMMANDS = frozenset(
     {"launch", "plan", "list", "status", "logs", "stop", "wait", "drain", "gpus", "cost", "session", "presets"}
-    | {"doctor", "prune", "guard", "fetched", "metrics"} | {"completion", "serve"}
+    | {"doctor", "prune", "guard", "fetched", "metrics"}
+    | {"completion", "serve"}
 )
 
 

@@ -21,7 +21,7 @@ from runners.presets.settings import Settings, read_settings
 from tui.actions import PanelActions
 from tui.colourless import Colourless
 from tui.feed import Picture
-from tui.job_control import has_job_control, stop_group
+from tui.job_control import has_job_control
 from tui.notices import news
 from tui.terminal_codes import desktop_notice, send
 from tui.terminal_driver import TerminalDriver
@@ -65,6 +65,7 @@ class PanelApp(PanelActions):
         """Show the cockpit, start the feed, leave when the terminal does."""
         self.push_screen(self.cockpit)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
         self.set_timer(_PAINTED_S, self._collect_again)
@@ -97,11 +98,10 @@ class PanelApp(PanelActions):
 
     def action_suspend_process(self) -> None:
         """Give the terminal back to the shell until `fg`, where there is one to say it."""
-        if self._driver is None or not self._driver.can_suspend or not has_job_control():
+        if isinstance(self._driver, TerminalDriver) and has_job_control():
+            self._driver.stop_group()
+        else:
             self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
-            return
-        self.app_suspend_signal.publish(self)
-        stop_group()
 
     @work(exclusive=True)
     async def _watch(self) -> None:

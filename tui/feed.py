@@ -160,7 +160,7 @@ class Feed:
                 views.append(kept)
                 continue
             report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
-            view = look_at(run, report, now)
+            view = look_at(run, report, now, brief=self._turn == 1)
             views.append(view)
             if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
                 # What has ended stays as it is: read once.

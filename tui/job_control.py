@@ -1,7 +1,6 @@
-"""Ctrl+Z: whether there is a shell to come back to, and stopping with everybody that the shell started with us."""
+"""Ctrl+Z: whether there is a shell to come back to."""
 
 import os
-import signal
 from pathlib import Path
 
 
@@ -22,11 +21,6 @@ def has_job_control() -> bool:
         except OSError:
             return False
     return False
-
-
-def stop_group() -> None:
-    """Stop everything in our process group as the terminal's own Ctrl+Z does: `make`, which may have started us, too."""
-    os.killpg(os.getpgrp(), signal.SIGTSTP)
 
 
 def _parent(pid: int) -> int:

@@ -44,13 +44,22 @@ class Overview(msgspec.Struct, frozen=True):
         return None if self.headline is None else self.metrics.get(self.headline)
 
 
-def look_at(run: Run, report: LiveReport | None = None, now: float | None = None, thorough: bool = False) -> Overview:
-    """The overview of `run`; a kept report makes looking again cheap. `thorough` opens an ended run's output too."""
+def look_at(
+    run: Run,
+    report: LiveReport | None = None,
+    now: float | None = None,
+    thorough: bool = False,
+    brief: bool = False,
+) -> Overview:
+    """The overview of `run`; a kept report makes looking again cheap.
+
+    Output is read of live runs that tell no events; of ended ones too by a `thorough` look, of none by a `brief` one.
+    """
     now = time.time() if now is None else now
     # A run that was started by the boot's own time is counted by it: a changed clock makes no money.
     at = moment_now() if run.begin is not None and run.begin.up is not None else now
     report = report or LiveReport(run)
-    report.poll(run, thorough)
+    report.poll(run, thorough, brief)
     events, course = report.events, report.course
     progress = course.progress(now)
     if not run.is_live:

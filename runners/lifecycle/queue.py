@@ -5,13 +5,13 @@ There is no daemon. Whoever ends a run, and whoever waits first in line, runs `p
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from runners.backends.local import poke_supervisor
-from runners.host.files import write_whole
+from runners.host.files import append_event, write_whole
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.lifecycle.store import find_run, read_run
@@ -94,19 +94,25 @@ def dispatch(state: StateDirectory) -> list[str]:
         return []
     wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
     reading = read_gpus(state) if wants_gpus else None
-    granted = []
     with locked(state.allocation_lock):
         verdicts = judge(state, candidates := waiting(state), reading)
-        for candidate in candidates:
-            verdict = verdicts[candidate.run]
-            if verdict.allocation is not None:
-                _grant(state.run(candidate.run), candidate, verdict.allocation)
-                granted.append(candidate.run)
-            else:
-                tell_why(state.run(candidate.run), verdict)
+        granted = grant_all(state, candidates, verdicts)
     for candidate in candidates:
         if candidate.run in granted or verdicts[candidate.run].never:
             poke_supervisor(state.run(candidate.run))
+    return granted
+
+
+def grant_all(state: StateDirectory, candidates: Sequence[Candidate], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Give waiting runs the GPUs of their verdicts and tell the others why not; who was granted. Under the lock."""
+    granted = []
+    for candidate in candidates:
+        verdict = verdicts[candidate.run]
+        if verdict.allocation is not None:
+            _grant(state.run(candidate.run), candidate, verdict.allocation)
+            granted.append(candidate.run)
+        else:
+            tell_why(state.run(candidate.run), verdict)
     return granted
 
 
@@ -128,10 +134,12 @@ def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation
     granted = msgspec.structs.replace(
         plan,
         queued=False,
+        granted=True,
         gpus=allocation.assigned(candidate.request.share_memory),
         notes=(*plan.notes, *allocation.notes),
     )
     write_whole(directory.plan, msgspec.json.encode(granted))
+    append_event(directory.supervisor_events, "granted", gpus=[gpu.index for gpu in granted.gpus])
 
 
 def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:

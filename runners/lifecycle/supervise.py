@@ -58,7 +58,8 @@ class Supervisor:
 
     def first_attempt(self) -> Attempt | None:
         """Start the program, after its turn in the queue has come; None when it ended before it began."""
-        if self.plan.get("queued"):
+        # The queue may have granted it before this process began: it still has to be spelled out.
+        if self.plan.get("queued") or self.plan.get("granted"):
             self.write(state=State.QUEUED, attempt=1)
             try:
                 granted = wait_for_grant(self.run, self.wakes)

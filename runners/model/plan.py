@@ -80,7 +80,8 @@ class SourceRecord(msgspec.Struct, frozen=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """One run, fully spelled out. Secret values in `environment` are masked here and only here.
 
-    `queued` stands until GPUs are granted: then argv, environment and port are spelled out anew. `limit_s` is
+    `queued` stands until GPUs are granted, `granted` from then until argv, environment and port are spelled out for
+    them. `limit_s` is
     when the run ends by its stop ladder, in seconds since its start; `output_limit` in bytes.
     """
 
@@ -104,6 +105,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     origin: Origin
     notes: tuple[str, ...] = ()
     queued: bool = False
+    granted: bool = False
     priority: int = 0
     after: After | None = None
     group: str = ""

@@ -121,6 +121,7 @@ def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> Non
     assert "left for the next" in cli.run("session", "end").stderr
     cli.run("session", "start", "--rate", "3")
     first, second = cli.json("cost")["sessions"]
+    assert cli.run("cost").stdout.count(", open") == 1
     assert second["started"] == first["ended"], "since boot, but no minute is paid twice"
     cli.run("session", "end")
     refused = cli.run("session", "start", "--rate", "3", "--since", "2020-01-01T00:00", exits=2)

@@ -105,6 +105,6 @@ def test_wall_clock_set_back_while_it_runs(cli: CommandLine) -> None:
     run.state.write_text(text.replace(str(started), str(started + 86400)))
     cli.run("list")
     view = eventually(lambda: (found := cli.status(run))["state"] == "running" and found)
-    assert view["seconds"] == 0.0
+    assert 0 < view["seconds"] < 3600, "counted by the time since boot, which no clock changes"
     cli.run("stop", run.id, "--wait")
     assert cli.status(run)["state"] == "stopped"

@@ -319,17 +319,9 @@ def test_a_damaged_ledger_is_no_silence(guard: Guarded) -> None:
 def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Guarded) -> None:
     open_session(guard.cli)
     run = guard.train()
-    told = guard.cli.run(
-        "guard",
-        "set",
-        "--max-age",
-        "1s",
-        "--countdown",
-        "0",
-        "--destroys",
-        "--end-command",
-        f"echo end > {guard.ended}",
-    )
+    assert "it may still write results" in guard.cli.run("fetched", run.id, exits=2).stderr
+    words = ("--max-age", "1s", "--countdown", "0", "--destroys", "--end-command", f"echo end > {guard.ended}")
+    told = guard.cli.run("guard", "set", *words)
     assert "fresnel-tui fetched" in told.stderr
     guard.reaches(Stage.HOLDING)
     assert f"{run.id} is not fetched" in guard.says() and not guard.ended.exists()

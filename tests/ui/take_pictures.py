@@ -45,6 +45,10 @@ while True:
 """
 
 
+# Up to the preset `example`, which names no path of this machine; then two GPUs instead of the CPU.
+LAUNCH = ("n", "down", "down", "down", "enter", "end", "backspace", "2")
+
+
 async def take(app: PanelApp, size: tuple[int, int], name: str, keys: tuple[str, ...], ready: str) -> None:
     """Run the panel at `size`, press `keys`, wait until the text `ready` is shown, save the picture."""
     async with app.run_test(size=size) as pilot:
@@ -65,6 +69,7 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FRESNEL_STATE_DIR"] = f"{folder}/state"
+        os.chdir(folder)
         state = StateDirectory().create()
         start_session(state, "amd-cloud-mi300x", 8, "now", "100")
         (done,) = start_together(state, [resolve_preset("gaussian-validate", ["epochs=1", "max_images=10"])])
@@ -79,7 +84,7 @@ def main() -> None:
             asyncio.run(take(PanelApp(state), (120, 36), "cockpit", (), "ETA"))
             asyncio.run(take(PanelApp(state), (80, 24), "cockpit-80x24", (), "loss"))
             asyncio.run(take(PanelApp(state), (120, 36), "stop", ("s",), "Newest checkpoint"))
-            asyncio.run(take(PanelApp(state), (120, 40), "launch", ("n",), "Plan: exactly what runs"))
+            asyncio.run(take(PanelApp(state), (120, 40), "launch", LAUNCH, "Plan: exactly what runs"))
             asyncio.run(take(PanelApp(state), (120, 36), "metrics", ("m",), "loss"))
             for theme in THEMES:
                 panel = PanelApp(state, settings=Settings(panel=PanelKeys(theme=theme)))

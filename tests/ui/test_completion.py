@@ -108,7 +108,9 @@ def test_live_runs_come_first_each_command_is_offered_what_it_can_use(place: Pat
     assert offers("fresnel-tui logs ") == [live, "alive", ended, "over", "last"]
     assert offers("fresnel-tui fetched ") == [ended, "over", "last"]
     assert offers(f"fresnel-tui stop {live} ") == ["alive"]
-    assert offers("fresnel-tui launch zz-counter --after alive:") == [f"alive:{x}" for x in ("success", "failure", "any")]
+    assert offers("fresnel-tui launch zz-counter --after alive:") == [
+        f"alive:{x}" for x in ("success", "failure", "any")
+    ]
     assert offers("fresnel-tui launch --again over --set ") == []
 
 

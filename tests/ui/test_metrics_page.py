@@ -96,6 +96,7 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: O
     panel = open_panel(NO_COLOR="1")
     panel.press("m", "a")
     panel.wait_for(r"loss\s+B 0\.1\s+A 0\.2")
+    assert "● A" not in panel.text, "there is no room for the list until it is asked for"
     panel.press("z")
     panel.wait_gone("acc")
     panel.wait_for(r"[⠀-⣿]A[⠀-⣿](.|\n)*[⠀-⣿]A[⠀-⣿]")

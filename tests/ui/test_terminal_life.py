@@ -1,4 +1,4 @@
-"""What happens to a terminal: suspended, resized, detached, cut off, without colours, without a mouse, small and large."""
+"""What happens to a terminal: suspended, resized, detached, cut off; without colours or mouse; small and large."""
 
 import getpass
 import json
@@ -61,8 +61,9 @@ def tmux(place: Path) -> Iterator[Callable[..., Tmux]]:
     opened: list[Tmux] = []
 
     def open_it(*command: str, columns: int = 80, rows: int = 24, **environment: str) -> Tmux:
-        (place / "t").mkdir(exist_ok=True)
-        opened.append(Tmux(place / "t", command, columns, rows, **environment))
+        folder = place / f"tmux-{len(opened)}"
+        folder.mkdir()
+        opened.append(Tmux(folder, command, columns, rows, **environment))
         return opened[-1]
 
     yield open_it
@@ -125,7 +126,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
     window.wait_for("1 .*free")
     assert window.ask(MODES) == "1 0 1 1 1"
     window.press("C-z")
-    window.wait_for(r"Stopped.*\n(.*\n)*ready> $")
+    window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
     assert window.ask(MODES) == "0 1 0 0 0"
     assert "no runs yet" not in window.text
     window.press("clear; stty -a > after; cmp before after && echo all the same", "Enter")
@@ -141,7 +142,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
     window.press("Escape")
     window.wait_gone("Everywhere")
     window.press("q")
-    window.wait_for(r"all the same\n(.*\n)*ready> $")
+    window.wait_for(r"all the same\n(.*\n)*ready>$")
     assert window.ask(MODES) == "0 1 0 0 0"
 
 
@@ -152,18 +153,30 @@ def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tm
     window.wait_for("no runs yet")
     panel = panel_of(window.pid)
     panel.send_signal(signal.SIGSTOP)
-    window.wait_for("ready> $")
+    window.wait_for("ready>")
     window.press("fg", "Enter")
     window.wait_for("n Launch")
     window.wait_gone("ready> fg")
-    panel.send_signal(signal.SIGCONT)
-    for _ in range(3):
-        window.press("?")
-        window.wait_for("Everywhere")
-        window.press("Escape")
-        window.wait_gone("Everywhere")
+    window.press("?")
+    window.wait_for("Everywhere")
+    window.press("Escape")
+    window.wait_gone("Everywhere")
     window.press("q")
     eventually(lambda: not is_alive(panel), what="the panel gone")
+
+
+def test_continued_without_having_stopped_it_still_ends(terminal: Callable[..., Terminal]) -> None:
+    panel = terminal()
+    panel.wait_for("no runs yet")
+    for started in range(2, 7):
+        os.kill(panel.child.pid, signal.SIGCONT)
+        eventually(lambda started=started: panel.read() or panel.raw.count(b"\x1b[?1049h") == started)
+        panel.press("?")
+        panel.wait_for("Everywhere")
+        panel.press("Escape")
+        panel.wait_gone("Everywhere")
+    panel.press("q")
+    assert panel.wait_end() == 0
 
 
 def test_without_a_shell_to_come_back_to_ctrl_z_says_so(terminal: Callable[..., Terminal]) -> None:
@@ -182,7 +195,7 @@ def test_a_suspended_panel_ends_with_its_terminal(tmux: Callable[..., Tmux]) -> 
     window.wait_for(r"▶ running\s+aa-counter")
     panel = panel_of(window.pid)
     window.press("C-z")
-    window.wait_for(r"Stopped.*\n(.*\n)*ready> $")
+    window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
     window.close()
     eventually(lambda: not is_alive(panel), what="the panel gone")
     assert [run["state"] for run in json.loads(headless("list", "--json"))] == ["running"]
@@ -197,33 +210,33 @@ def outline(text: str) -> str:
 
 
 @needs_tmux
-def test_every_size_is_painted_anew_and_nothing_is_left_over(tmux: Callable[..., Tmux]) -> None:
-    window = tmux(*panel_command(), FRESNEL_GPUS="sim:2xH100", FRESNEL_HOST="here")
-    window.wait_for("no runs yet")
+def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(tmux: Callable[..., Tmux]) -> None:
+    simulated = {"FRESNEL_GPUS": "sim:2xH100", "FRESNEL_HOST": "here"}
+    window = tmux(*panel_command(), **simulated)
     window.wait_for("1 .*free")
-    seen = {}
-    for columns, rows in ((200, 60), (40, 12), (20, 5), (250, 70), (80, 24), (200, 60), (80, 24)):
-        window.resize(columns, rows)
-        if rows >= 12:
-            window.wait_for(rf"^(?=.*Quit|.*Launch).{{{min(columns - 12, 30)},{columns}}}\n?\Z")
-        if columns >= 80:
-            fits = rf"^╭.{{{columns - 2}}}╮$"
-            eventually(lambda fits=fits: re.search(fits, window.text, re.MULTILINE), what=f"{columns} columns")
-            window.wait_for("1 .*free")
-            now = seen.setdefault((columns, rows), outline(window.text))
-            eventually(lambda now=now: outline(window.text) == now, what="the same picture at the same size")
+    opened = {
+        size: tmux(*panel_command(), columns=size[0], rows=size[1], **simulated) for size in ((200, 60), (80, 24))
+    }
+    for size in ((200, 60), (40, 12), (20, 5), (250, 70), (80, 24), (200, 60), (40, 12), (80, 24)):
+        window.resize(*size)
+        if size[1] == 12:
+            window.wait_for(r"Launc.*palette\n?\Z")
+        if size in opened:
+            same = opened[size]
+            same.wait_for("1 .*free")
+            eventually(lambda same=same: outline(window.text) == outline(same.text), what=f"the picture at {size}")
     window.press("?")
     window.wait_for("Everywhere")
 
 
 @needs_tmux
 def test_detached_and_attached_at_another_size_the_panel_goes_on(
-    tmux: Callable[..., Tmux], place: Path, monkeypatch: pytest.MonkeyPatch
+    tmux: Callable[..., Tmux], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = tmux(*panel_command("--launch", "aa-counter"))
     window.call("set-option", "-g", "window-size", "latest")
     attach = ["tmux", "attach", "-t", "main"]
-    monkeypatch.setenv("TMUX_TMPDIR", str(place / "t"))
+    monkeypatch.setenv("TMUX_TMPDIR", window.environment["TMUX_TMPDIR"])
     first = Terminal(attach, 100, 30)
     first.wait_for(r"(?m)^╭.{98}╮$")
     first.wait_for(r"counting \d+")
@@ -263,13 +276,14 @@ def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int
         look(panel)
         panel.press(back)
         panel.wait_gone(shown)
-    for key, gone in (("1", "Runs ─"), ("2", "GPUs"), ("3", "Runs ─")):
-        panel.press(key, "z")
+    for key, shown, gone in (("1", "GPUs", "Runs ─"), ("2", "Runs ─", "GPUs"), ("3", r"counting \d+", "Runs ─")):
+        panel.press(f"{key}z")  # as fast as a person who has the habit
         panel.wait_gone(gone)
-        panel.wait_for("Help")
+        panel.wait_for(shown)
+        panel.wait_for("palette")
         look(panel)
         panel.press("z")
-        panel.wait_for("Runs ─")
+        panel.wait_for("GPUs(.|\n)*aa-counter · output")
     panel.press("m")
     panel.wait_gone("Runs ─")
     look(panel)

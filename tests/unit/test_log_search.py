@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.watch.log.expressions import BadExpression, texts_needed
 from runners.watch.log.file import LogFile
 from runners.watch.log.search import Errors, MatchCount, Pattern, Plain, Regex, find
 from runners.watch.source import BLOCK
@@ -44,14 +45,18 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[LogFile, list[bytes],
     return LogFile(path), lines, starts
 
 
-@pytest.mark.parametrize("pattern", [Plain("needle"), Regex("need?le"), Regex("^.*needle$"), Regex("s[^x]*needle")])
-def test_all_matching_lines_are_found_both_ways(big: tuple[LogFile, list[bytes], list[int]], pattern: Pattern) -> None:
+@pytest.mark.parametrize("text", ["needle", "need?le", "^.*needle$", "s[^x]*needle", "n[e]{2}d.e", "needle|nothing"])
+@pytest.mark.parametrize("kind", [Plain, Regex])
+def test_all_matching_lines_are_found_both_ways(
+    big: tuple[LogFile, list[bytes], list[int]], text: str, kind: type[Plain] | type[Regex]
+) -> None:
     log, lines, starts = big
+    pattern = kind(text) if kind is Regex else kind("needle")
     shown = [re.sub(rb"\x1b\[\d*m", b"", line) for line in lines]
     if isinstance(pattern, Plain):
         wanted = [starts[at] for at, line in enumerate(shown) if b"needle" in line]
     else:
-        regex = pattern._regex
+        regex = re.compile(text.encode())
         wanted = [starts[at] for at, line in enumerate(shown) if regex.search(line[:-1])]
     assert len(wanted) > 40
     assert found(log, pattern, -1) == wanted
@@ -102,9 +107,8 @@ def test_redraws_count_by_what_is_left_of_them(tmp_path: Path) -> None:
 
 
 def test_case_and_letters_beyond_ascii(tmp_path: Path) -> None:
-    assert lone(tmp_path, b"A Needle", Plain("needle", ignore_case=True))
     assert not lone(tmp_path, b"A Needle", Plain("needle"))
-    assert lone(tmp_path, b"A Needle", Regex("NEED", ignore_case=True))
+    assert lone(tmp_path, b"A Needle", Regex("(?i)NEED"))
     assert lone(tmp_path, "Größe".encode(), Plain("öß"))
     assert lone(tmp_path, "Größe".encode(), Regex("Gr(öß|x)e$"))
 
@@ -147,3 +151,48 @@ def test_failures_are_recognised(tmp_path: Path, line: bytes) -> None:
 )
 def test_measured_errors_are_no_failures(tmp_path: Path, line: bytes) -> None:
     assert not lone(tmp_path, line, Errors())
+
+
+@pytest.mark.parametrize("expression", ["(a+)+$", "(a|a)+$", "(a|aa)+c", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_an_expression_that_could_take_for_ever_does_not(tmp_path: Path, expression: str) -> None:
+    log = _log(tmp_path, b"a" * 60_000 + b"!\n")
+    assert found(log, Regex(expression), -1) == []
+
+
+@pytest.mark.parametrize("expression", ["(", "a{2,1}", "(?=a)", r"(a)\1"])
+def test_what_is_no_expression_is_refused_in_words(expression: str) -> None:
+    with pytest.raises(BadExpression, match=r"\w"):
+        Regex(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "needed"),
+    [
+        ("needle [0-9]+", ["needle "]),
+        ("nan|inf", ["nan", "inf"]),
+        ("colou?r: red", ["r: red"]),
+        ("ab*c{0,3}de+f", ["de"]),
+        (r"lr=(1e-4|3e-4)\.", ["lr="]),
+        (r"a\.b\d+ms", ["a.b"]),
+        ("(loss|acc)=", ["="]),
+        ("x|[0-9]+", []),
+        (r"a\x41", []),
+        ("(?i)abc", []),
+        ("ab(?:cd)?e", ["ab"]),
+        ("[]a]bc|[[:alpha:]]de", ["bc", "de"]),
+    ],
+)
+def test_the_texts_that_an_expression_needs(expression: str, needed: list[str]) -> None:
+    assert texts_needed(expression) == needed
+
+
+@pytest.mark.parametrize("expression", ["wrong", "w[r]ong", "is .*wrong", "(it|this) is", r"\bwrong$", "^this"])
+def test_colours_anywhere_hide_nothing(tmp_path: Path, expression: str) -> None:
+    rainbow = b"".join(b"\x1b[38;5;%dm%c" % (at, letter) for at, letter in enumerate(b"this is wrong"))
+    assert lone(tmp_path, rainbow + b"\x1b[0m", Regex(expression))
+    assert lone(tmp_path, b"this is \x1b[01;31m\x1b[Kwro\x1b[m\x1b[Kng", Regex(expression))
+
+
+def test_colours_themselves_are_not_found(tmp_path: Path) -> None:
+    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", Plain("31"))
+    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", Regex("3.m"))

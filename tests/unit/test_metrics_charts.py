@@ -175,6 +175,24 @@ def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None
     assert "A 0.5" in text(after.charts[0].rows)[0]
 
 
+def test_a_long_run_is_read_in_pieces_to_its_end(tmp_path: Path) -> None:
+    mark = a_run(tmp_path / "one", [float(i) for i in range(5000, 0, -1)], "A")
+    book, pieces = Book(), 1
+    while book.read([mark]):
+        pieces += 1
+    assert pieces > 3
+    assert "A 1 " in text(book.draw(asked(mark)).charts[0].rows)[0]
+
+
+def test_over_time_a_run_without_times_is_shown_by_its_steps(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("".join(f"step {i}/9 | loss: {i}\n" for i in range(1, 9)))
+    book, mark = Book(), Mark(make_run(State.DONE, directory=str(tmp_path), ended=2000.0), "A", "red")
+    while book.read([mark]):
+        pass
+    rows = text(book.draw(asked(mark, look=Look("time"))).charts[0].rows)
+    assert "A 8" in rows[0] and rows[-1].split()[-1] == "8"
+
+
 def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path: Path) -> None:
     one, two = a_run(tmp_path / "one", [3.0, 1.0], "A"), a_run(tmp_path / "two", [5.0, 4.0], "B")
     book = Book()

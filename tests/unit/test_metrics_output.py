@@ -151,11 +151,27 @@ def test_an_ended_run_s_output_is_opened_only_when_asked(tmp_path: Path) -> None
     os.utime(tmp_path / "output.log", (1, 1))
     before = (tmp_path / "output.log").stat().st_atime_ns
     ended = run_in(tmp_path, State.DONE)
+    live = LiveReport(run_in(tmp_path))
+    live.poll(run_in(tmp_path), brief=True)
+    assert live.course.step is None and (tmp_path / "output.log").stat().st_atime_ns == before
     brief, thorough = LiveReport(ended), LiveReport(ended)
     brief.poll(ended)
     assert brief.course.step is None and (tmp_path / "output.log").stat().st_atime_ns == before
     thorough.poll(ended, thorough=True)
     assert thorough.course.step == 5
+
+
+def test_a_long_log_read_in_pieces_gets_no_times_until_all_of_it_was_read(tmp_path: Path) -> None:
+    append(tmp_path / "output.log", "".join(line(i, 1.0) for i in range(1, 5000)))
+    metrics = RunMetrics(run_in(tmp_path))
+    pieces = 1
+    while metrics.poll(limit=16 * 1024):
+        pieces += 1
+    loss = metrics.series()["loss"]
+    assert pieces > 5 and len(loss) == 4999 and all(time != time for time in loss.times)
+    append(tmp_path / "output.log", line(5000, 1.0))
+    metrics.poll()
+    assert loss.times[-1] > 1e9
 
 
 def test_events_count_more_than_output(tmp_path: Path) -> None:
@@ -197,3 +213,13 @@ def test_the_pace_of_output_without_times_comes_from_when_it_is_seen(
         append(tmp_path / "output.log", f"step {step}/100 | loss: 1\n")
         report.poll(run)
     assert report.course.progress(clock[0]).eta_s == pytest.approx(3.0 * 87)
+
+
+def test_however_little_time_there_is_the_newest_lines_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runners.watch.metrics.output._LIVE_S", -1.0)
+    append(tmp_path / "output.log", "".join(line(i, 1 / i) for i in range(1, 1000)))
+    report = LiveReport(run_in(tmp_path))
+    report.poll(run_in(tmp_path))
+    assert report.course.step == 999 and report.skipped > 10_000

@@ -11,13 +11,15 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The page brings all it needs; nothing is fetched from anywhere else, and no other page may frame it.
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    "connect-src 'self' ws://{host}; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -45,7 +47,7 @@ class Doors:
         self._loopback_only = loopback_only
 
     @property
-    def middleware(self) -> Callable[[web.Request, Answer], Awaitable[web.StreamResponse]]:
+    def middleware(self) -> Middleware:
         """For aiohttp, in front of every route."""
 
         @web.middleware

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ _HEARTBEAT_S = 15
 _PATIENCE_S = 3.0
 _LEAST, _MOST = 20, 1000
 """Columns or rows that a page may ask for."""
-_FOREIGN_FONT = re.compile(r'<link\s[^>]*https://fonts[^>]*>')
+_FOREIGN_FONT = re.compile(r"<link\s[^>]*https://fonts[^>]*>")
 # Keys go to the panel from the start, without a click.
 _FOCUS = """<script>
 new MutationObserver((_, observer) => {
@@ -54,9 +55,9 @@ class PanelProcess(AppService):
         process = self._process
         if process is None:
             return
-        for end in (lambda: None, process.terminate, process.kill):
+        for signum in (0, signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
-                end()
+                process.send_signal(signum)
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _PATIENCE_S)
                 return
@@ -90,6 +91,7 @@ class PanelServer(Server):
         """The page, which finds its parts where it was asked for itself: `ssh -L` may lead here from any port."""
         self.public_url = f"http://{request.host}"
         page = await super().handle_index(request)
+        assert isinstance(page, web.Response) and page.text is not None
         page.text = _FOREIGN_FONT.sub("", page.text).replace("</body>", _FOCUS)
         return page
 

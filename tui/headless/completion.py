@@ -61,7 +61,7 @@ def run_completion(arguments: argparse.Namespace) -> int:
 
 def answer() -> None:
     """Tell the shell what fits at the cursor of its line (`COMP_LINE`, `COMP_POINT`), and exit."""
-    from argcomplete import CompletionFinder
+    from argcomplete.finders import CompletionFinder
 
     from tui.headless.panel import add_panel_options
 
@@ -72,11 +72,11 @@ def answer() -> None:
             offer = _OFFERS.get(str(action.metavar))
             if offer is not None:
                 action.completer = _quietly(offer)  # type: ignore[attr-defined]
-    finder = CompletionFinder(default_completer=_nothing)
     if _is_behind_dashes(os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))):
         parser = argparse.ArgumentParser(add_help=False)  # somebody else's command: files are all that can be said
         parser.add_argument("words", nargs="*").completer = import_module("argcomplete").FilesCompleter()  # type: ignore[attr-defined]
-    finder(parser, always_complete_options=False, default_completer=_nothing)
+    # What has no completer of its own is somebody's own word: a name, a number.
+    CompletionFinder()(parser, always_complete_options=False, default_completer=_nothing)  # type: ignore[arg-type]
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

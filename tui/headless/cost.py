@@ -78,6 +78,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
         say(f"{books.problem}: what is there is not counted")
     _print_runs(rows, account)
     _print_sums(spending)
+    _print_sessions(books)
     return ExitCode.DONE
 
 
@@ -198,6 +199,20 @@ def _print_sums(spending: Spending) -> None:
         print()
         rows = [(day, dollars(to_decimal(s)), dollars(to_decimal(i))) for day, (s, i) in spending.days.items()]
         print_table(("day", "spent", "idle"), rows)
+
+
+def _print_sessions(books: Books) -> None:
+    """Every session, once there are several."""
+    if len(books.sessions) < 2:
+        return
+    rows = []
+    for session in books.sessions:
+        account = books.account(session)
+        how_long = duration(session.seconds(books.now)) + (", open" if session.end is None else "")
+        money_of = (dollars(session.rate), dollars(to_decimal(account.total)), dollars(to_decimal(account.idle)))
+        rows.append((session.id, how_long, *money_of))
+    print()
+    print_table(("session", "time", "$/h", "cost", "idle"), rows)
 
 
 def _json(

@@ -116,7 +116,7 @@ class CockpitScreen(Screen[None]):
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
         self._unzoom()
-        self.query_one(f"#{name}").focus()
+        self.set_focus(self.query_one(f"#{name}"))  # at once: the next key may be one for the focused pane
 
     @property
     def area(self) -> LogArea:

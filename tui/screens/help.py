@@ -29,6 +29,7 @@ KEYS = {
         ("c", "what was done here, as commands to copy into a script"),
         ("M", "give the mouse back to the terminal, or take it"),
         ("Ctrl+P", "palette: every action, themes"),
+        ("Ctrl+Z", "suspend; `fg` in the shell comes back"),
         ("q", "quit; runs go on"),
     ],
     "Runs": [("↑ ↓ j k", "choose a run; its log is shown"), ("Enter", "go to its log")],

@@ -40,6 +40,7 @@ _CURSOR_STEPS = 100
 class MetricsScreen(Screen[None]):
     """Charts, runs, details; a thread reads and draws, this screen only shows."""
 
+    AUTO_FOCUS = "#metrics-grid"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,m", "back", "Close"),
         Binding("enter,z", "alone", "One chart"),
@@ -138,6 +139,8 @@ class MetricsScreen(Screen[None]):
 
     def show(self, picture: Picture) -> None:
         """A new picture, once a second: runs that came, ended or were removed; live ones are read on."""
+        if not self.query(RunList):
+            return  # it comes before the page is put together
         self.runs.show(picture)
         self._ask()
         if any(mark.run.is_live for mark in self._asked.marks):
@@ -182,7 +185,8 @@ class MetricsScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """In a narrow terminal the list of runs is there only while it has the keys."""
-        self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
+        if self.query(RunList):
+            self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
 
     @on(ChartGrid.Resized)
     def _resized(self) -> None:

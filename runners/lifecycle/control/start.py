@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.backends.local import spawn_supervisor
+from runners.backends.local import poke_supervisor, spawn_supervisor
 from runners.cost.prices import choose_price
 from runners.cost.sessions import read_session
 from runners.host.files import write_whole
@@ -16,7 +16,7 @@ from runners.host.locks import acquire, locked
 from runners.host.marks import MARK
 from runners.lifecycle.control.refusal import refuse_untrusted
 from runners.lifecycle.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
-from runners.lifecycle.queue import candidate_of, judge, resolve_after, tell_why, waiting
+from runners.lifecycle.queue import candidate_of, grant_all, judge, resolve_after, tell_why, waiting
 from runners.lifecycle.source import start_recording
 from runners.lifecycle.store import read_run
 from runners.model.errors import DeniedError, WrongInput
@@ -42,9 +42,11 @@ def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool 
     specs = [resolve_after(state, spec) for spec in specs]
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
-        verdicts = _judge(state, specs, reading, queue)
+        verdicts, granted = _judge(state, specs, reading, queue)
         launches = [_prepare(state, spec, verdict, reading) for spec, verdict in zip(specs, verdicts, strict=True)]
         descriptors = [_write(state, spec, planned, verdict) for spec, planned, verdict in launches]
+    for run_id in granted:
+        poke_supervisor(state.run(run_id))
     plans = [planned.plan for _, planned, _ in launches]
     # Git takes its time while the supervisors start; what it says is not needed to run.
     recording = start_recording({state.run(plan.run): Path(plan.working_directory) for plan in plans})
@@ -88,8 +90,13 @@ def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | No
     return read_gpus(state) if any(spec.gpus.wants_gpus for spec in specs) else None
 
 
-def _judge(state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading | None, queue: bool) -> list[Verdict]:
-    """What becomes of each spec, behind whoever waits already; DeniedError when one may not even wait."""
+def _judge(
+    state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading | None, queue: bool
+) -> tuple[list[Verdict], list[str]]:
+    """What becomes of each spec, and which waiting runs, who come first, were given GPUs that had come free.
+
+    DeniedError when a spec may not even wait.
+    """
     now = time.time()
     new = [candidate_of(f"~{i}", spec, now + i * 1e-6) for i, spec in enumerate(specs)]
     waiting_now = waiting(state) if reading is not None else []  # without GPUs nobody is in the way
@@ -99,7 +106,7 @@ def _judge(state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading 
         verdict = verdicts[candidate.run]
         if verdict.never or (verdict.allocation is None and not queue):
             raise DeniedError(verdict.reason.removeprefix("waits: "), verdict.hint)
-    return [verdicts[candidate.run] for candidate in new]
+    return [verdicts[candidate.run] for candidate in new], grant_all(state, waiting_now, verdicts)
 
 
 def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:

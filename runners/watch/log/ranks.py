@@ -6,13 +6,13 @@ Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and acc
 
 import re
 
+from runners.watch.log.expressions import COLOURS, Expression, compile_expression, through_colours
 from runners.watch.source import LogSource
 
 _SAMPLE = 8 << 20
 """Bytes at a log's start and at its end that are looked through for ranks."""
 
-_NAME = rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}"
-_RANK = re.compile(_NAME + rb"0*(\d{1,5})\]")
+_RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 
 
 class OfRank:
@@ -20,21 +20,18 @@ class OfRank:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-        self._tag = re.compile(_NAME + rb"0*%d\]" % rank)
+        names = "|".join(through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker"))
+        parts = (r"\[", f"(?:{names})", "[ :=]?", "[ :=]?", "0*", through_colours(str(rank)), r"\]")
+        self._tag = compile_expression(f"{COLOURS}*".join(parts))
 
-    def first(self, chunk: bytes, start: int) -> int:
-        """Where the rank is named next."""
-        found = self._tag.search(chunk, start)
-        return found.start() if found else -1
+    def candidates(self, _: bytes) -> Expression:
+        """Where the rank is named, whatever the colours."""
+        return self._tag
 
     def accepts(self, line: bytes) -> bool:
         """Whether no other rank is named before."""
         found = _RANK.search(line)
         return found is not None and int(found[1]) == self.rank
-
-    def prepare(self, chunk: bytes) -> bytes:
-        """The bytes as they are."""
-        return chunk
 
 
 def ranks_in(source: LogSource) -> list[int]:

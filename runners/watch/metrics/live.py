@@ -36,13 +36,15 @@ class LiveReport:
         read = self._output is not None and self.course is self._printed
         return self._output.reader.names if read and self._output is not None else ()
 
-    def poll(self, run: Run, thorough: bool = False) -> None:
-        """Take in what is new. The output of a run that has ended is opened only by a `thorough` look."""
+    def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
+        """Take in what is new. A run's output is not read by a `brief` look, that of an ended one by a `thorough`."""
         self.events.poll()
         self.alerts.poll()
         rule = run.plan.metrics if run.plan else MetricRule()
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None
+            return
+        if brief:
             return
         if self._output is None:
             if run.started is None or not (run.is_live or thorough):

@@ -14,6 +14,7 @@ from runners.watch.metrics.sample import Sample
 LIVE_BYTES = 128 * 1024
 """What is read of new output at one look, in a list of runs: the end of it."""
 _LIVE_S = 0.015
+_LAST = 64
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
 
 
@@ -39,7 +40,7 @@ class OutputSource:
         self.most = most
         self.skipped = 0
         self.more = False
-        self.looks = 0
+        self._caught_up = False
         self._directory = directory
         self._live = live
         self._follower = Follower(directory / "output.log")
@@ -52,15 +53,14 @@ class OutputSource:
 
     def poll(self, limit: int = LIVE_BYTES) -> Iterator[Told]:
         """What is new, as far as `limit` bytes go; `more` says whether there is more."""
-        first = not self.looks
-        self.looks += 1
         if self._follower.changed():
             self._waiting += [number for number in self._attempts() if number not in self._known()]
             yield from self._finish_old(limit)
         while self._waiting:
             yield from self._read_old(self._waiting.pop(0))
-        # What was there at the first look was written nobody knows when.
-        yield from self._read(self._follower, limit, None if first else time.time())
+        # What was there before all had been read once was written nobody knows when.
+        yield from self._read(self._follower, limit, time.time() if self._caught_up else None)
+        self._caught_up = not self.more
 
     def finish(self) -> Iterator[Told]:
         """The last line, without an end; for a run that has ended."""
@@ -116,14 +116,18 @@ class OutputSource:
         self.skipped += news.skipped
         if news.restarted:
             yield from self._begin_attempt()
-        deadline = time.monotonic() + _LIVE_S
-        for at, line in enumerate(news.lines):
+        lines = news.lines
+        at, deadline = 0, time.thread_time() + _LIVE_S
+        while at < len(lines):
+            if self._live and at % _LAST == 0 and _LAST <= at < len(lines) - _LAST and time.thread_time() > deadline:
+                # The newest lines tell where the run stands: they are read in any case.
+                self.skipped += sum(map(len, lines[at:-_LAST]))
+                at = len(lines) - _LAST
+            line = lines[at]
+            at += 1
             sample = self.reader.read(line)
             if self.reader.changed:
                 self.reader.changed = False
                 yield Turn.READER
             if sample is not None:
                 yield sample if sample.time is not None or moment is None else sample._replace(time=moment)
-            if self._live and not at % 64 and time.monotonic() > deadline:
-                self.skipped += sum(map(len, news.lines[at + 1 :]))
-                return

@@ -28,7 +28,8 @@ class OutputReader:
         self.guessing = not rule.readers and not rule.patterns
         self._readers: list[Reader] = [PatternReader(rule.patterns)] if rule.patterns else []
         self._readers += [make_reader(name) for name in rule.readers if name != "none"]
-        self._candidates = [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
+        self._candidates: list[Reader] = []
+        self._begun = False
         self.changed = False
         self._general = 0
 
@@ -54,6 +55,10 @@ class OutputReader:
                 return None
             line = line[rank.end() :].removeprefix(b" ") if rank else line
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
+        if not self._begun:
+            # Only now: most programs that are looked at when a panel opens have printed nothing yet, or tell events.
+            self._begun = True
+            self._candidates = [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
         sample = self._guess(text) if self._candidates else _first(self._readers, text)
         return None if sample is None else self._put_right(sample)
 

@@ -190,7 +190,7 @@ class LogArea(Vertical):
     @on(LogPane.SearchChanged)
     def _searched(self, message: LogPane.SearchChanged) -> None:
         if message.error:
-            self._tell(f"not a regular expression: {message.error}", severe=True)
+            self._tell(message.error, severe=True)
         elif message.done and message.count == 0 and self.current.search_state is not None:
             self._tell("nothing found", seconds=2)
 

@@ -1,11 +1,11 @@
 """Showing only the lines that match, or those of one rank."""
 
-import re
 from time import monotonic
 
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from runners.watch.log.expressions import BadExpression
 from runners.watch.log.ranks import ranks_in
 from runners.watch.log.search import Both, Pattern
 from runners.watch.source import BLOCK, LogSource
@@ -81,7 +81,7 @@ class LogFiltering(LogFinding):
             return
         try:
             wanted = Wanted(log.source, text, regex, rank, log.size if self.following else view.top)
-        except re.error as why:
+        except BadExpression as why:
             self.post_message(self.Told(f"not a regular expression: {why}", severe=True))
             return
         if self.wanted is None:

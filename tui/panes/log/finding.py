@@ -1,10 +1,9 @@
 """Going to what is looked for: matches and errors, found by threads."""
 
-import re
-
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from runners.watch.log.expressions import BadExpression
 from runners.watch.log.file import LogFile
 from runners.watch.log.search import Errors, Pattern
 from runners.watch.source import LogSource
@@ -73,7 +72,7 @@ class LogFinding(LogKeys):
             return
         try:
             self.search_state = LogSearch(self.log_file.source, pattern, regex, self._also)
-        except re.error as why:
+        except BadExpression as why:
             self.post_message(self.SearchChanged(0, 0, True, f"not a regular expression: {why}"))
             return
         below = self.view.bottom if self.view is not None else self.log_file.size

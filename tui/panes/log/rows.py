@@ -1,6 +1,5 @@
 """Lines of a log → rows of cells: wrapping, colours, marks."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
@@ -13,6 +12,7 @@ from textual.strip import Strip
 
 from runners.watch.ansi import Colour, Look
 from runners.watch.lines import SafeLine, read_line
+from runners.watch.log.expressions import Expression
 from runners.watch.source import Line
 
 MARK = Style(reverse=True)
@@ -64,7 +64,7 @@ def draw(
     start: int,
     end: int,
     base: Style,
-    marks: re.Pattern[str] | None = None,
+    marks: Expression | None = None,
     mark: Style = MARK,
 ) -> Strip:
     """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its colours."""

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
+from runners.watch.log.expressions import Expression, compile_expression
 from runners.watch.log.search import Both, MatchCount, Pattern, Plain, Regex, find
 from runners.watch.source import LogSource
 
@@ -39,12 +40,12 @@ class LogSearch:
     """One search: its pattern and how many lines match. Threads run `count`, and `seek`."""
 
     def __init__(self, source: LogSource, text: str, regex: bool = False, also: Pattern | None = None) -> None:
-        """`also`: what the lines must match besides. Raises `re.error` when `text` is no regular expression."""
+        """`also`: what the lines must match besides. Raises BadExpression when `text` is none."""
         self.text = text
         self.regex = regex
         wanted: Pattern = Regex(text) if regex else Plain(text)
         self.pattern: Pattern = Both(wanted, also) if also is not None else wanted
-        self.marks = re.compile(text if regex else re.escape(text))
+        self.marks: Expression = compile_expression(text if regex else re.escape(text))
         self.matches = MatchCount(source, self.pattern)
         self.counting = False
         self.at: int | None = None

@@ -7,7 +7,7 @@ from runners.watch.source import LogSource
 
 
 class Wanted:
-    """Which lines are shown: a text or regular expression, a rank, or both. Raises `re.error`."""
+    """Which lines are shown: a text or regular expression, a rank, or both. Raises BadExpression."""
 
     def __init__(self, source: LogSource, text: str, regex: bool, rank: int | None, near: int) -> None:
         self.text = text

@@ -157,8 +157,8 @@ class Book:
         axis = asked.look.axis
         curves = [self._curve(mark.run, series, axis, asked, found[mark.run.id]) for mark, series in having]
         if any(curve is None for curve in curves):
-            # Without steps and times of the same run it can only be shown over time.
-            axis = "step" if axis == "epoch" and not any(by_time(series) for _, series in having) else "time"
+            # Some program told no times or no epochs, or nothing leads from a GPU's times to steps.
+            axis = "time" if any(by_time(series) for _, series in having) else "step"
             curves = [self._curve(mark.run, series, axis, asked, found[mark.run.id]) for mark, series in having]
         lines = [
             Line(mark.letter, mark.colour, curve, mark.pinned, mark.run.is_live)

@@ -46,7 +46,7 @@ class ChartGrid(Widget):
         self._words = "reading …"
 
     def show(self, page: Page, words: str) -> None:
-        """Take in a new page; only charts that differ are painted."""
+        """Take in a new page; rows that differ are painted, up to where they do."""
         before, self._page = self._page, page
         old = {chart.x + chart.y * 10_000: chart for chart in before.charts} if before else {}
         same_layout = before is not None and [c[1:5] for c in before.charts] == [c[1:5] for c in page.charts]
