@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runners.host.files import append_event, read_json, write_json
-from runners.host.marks import ignores, is_zombie, marked_processes, start_ticks
+from runners.host.marks import ignores, is_zombie, marked_processes, parent_of, start_ticks
 from runners.lifecycle.guard_watch import GuardWatch
 from runners.lifecycle.ladder import Ladder
 from runners.lifecycle.process import (
@@ -114,8 +114,12 @@ class Attempt:
             self.waiter = None
         if self.waiter is not None:
             return False
-        told = self.run.exit.exists() or self.children.exited_by_itself(self.waiter_was)
-        return told or not marked_processes(self.run.id)
+        if self.run.exit.exists() or self.children.exited_by_itself(self.waiter_was):
+            return True
+        leader = self.leader()
+        if leader is not None and leader not in self.children.statuses and parent_of(leader) == os.getpid():
+            return False  # our own child, not reaped yet: its environment is gone before its status is there
+        return not marked_processes(self.run.id)
 
     def patience(self, pidfd: int | None) -> float:
         """Seconds to sleep at most until something must be looked at again."""

@@ -82,25 +82,36 @@ class StateDirectory:
         return self.live / run_id
 
 
+class _File:
+    """A file of a run, named only when it is asked for: listing thousands of runs names few of their files."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: "RunDirectory", _: type) -> Path:
+        return run.path / self._name
+
+
 class RunDirectory:
     """The files of one run; one writer each (see the table in the README)."""
+
+    spec = _File("spec.json")
+    plan = _File("plan.json")
+    state = _File("state.json")
+    output = _File("output.log")
+    events = _File("events.jsonl")
+    supervisor_events = _File("supervisor.jsonl")
+    stop = _File("stop.json")
+    waits = _File("waits.json")
+    exit = _File("exit")
+    leader = _File("leader")
+    supervisor_lock = _File("supervisor.lock")
+    run_lock = _File("run.lock")
+    supervisor_log = _File("supervisor.log")
+    source = _File("source.json")
+    source_diff = _File("source.diff")
+    fetched = _File("fetched.json")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.name
-        self.spec = path / "spec.json"
-        self.plan = path / "plan.json"
-        self.state = path / "state.json"
-        self.output = path / "output.log"
-        self.events = path / "events.jsonl"
-        self.supervisor_events = path / "supervisor.jsonl"
-        self.stop = path / "stop.json"
-        self.waits = path / "waits.json"
-        self.exit = path / "exit"
-        self.leader = path / "leader"
-        self.supervisor_lock = path / "supervisor.lock"
-        self.run_lock = path / "run.lock"
-        self.supervisor_log = path / "supervisor.log"
-        self.source = path / "source.json"
-        self.source_diff = path / "source.diff"
-        self.fetched = path / "fetched.json"

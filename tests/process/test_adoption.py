@@ -31,7 +31,9 @@ def gated(cli: CommandLine, code: int, *options: str) -> tuple[RunDirectory, Pat
         f"import sys\nprint('ready', flush=True)\nopen({str(gate)!r}).read()\n"
         f"print('gone on', flush=True)\nsys.exit({code})"
     )
-    return cli.command(*PYTHON, script, options=options, ready="ready"), gate
+    run = cli.command(*PYTHON, script, options=options, ready="ready")
+    eventually(lambda: record(run).get("started"), what="a supervisor that has recorded the start")
+    return run, gate
 
 
 def test_an_orphan_goes_on_and_the_next_command_adopts_it(cli: CommandLine) -> None:

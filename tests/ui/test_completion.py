@@ -159,7 +159,7 @@ def test_no_screen_is_imported(place: Path, line: str) -> None:
         env={
             **os.environ,
             "COMP_LINE": f"fresnel-tui {line}",
-            "COMP_POINT": "99",
+            "COMP_POINT": str(len(f"fresnel-tui {line}")),
             "_ARGCOMPLETE": "1",
             "_ARGCOMPLETE_STDOUT_FILENAME": os.devnull,
         },

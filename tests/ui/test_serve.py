@@ -263,11 +263,10 @@ async def test_ctrl_c_ends_the_server_and_its_panels(serve: Callable[..., Served
 
 def test_what_it_says(serve: Callable[..., Served]) -> None:
     served = serve()
-    served.process.terminate()
-    _, words = served.process.communicate(timeout=CEILING_S)
+    assert served.process.stderr is not None
+    words = "".join(iter(served.process.stderr.readline, "Ctrl+C ends the panel; runs go on.\n"))
     assert f"ssh -L {served.port}:127.0.0.1:{served.port} " in words
     assert served.token not in words
-    assert "Traceback" not in words
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "some.example"])

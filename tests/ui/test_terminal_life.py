@@ -326,6 +326,10 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
         next(row for row, line in enumerate(panel.screen.display) if sign in line) for sign in ("▶ running", "✘ failed")
     )
     eventually(lambda: panel.read() or panel.screen.buffer[cursor][60].reverse, what="the cursor's row reversed")
+    panel.wait_for("┏━ Runs")  # the pane with the keys
+    panel.press("1")
+    panel.wait_for("┏━ GPUs")
+    panel.press("2")
     for key, shown in (("n", "Plan: exactly what runs"), ("?", "Everywhere"), ("Ctrl+P", "Search for commands")):
         panel.press(key)
         panel.wait_for(shown)

@@ -62,7 +62,7 @@ def through_colours(text: str) -> str:
 
 
 def any_of(texts: Iterable[str]) -> Expression:
-    """An expression for any of these texts, coloured or not; for none of them it matches everywhere."""
+    """An expression for any of these texts, coloured or not."""
     return compile_expression("|".join(through_colours(text) for text in texts))
 
 

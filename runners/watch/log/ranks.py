@@ -24,7 +24,7 @@ class OfRank:
         parts = (r"\[", f"(?:{names})", "[ :=]?", "[ :=]?", "0*", through_colours(str(rank)), r"\]")
         self._tag = compile_expression(f"{COLOURS}*".join(parts))
 
-    def candidates(self, _: bytes) -> Expression:
+    def candidates(self, coloured: bool) -> Expression:
         """Where the rank is named, whatever the colours."""
         return self._tag
 

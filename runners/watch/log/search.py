@@ -29,8 +29,8 @@ _ERROR_WORDS = (
 class Pattern(Protocol):
     """What is looked for."""
 
-    def candidates(self, chunk: bytes) -> Expression:
-        """What matches, in these bytes with their colours, wherever a line that is meant may be."""
+    def candidates(self, coloured: bool) -> Expression | None:
+        """What matches wherever a line that is meant may be, in bytes as written; None: colours must be taken out."""
 
     def accepts(self, line: bytes) -> bool:
         """Whether a line that has a candidate is meant; it is given without colours."""
@@ -43,7 +43,7 @@ class Plain:
         self._needle = text.encode()
         self._candidates = any_of([text])
 
-    def candidates(self, _: bytes) -> Expression:
+    def candidates(self, coloured: bool) -> Expression:
         """The text, whatever its colours."""
         return self._candidates
 
@@ -57,11 +57,12 @@ class Regex:
 
     def __init__(self, text: str) -> None:
         self._expression = compile_expression(text)
-        self._among_colours = any_of(texts_needed(text))
+        needed = texts_needed(text)
+        self._among_colours = any_of(needed) if needed else None
 
-    def candidates(self, chunk: bytes) -> Expression:
+    def candidates(self, coloured: bool) -> Expression | None:
         """The expression itself; among colours, the texts that it needs."""
-        return self._among_colours if b"\x1b" in chunk else self._expression
+        return self._among_colours if coloured else self._expression
 
     def accepts(self, line: bytes) -> bool:
         """Whether it matches within the line."""
@@ -74,7 +75,7 @@ class Errors:
     def __init__(self) -> None:
         self._candidates = any_of(_ERROR_WORDS)
 
-    def candidates(self, _: bytes) -> Expression:
+    def candidates(self, coloured: bool) -> Expression:
         """The telling words."""
         return self._candidates
 
@@ -90,9 +91,9 @@ class Both:
         self._also = also
         self._wanted = wanted
 
-    def candidates(self, chunk: bytes) -> Expression:
+    def candidates(self, coloured: bool) -> Expression | None:
         """Where the first pattern may match."""
-        return self._wanted.candidates(chunk)
+        return self._wanted.candidates(coloured)
 
     def accepts(self, line: bytes) -> bool:
         """Whether both match."""
@@ -134,9 +135,23 @@ def hits_between(source: LogSource, pattern: Pattern, low: int, high: int) -> li
 
 
 def _hits(chunk: bytes, pattern: Pattern) -> Iterator[int]:
-    search = pattern.candidates(chunk).search
+    expression = pattern.candidates(b"\x1b" in chunk)
+    if expression is not None:
+        yield from _matching_lines(chunk, pattern, expression)
+        return
+    # Offsets are those of the bytes as written, which have the same lines.
+    bare = _COLOURS.sub(b"", chunk)
+    start = at = 0
+    for hit in _matching_lines(bare, pattern, pattern.candidates(False)):
+        for _ in range(bare.count(b"\n", at, hit)):
+            start = chunk.index(b"\n", start) + 1
+        at = hit
+        yield start
+
+
+def _matching_lines(chunk: bytes, pattern: Pattern, expression: Expression | None) -> Iterator[int]:
     at = 0
-    while at < len(chunk) and (candidate := search(chunk, at)):
+    while expression is not None and at < len(chunk) and (candidate := expression.search(chunk, at)):
         found = candidate.start()
         start = chunk.rfind(b"\n", at, found) + 1 or at
         end = chunk.find(b"\n", found)
