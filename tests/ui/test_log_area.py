@@ -1,6 +1,7 @@
 """Filtering, choosing, copying and writing, by keys, in the place of the logs."""
 
 import os
+import re
 import subprocess
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -367,5 +368,26 @@ def test_the_clipboard_s_bytes_in_a_real_terminal(tmp_path: Path, between: str) 
         assert panel.raw.count(wanted) == 1
         assert panel.raw.count(b"]52;") == 1
         assert b"cm0gLXJmIH4" not in panel.raw
+    finally:
+        panel.close()
+
+
+def test_an_expression_that_could_take_for_ever_leaves_the_keys_alone(tmp_path: Path) -> None:
+    panel = panel_with_a_log(tmp_path, "first line\\n" + "a" * 60 + "!\\n")
+    try:
+        panel.wait_for("aaa!")
+        panel.press("/")
+        panel.wait_for("or /regex/")
+        panel.press("/(a+)+$/\r")
+        panel.wait_for("nothing found")
+        panel.press("&")
+        panel.wait_for("show only lines with")
+        panel.press("/(a|aa)+!$/\r")
+        panel.wait_for(re.escape("filter: /(a|aa)+!$/"))
+        panel.wait_gone("first line")
+        panel.press("/")
+        panel.wait_for("or /regex/")
+        panel.press("/(?=a)/\r")
+        panel.wait_for("look-around")
     finally:
         panel.close()

@@ -43,4 +43,5 @@ def strip_of(rows: Sequence[Text], y: int, width: int, pane: ScrollView, base: S
     text = rows[y].copy()
     text.truncate(width, overflow="ellipsis", pad=True)
     segments = [Segment(s.text, style + (s.style or Style())) for s in text.render(pane.app.console) if s.text]
-    return Strip(segments).adjust_cell_length(width, style)
+    # Neighbours of one style as one: each has its colours sent, though they are the same.
+    return Strip(segments).simplify().adjust_cell_length(width, style)

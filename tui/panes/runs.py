@@ -243,5 +243,5 @@ def _time(view: Overview) -> str:
 
 def coarse(seconds: float) -> float:
     """`seconds` to the precision in which they are worth a repaint."""
-    step = 60 if seconds >= 600 else 5
+    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 5
     return seconds - seconds % step

@@ -125,14 +125,14 @@ class GpuPane(ScrollView):
     def _row(self, picture: Picture, gpu: GpuSnapshot) -> Text:
         width = self.scrollable_content_region.width
         number = instance_number(gpu, self._gpus)
-        row = Text(f"{gpu.index:>2} " if number is None else f"└{number} ")
+        label = f"{gpu.index:>2} " if number is None else f"└{number} "
         if gpu.error:
-            return row.append(f"⚠ {gpu.error}", style="red")
-        if width >= _NAMED:
-            row.append(f"{_short_name(gpu.name):<9.9} ")
+            return Text(label).append(f"⚠ {gpu.error}", style="red")
+        name = f"{_short_name(gpu.name):<9.9} " if width >= _NAMED else ""
         fraction = None if gpu.utilization is None else gpu.utilization / 100
-        row.append(bar(fraction, 8 if width >= _WIDE else 4), style="green")
-        row.append(f"{percent(gpu.utilization):>5} ")
+        use = f"{bar(fraction, 8 if width >= _WIDE else 4)}{percent(gpu.utilization):>5} "
+        # In one colour up to here: over SSH a change of colour takes more bytes than the numbers that changed.
+        row = Text().append(f"{label}{name}{use}", style="green")
         row.append(self._memory(gpu, width))
         if width >= _MEDIUM:
             heat = DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°"
