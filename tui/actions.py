@@ -3,6 +3,7 @@
 Dialogs and what only they need are imported when first opened: the first paint does not wait for them.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TOUCHING = frozenset({"launch", "again", "stop", "drain", "postpone"})
 """Actions that change something: a panel that only shows has none of them."""
 _POSTPONED_S = 3600.0
+_SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 
 
 class PanelActions(App[None]):
@@ -78,11 +80,15 @@ class PanelActions(App[None]):
     @work(thread=True, group="action")
     def start_runs(self, specs: Sequence[RunSpec]) -> None:
         """Start runs, and say what became of it."""
+        slow = threading.Timer(_SLOW_S, self.call_from_thread, (self.notify, "waiting for a reading of the GPUs…"))
+        slow.start()
         try:
             runs = control.start_together(self.state, specs)
         except (FresnelError, OSError) as error:
             self.call_from_thread(self.complain, str(error))
             return
+        finally:
+            slow.cancel()
         self.call_from_thread(self._started, runs)
 
     def _started(self, runs: list[Run]) -> None:

@@ -1,7 +1,7 @@
 """One line of time for moments of several boots: nanoseconds that no change of a clock stretches within a boot.
 
-A boot's time is laid beside the wall clock where the latest moment known of that boot puts it: a clock that was
-corrected during a boot is right afterwards, and everything in that boot moves along with it.
+A boot's time is laid beside the wall clock where the latest moment known of that boot puts it, to a second: a clock
+that was corrected during a boot is right afterwards, and everything in that boot moves along with it.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,14 @@ class Timeline:
     """Places moments on unix nanoseconds."""
 
     def __init__(self, moments: Iterable[Moment]) -> None:
-        latest: dict[str, Moment] = {}
-        for moment in moments:
+        self._began: dict[str, int] = {}
+        for moment in sorted(moments, key=lambda one: one.up or 0):
             if moment.boot and moment.up is not None:
-                known = latest.get(moment.boot)
-                if known is None or known.up is None or moment.up > known.up:
-                    latest[moment.boot] = moment
-        self._began = {boot: wall_ns(moment.wall) - (moment.up or 0) for boot, moment in latest.items()}
+                began = wall_ns(moment.wall) - moment.up
+                known = self._began.setdefault(moment.boot, began)
+                # The two clocks are never read at one instant: milliseconds are no correction, and move nothing.
+                if abs(began - known) > SECOND:
+                    self._began[moment.boot] = began
 
     def place(self, moment: Moment) -> int:
         """Where `moment` stands; by its wall time when nothing else is known of it."""

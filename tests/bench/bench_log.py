@@ -22,6 +22,10 @@ from pathlib import Path
 STAMP = re.compile(rb"T=(\d{12,})\.")
 LINE = "T={:d}. epoch 3 step 12345 loss 0.1234 lr 1e-4 samples/s 123.4 and so on, up to a hundred bytes"
 LINE_BYTES = 100
+COLOURED = (
+    "\x1b[32m2026-11-20 12:00:00\x1b[0m | \x1b[1mINFO\x1b[0m | "
+    "\x1b[36mtrain\x1b[0m:\x1b[36m71\x1b[0m - epoch 3 loss 0.12"
+)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 OPEN = """
@@ -193,10 +197,9 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def make_big(path: Path, gigabytes: float) -> None:
+def make_big(path: Path, gigabytes: float, line: str = LINE.format(10**15)) -> None:
     """Ten million lines per gigabyte; two of them hold a needle and an error."""
-    line = LINE.format(10**15).ljust(LINE_BYTES - 1)[: LINE_BYTES - 1] + "\n"
-    block = line.encode() * 10_000
+    block = (line.ljust(LINE_BYTES - 1)[: LINE_BYTES - 1] + "\n").encode() * 10_000
     with path.open("wb") as out:
         for _ in range(int(gigabytes * 500)):
             out.write(block)
@@ -236,7 +239,16 @@ def measure_big(folder: Path, gigabytes: float) -> None:
         spent = terminal.cpu() - cpu
         print(f"| {which.name} | {took:.3f} | {terminal.memory():.0f} | {100 * spent / 5:.1f} |")
         terminal.close()
-    print("\n| search | first hit s | whole s | found |\n|---|---|---|---|")
+    measure_search(path, "search")
+    make_big(path, gigabytes, COLOURED)
+    measure_search(path, "search, four colours a line")
+    path.unlink()
+
+
+def measure_search(path: Path, title: str) -> None:
+    """The table of searching a big file, beside grep."""
+    subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
+    print(f"\n| {title} | first hit s | whole s | found |\n|---|---|---|---|")
     began = time.monotonic()
     subprocess.run(["grep", "-c", "needle", path], stdout=subprocess.DEVNULL, check=False)
     print(f"| grep -c | | {time.monotonic() - began:.2f} | 2 |")
@@ -245,7 +257,6 @@ def measure_big(folder: Path, gigabytes: float) -> None:
     ).stdout.splitlines():
         name, first, whole, count = row.split()
         print(f"| {name} | {float(first):.3f} | {float(whole):.2f} | {count} |")
-    path.unlink()
 
 
 def main() -> None:
