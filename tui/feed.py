@@ -22,13 +22,13 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.paths import StateDirectory
 from runners.model.states import is_terminal
-from runners.placement.leases import Lease, held_leases
+from runners.placement.leases import Lease, held_leases, live_run_ids
 from runners.placement.reading import ensure_sampler, latest
 from runners.watch.metrics.live import LiveReport
 from tui.overview import Overview, look_at
 
 _SHOWN_ENDED = 100
-_FIRST_ENDED = 16  # what a first screen shows; the others follow at once
+_FIRST_SHOWN = 16  # rows of a first screen; what ended before follows at once
 _EVERY_S = 1.0
 _PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
 _ADOPT_EVERY = 3
@@ -147,11 +147,15 @@ class Feed:
             self._ids_of = (changed, list_run_ids(self.state))
         return self._ids_of[1]
 
+    def _ended_among(self, ids: list[str]) -> int:
+        live = set(live_run_ids(self.state))
+        return sum(run_id not in live for run_id in ids)
+
     def _views(self, ids: list[str], now: float) -> list[Overview]:
         views = []
         for run in list_runs(
             self.state,
-            _SHOWN_ENDED if self._turn > 1 else _FIRST_ENDED,
+            _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
             {k: v.run for k, v in self._ended.items()},
             ids,
         ):

@@ -4,6 +4,7 @@ import getpass
 import os
 import socket
 import time
+from functools import cache
 from pathlib import Path
 
 
@@ -12,6 +13,7 @@ def host_name() -> str:
     return os.environ.get("FRESNEL_HOST") or socket.gethostname()
 
 
+@cache
 def boot_id() -> str:
     """What tells this boot from any other; empty where the kernel does not say."""
     try:
