@@ -89,15 +89,24 @@ class CommandLine:
         return self.state.run(self.run("launch", *words, **environment).stdout.strip())
 
     def command(self, *argv: str, options: Sequence[str] = (), ready: str = "", **environment: str) -> RunDirectory:
-        """Launch a command on the CPU; return once its output has the text `ready`."""
+        """Launch a command on the CPU; return once it is recorded as started and its output has the text `ready`."""
         run = self.launch("--gpus", "0", *options, "--", *argv, **environment)
+        eventually(lambda: record(run).get("started") or record(run).get("ended"), what="a run that is recorded")
         if ready:
             eventually(lambda: ready in run.output.read_text(errors="replace"), what=f"{ready!r} in the output")
         return run
 
     def status(self, run: RunDirectory) -> dict[str, Any]:
-        """A run as `status RUN --json` shows it, asked in this process: nobody is adopted."""
-        return to_json(look_at(read_run(self.state, run.id)))
+        """A run, once it has started, as `status RUN --json` shows it, asked in this process: nobody is adopted.
+
+        A program may have said something before its supervisor has recorded that it runs.
+        """
+
+        def look() -> dict[str, Any] | None:
+            found = to_json(look_at(read_run(self.state, run.id)))
+            return None if found["state"] == "starting" and not found["reason"] else found
+
+        return eventually(look, what="a run that is not starting any more")
 
     def ended(self, run: RunDirectory) -> dict[str, Any]:
         """The run once its ending is recorded, as `wait RUN --json` shows it, waited for in this process."""

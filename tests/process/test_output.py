@@ -132,6 +132,7 @@ def test_a_disk_that_fills_up_loses_no_run(cli: CommandLine, tmp_path: Path) -> 
         script = f"open({str(gate)!r}).read(); raise SystemExit(7)"
         run_id = cli.run("launch", "--gpus", "0", "--", sys.executable, "-S", "-c", script, **place).stdout.strip()
         ballast = disk / "ballast"
+        eventually(lambda: '"running"' in cli.run("status", run_id, "--json", **place).stdout)
         _fill(ballast)
         gate.write_text("go\n")
         assert '"running"' in cli.run("status", run_id, "--json", **place).stdout
