@@ -29,6 +29,7 @@ from tui.themes import DEFAULT, apply_theme, register_themes, remember_theme, re
 
 _LAST_WORDS_S = 1.0
 _PAINTED_S = 1.0
+_SWITCH_S = 0.005  # Python's own
 _MOST_NOTICES = 3
 
 
@@ -123,6 +124,7 @@ class PanelApp(PanelActions):
     def _collect_again(self) -> None:
         gc.freeze()
         gc.enable()
+        sys.setswitchinterval(_SWITCH_S)
 
     def _take_in(self, picture: Picture) -> None:
         """Hand a new picture to the cockpit, and to the dialog above it if that wants pictures; tell what is new."""

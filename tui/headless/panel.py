@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from runners.model.errors import ExitCode
 
+_FIRST_SWITCH_S = 0.0001
+
 
 def open_panel(words: Sequence[str]) -> int:
     """Open the Textual panel; without a terminal, say how to do the same without one."""
@@ -26,6 +28,8 @@ def open_panel(words: Sequence[str]) -> int:
         return ExitCode.WRONG_INPUT
     # What is imported and built until the first screen stands is no garbage: looking for some only delays it.
     gc.disable()
+    # The first picture is read beside it: each of its many small reads would else wait for the interpreter's turn.
+    sys.setswitchinterval(_FIRST_SWITCH_S)
     from tui.app import run_panel
 
     if arguments.read_only and arguments.launch:
