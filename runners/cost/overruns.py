@@ -56,18 +56,10 @@ def warn_of_overrun(state: StateDirectory, run: Run, now: Moment) -> Overrun | N
     return found
 
 
-def read_overrun(run: RunDirectory) -> Overrun | None:
-    """The overrun that was found first in this run, or None."""
-    try:
-        return msgspec.json.decode((run.path / "overrun.json").read_bytes(), type=Overrun)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
 def _say_once(run: RunDirectory, found: Overrun) -> None:
     """Tell whoever looks at the run; whoever makes the file first says it."""
     try:
-        descriptor = os.open(run.path / "overrun.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(run.overrun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return
     with os.fdopen(descriptor, "wb") as file:

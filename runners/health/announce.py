@@ -9,18 +9,16 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from runners.host.files import append_event
 from runners.host.identity import host_name
+from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
 from runners.model.paths import RunDirectory
 from runners.presets.settings import NoticeKeys, read_settings
 
 COMMAND_S = 60.0
-WEBHOOK_S = 10.0
 
 
 def announce(run: RunDirectory, kind: str, text: str) -> None:
@@ -37,7 +35,9 @@ def announce(run: RunDirectory, kind: str, text: str) -> None:
         result = _run_command(run, wanted, facts)
         append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
-        append_event(run.supervisor_events, "notice", about=kind, by="webhook", result=post(wanted.webhook, facts))
+        append_event(
+            run.supervisor_events, "notice", about=kind, by="webhook", result=post_json(wanted.webhook, _message(facts))
+        )
 
 
 def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -> str:
@@ -60,18 +60,10 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
     return f"exit code {done.returncode}"
 
 
-def post(url: str, facts: dict[str, str]) -> str:
-    """Post `facts` as JSON to `url`; what came of it, in words. Slack reads `text`, Discord reads `content`."""
+def _message(facts: dict[str, str]) -> dict[str, object]:
+    """What a webhook is sent; Slack reads `text`, Discord reads `content`."""
     sentence = f"{facts['name']} on {facts['host']}: {facts['text']}"
-    body = json.dumps({**facts, "message": facts["text"], "text": sentence, "content": sentence, "time": time.time()})
-    request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"}, method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=WEBHOOK_S) as answer:
-            return f"HTTP {answer.status}"
-    except urllib.error.HTTPError as error:
-        return f"HTTP {error.code}"
-    except (OSError, ValueError) as error:
-        return str(error)
+    return {**facts, "message": facts["text"], "text": sentence, "content": sentence, "time": time.time()}
 
 
 def _name(run: RunDirectory) -> str:

@@ -4,7 +4,7 @@ Standard library only: the supervisor imports it.
 """
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runners.host.identity import boot_id
 
@@ -20,15 +20,6 @@ class Moment(NamedTuple):
 def moment_now() -> Moment:
     """This moment, by both clocks; suspended time counts."""
     return Moment(time.time(), boot_id(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
-
-
-def moment_of(value: Any) -> Moment | None:
-    """The moment that JSON holds as a list of three; None for anything else."""
-    if not isinstance(value, (list, tuple)) or len(value) != 3 or isinstance(value[0], bool):
-        return None
-    wall, boot, up = value
-    known = isinstance(wall, (int, float)) and isinstance(boot, str) and (up is None or isinstance(up, int))
-    return Moment(float(wall), boot, up) if known else None
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:

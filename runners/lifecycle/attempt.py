@@ -46,6 +46,7 @@ class Attempt:
         self.children = Children()
         self.ladder = Ladder(plan["stop"]["ladder"])
         self.intent: dict[str, Any] | None = None
+        self.overrun_told = run.overrun.exists()
         self.told: set[int] | None = set()
         self.waiter: int | None = None
         self.waiter_was: int | None = None
@@ -99,6 +100,7 @@ class Attempt:
         pidfd = open_pidfd(self.waiter) if self.waiter else None
         while not self.ended():
             self.mind_limit()
+            self.mind_overrun()
             self.climb()
             self.output.mind()
             self.sampling.mind()
@@ -142,6 +144,14 @@ class Attempt:
                 write_json(self.run.stop, intent)
             except OSError:
                 self.intent = intent  # a full disk does not lift the limit
+
+    def mind_overrun(self) -> None:
+        """Tell, once, of an overrun that a panel or a guard has found: they wrote the alert, but tell only who looks."""
+        if not self.overrun_told and self.run.overrun.exists():
+            self.overrun_told = True
+            tell(
+                self.run, "alert", str((read_json(self.run.overrun) or {}).get("text", "will cost more than estimated"))
+            )
 
     def alert(self, text: str) -> None:
         """Tell whoever looks at the run."""

@@ -5,14 +5,12 @@ gone. Killed, it is started again by the next front end, or by any run's supervi
 what is done once (a warning, the end command) is claimed by a file that only one can make.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 import traceback
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -27,6 +25,7 @@ from runners.host.files import append_event
 from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.host.ownership import distrust
+from runners.host.webhook import post_json
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.guard import guard_lock
 from runners.lifecycle.control.stop import request_stop
@@ -38,7 +37,6 @@ from runners.model.run import Run
 
 LONGEST_PAUSE_S = 5.0
 _SELDOM_S = 30.0
-_WEBHOOK_S = 10.0
 _LOG_LIMIT = 1 << 20
 _STUCK_AFTER_S = 120.0
 _ONESHOT = ROOT / "runners" / "lifecycle" / "oneshot.py"
@@ -198,11 +196,9 @@ def _pause(rule: GuardRule) -> float:
 
 
 def _post(url: str, content: dict[str, object]) -> None:
-    request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
-    try:
-        urllib.request.urlopen(request, timeout=_WEBHOOK_S).close()
-    except (OSError, ValueError) as error:
-        print(f"webhook: {error}", file=sys.stderr, flush=True)
+    result = post_json(url, content)
+    if not result.startswith("HTTP 2"):
+        print(f"webhook: {result}", file=sys.stderr, flush=True)
 
 
 def watch(state: StateDirectory) -> bool:

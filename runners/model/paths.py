@@ -111,6 +111,7 @@ class RunDirectory:
     source = _File("source.json")
     source_diff = _File("source.diff")
     fetched = _File("fetched.json")
+    overrun = _File("overrun.json")
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from runners.model.spec import ParameterValue, RunSpec, ScalingRule
+from runners.model.spec import GpuRequest, ParameterValue, RunSpec, ScalingRule
 from runners.presets.parameters import with_value
 
 WARM_UP_ABOVE = 4.0
@@ -50,6 +50,12 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
     if rate is not None and growth is not None and scaling.rule == "program":
         rate *= growth
     return Batch(devices, total / devices, total, rate, wanted, growth)
+
+
+def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
+    """How many devices `spec` computes on when given what `request` asks for, on a host with `present` GPUs."""
+    count = present if request.all else len(request.ids) or request.count
+    return spec.processes or max(1, count)
 
 
 def rescaled(spec: RunSpec, before: int, devices: int, rule: ScalingRule | None = None) -> dict[str, int | float]:

@@ -50,13 +50,7 @@ def test_a_run_on_the_cpu_has_no_use_of_gpus(cli: CommandLine) -> None:
 @pytest.fixture
 def scene(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two GPUs of a stand-in NVML."""
-    if stub.compiler() is None:
-        pytest.skip("no C compiler to build the stand-in NVML with")
-    scenario = stub.write_scenario(tmp_path / "scenario", "gpu 0 utilization 50\ngpu 1 utilization 60\n")
-    for name, value in stub.environment(stub.build(tmp_path), scenario).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
-    return scenario
+    return stub.install(monkeypatch, tmp_path, "gpu 0 utilization 50\ngpu 1 utilization 60\n")
 
 
 def test_a_sampler_killed_while_nobody_reads_is_followed_by_another(cli: CommandLine, scene: Path) -> None:

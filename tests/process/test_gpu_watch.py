@@ -33,13 +33,7 @@ mig 1 MIG-bbbb 10737418240 2048
 
 @pytest.fixture
 def scene(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    if stub.compiler() is None:
-        pytest.skip("no C compiler to build the stand-in NVML with")
-    scenario = stub.write_scenario(tmp_path / "scenario", SCENE)
-    for name, value in stub.environment(stub.build(tmp_path), scenario).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
-    return scenario
+    return stub.install(monkeypatch, tmp_path, SCENE)
 
 
 def test_json_tells_everything(cli: CommandLine, scene: Path) -> None:

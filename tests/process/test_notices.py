@@ -1,6 +1,8 @@
 """Notices without any panel: the settings' command and webhook hear of ends and alerts."""
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.conftest import CommandLine, events
+from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
 
@@ -73,6 +75,21 @@ def test_only_what_is_asked_for_is_told_and_an_alert_is(cli: CommandLine, tmp_pa
     eventually(lambda: receiver.got)
     assert [(got["kind"], got["message"]) for got in receiver.got] == [("alert", "time limit of 0.2 s reached")]
     assert cli.status(run)["alerts"][0]["text"] == "time limit of 0.2 s reached"
+
+
+def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
+    cli: CommandLine, tmp_path: Path, receiver: Receiver
+) -> None:
+    settings(tmp_path, f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n")
+    run = cli.command("sleep", "300")
+    run.overrun.write_text('{"text": "will cost $9.00 by its own pace"}')
+    for _ in range(2):
+        os.kill(record(run)["supervisor_pid"], signal.SIGUSR1)
+        eventually(lambda: events(run, "notice"))
+    cli.run("stop", run.id, "--force", "--wait")
+    eventually(lambda: len(receiver.got) == 2)
+    assert [got["kind"] for got in receiver.got] == ["alert", "stopped"]
+    assert receiver.got[0]["message"] == "will cost $9.00 by its own pace"
 
 
 def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(

@@ -219,14 +219,8 @@ def test_a_long_log_is_begun_anew(state: StateDirectory, samplers: Samplers) -> 
 @pytest.fixture
 def scene(state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The scenario of a stand-in NVML that samplers started now will load."""
-    if stub.compiler() is None:
-        pytest.skip("no C compiler to build the stand-in NVML with")
-    scenario = stub.write_scenario(tmp_path / "scenario", "gpu 0 utilization 50\ngpu 1 utilization 60\n")
-    for name, value in stub.environment(stub.build(tmp_path), scenario).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
     monkeypatch.setenv("FRESNEL_SAMPLER_DEADLINE_S", "0.5")
-    return scenario
+    return stub.install(monkeypatch, tmp_path, "gpu 0 utilization 50\ngpu 1 utilization 60\n")
 
 
 def _utilizations(found: GpuReading) -> list[float | None]:

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parent / "nvml"
 VARIABLE = "NVML_STUB_SCENARIO"
 
@@ -31,6 +33,17 @@ def write_scenario(path: Path, text: str) -> Path:
     draft.write_text(text)
     draft.replace(path)
     return path
+
+
+def install(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> Path:
+    """Build the stub into `folder` and let new processes find it; the scenario's file. Skips without a compiler."""
+    if compiler() is None:
+        pytest.skip("no C compiler to build the stand-in NVML with")
+    scenario = write_scenario(folder / "scenario", text)
+    for name, value in environment(build(folder), scenario).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
+    return scenario
 
 
 def environment(library: Path, scenario: Path) -> dict[str, str]:

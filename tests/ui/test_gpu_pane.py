@@ -30,13 +30,7 @@ Show = Callable[..., Terminal]
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    if stub.compiler() is None:
-        pytest.skip("no C compiler to build the stand-in NVML with")
-    scenario = stub.write_scenario(tmp_path / "scenario", SCENE)
-    for name, value in stub.environment(stub.build(tmp_path), scenario).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
-    return scenario
+    return stub.install(monkeypatch, tmp_path, SCENE)
 
 
 @pytest.fixture

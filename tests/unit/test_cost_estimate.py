@@ -11,7 +11,7 @@ import pytest
 from runners.cost.age import price_age
 from runners.cost.estimate import forecast
 from runners.cost.ledger import RunLine
-from runners.cost.overruns import judge_overrun, read_overrun, warn_of_overrun
+from runners.cost.overruns import judge_overrun, warn_of_overrun
 from runners.cost.prices import fitting_prices, list_prices, stopping_words
 from runners.cost.rhythm import read_rhythm
 from runners.host.clock import Moment
@@ -169,8 +169,7 @@ def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
         assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is not None
     (alert,) = [json.loads(line) for line in directory.supervisor_events.read_text().splitlines()]
     assert alert["type"] == "alert" and "times its estimate of $0.60" in alert["text"]
-    kept = read_overrun(directory)
-    assert kept is not None and kept.text == alert["text"]
+    assert json.loads(directory.overrun.read_text())["text"] == alert["text"]
     ended = msgspec.structs.replace(run, state=State.DONE)
     assert warn_of_overrun(state, ended, Moment(BEGAN + 130)) is None
 

@@ -24,7 +24,7 @@ from runners.placement.visibility import ALL_VARIABLES
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.parameters import parse_value, with_value
-from runners.presets.scaling import rescaled, with_values
+from runners.presets.scaling import devices_of, rescaled, with_values
 from runners.presets.units import parse_gpu_ids, parse_gpu_request
 from tui.format import dollars, duration, indices
 from tui.headless.logs import OutputFollower
@@ -112,20 +112,14 @@ def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
         raise WrongInput(
             f"--scale: `{spec.preset}` does not say what its batch is", "give the preset the key `scaling`"
         )
-    before, devices = (count_devices(one, spec.processes) for one in (spec.gpus, request))
+    present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
+    before, devices = (devices_of(spec, one, present) for one in (spec.gpus, request))
     changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
     for name, value in changes.items():
         say(f"--scale {rule}: {name}={value:g}")
     if rule != "batch":
         spec = msgspec.structs.replace(spec, scaling=msgspec.structs.replace(spec.scaling, rule=rule))
     return with_values(spec, changes)
-
-
-def count_devices(request: GpuRequest, processes: int | None = None) -> int:
-    """How many devices a wish comes to on this host, at least one."""
-    if processes is not None:
-        return processes
-    return max(1, len(read_gpus(StateDirectory()).gpus) if request.all else len(request.ids) or request.count)
 
 
 def run_launch(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.placement.foresight import last_peaks
 from runners.placement.queueing import Verdict
 from runners.presets.catalogue import PresetEntry, find_preset, list_presets, resolve_runs
-from runners.presets.scaling import describe_batch, rescaled
+from runners.presets.scaling import describe_batch, devices_of, rescaled
 from runners.presets.units import parse_gpu_request
 from tui.command_log import gpu_words
 from tui.feed import Picture
@@ -244,8 +244,7 @@ class LaunchScreen(ModalScreen[Wish | None]):
             raise FresnelError(f"GPUs: {error}") from None
 
     def _devices(self, spec: RunSpec, request: GpuRequest) -> int:
-        count = len(self.query_one(GpuPicker).gpus) if request.all else len(request.ids) or request.count
-        return spec.processes or max(1, count)
+        return devices_of(spec, request, len(self.query_one(GpuPicker).gpus))
 
     def _read_form(self) -> list[RunSpec]:
         """The specs that the form describes; FresnelError names the field that is wrong."""

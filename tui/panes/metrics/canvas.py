@@ -1,7 +1,6 @@
 """Curves in braille: a cell is two dots wide and four high, and belongs to the curve drawn last through it.
 
-Own, because the plotting widgets at hand (textual-plot, textual-plotext) bring numpy or plotext, which alone take
-longer to import than this page takes to open.
+Own, because the plotting widgets at hand (textual-plot, textual-plotext) bring numpy or plotext into the panel.
 """
 
 import math
