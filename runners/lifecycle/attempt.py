@@ -146,12 +146,11 @@ class Attempt:
                 self.intent = intent  # a full disk does not lift the limit
 
     def mind_overrun(self) -> None:
-        """Tell, once, of an overrun that a panel or a guard has found: they wrote the alert, but tell only who looks."""
+        """Tell, once, of an overrun that a panel or a guard has found: their alert reaches only who looks."""
         if not self.overrun_told and self.run.overrun.exists():
             self.overrun_told = True
-            tell(
-                self.run, "alert", str((read_json(self.run.overrun) or {}).get("text", "will cost more than estimated"))
-            )
+            found = read_json(self.run.overrun) or {}
+            tell(self.run, "alert", str(found.get("text", "will cost more than estimated")))
 
     def alert(self, text: str) -> None:
         """Tell whoever looks at the run."""
