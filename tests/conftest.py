@@ -1,4 +1,6 @@
-"""What all tests share: an empty state folder each, no GPU unless asked for, samplers that leave soon."""
+"""What all tests share: an empty state folder each, no GPU unless asked for, samplers that leave
+soon.
+"""
 
 import os
 from collections.abc import Iterator
@@ -11,8 +13,12 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """State, configuration and GPUs of its own for every test; nothing of the machine's user shows."""
-    for name in [name for name in os.environ if name.startswith(("FRESNEL_", "CUDA_", "HIP_", "ROCR_"))]:
+    """State, configuration and GPUs of its own for every test; nothing of the machine's user
+    shows.
+    """
+    for name in [
+        name for name in os.environ if name.startswith(("FRESNEL_", "CUDA_", "HIP_", "ROCR_"))
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 
 class Mistake(NamedTuple):
-    """A preset's text, the line and key of its mistake, words of the error, and the key that was meant."""
+    """A preset's text, the line and key of its mistake, words of the error, and the key that was
+    meant.
+    """
 
     text: str
     line: int | None
@@ -16,25 +18,48 @@ class Mistake(NamedTuple):
 _GOOD = "launcher: command\ncommand: 'true'\n"
 
 MISTAKES = {
-    # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────
-    "unknown key": Mistake(_GOOD + "enviroment: {A: 1}\n", 3, "enviroment", "unknown key", "environment"),
-    "unknown key unlike any": Mistake(_GOOD + "zzz: 1\n", 3, "zzz", "the keys here are launcher, description"),
+    # ── keys ──────────────────────────────────────────────────────────────────────────────────────
+    "unknown key": Mistake(
+        _GOOD + "enviroment: {A: 1}\n", 3, "enviroment", "unknown key", "environment"
+    ),
+    "unknown key unlike any": Mistake(
+        _GOOD + "zzz: 1\n", 3, "zzz", "the keys here are launcher, description"
+    ),
     "key in another spelling": Mistake(
         _GOOD + "working-directory: .\n", 3, "working-directory", "unknown key", "working_directory"
     ),
     "unknown key of stop": Mistake(
-        _GOOD + "stop:\n  target: group\n  laddr: [SIGINT 1s]\n", 5, "stop.laddr", "unknown key", "ladder"
+        _GOOD + "stop:\n  target: group\n  laddr: [SIGINT 1s]\n",
+        5,
+        "stop.laddr",
+        "unknown key",
+        "ladder",
     ),
-    "unknown key of gpus": Mistake(_GOOD + "gpus:\n  cuont: 1\n", 4, "gpus.cuont", "unknown key", "count"),
-    "unknown key of estimate": Mistake(_GOOD + "estimate: {tiem: 5m}\n", 3, "estimate.tiem", "unknown key", "time"),
+    "unknown key of gpus": Mistake(
+        _GOOD + "gpus:\n  cuont: 1\n", 4, "gpus.cuont", "unknown key", "count"
+    ),
+    "unknown key of estimate": Mistake(
+        _GOOD + "estimate: {tiem: 5m}\n", 3, "estimate.tiem", "unknown key", "time"
+    ),
     "scaling by a parameter that is none": Mistake(
-        _GOOD + "parameters: {bsize: 8}\nscaling:\n  batch: bsiez\n", 5, "scaling.batch", "`bsiez` is no", "bsize"
+        _GOOD + "parameters: {bsize: 8}\nscaling:\n  batch: bsiez\n",
+        5,
+        "scaling.batch",
+        "`bsiez` is no",
+        "bsize",
     ),
     "scaling by a text": Mistake(
-        _GOOD + "parameters: {bs: many}\nscaling:\n  batch: bs\n", 5, "scaling.batch", "`bs` is no number"
+        _GOOD + "parameters: {bs: many}\nscaling:\n  batch: bs\n",
+        5,
+        "scaling.batch",
+        "`bs` is no number",
     ),
     "scaling rule without its base": Mistake(
-        _GOOD + "parameters: {bs: 8, lr: 0.1}\nscaling:\n  {batch: bs, learning_rate: lr, rule: linear}\n",
+        _GOOD
+        + (
+            "parameters: {bs: 8, lr: 0.1}\nscaling:\n  {batch: bs, learning_rate: lr, rule: "
+            "linear}\n"
+        ),
         5,
         "scaling.rule",
         "rule linear needs learning_rate, base_batch and base_rate",
@@ -47,13 +72,18 @@ MISTAKES = {
         "minimum",
     ),
     "private key of a parameter": Mistake(
-        _GOOD + "parameters:\n  lr: {value: 1, _default: 2}\n", 4, "parameters.lr._default", "unknown key"
+        _GOOD + "parameters:\n  lr: {value: 1, _default: 2}\n",
+        4,
+        "parameters.lr._default",
+        "unknown key",
     ),
-    "key twice": Mistake(_GOOD + "gpus: 1\ngpus: 2\n", 4, "gpus", "a second time (first in line 3)"),
+    "key twice": Mistake(
+        _GOOD + "gpus: 1\ngpus: 2\n", 4, "gpus", "a second time (first in line 3)"
+    ),
     "launcher missing": Mistake(
         "command: 'true'\n", 1, "launcher", "is missing (python, torchrun, accelerate or command)"
     ),
-    # ── values ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── values ────────────────────────────────────────────────────────────────────────────────────
     "launcher misspelt": Mistake(
         "launcher: torchun\nscript: a.py\n",
         1,
@@ -62,21 +92,34 @@ MISTAKES = {
         "torchrun",
     ),
     "launcher of the wrong type": Mistake("launcher: 3\n", 1, "launcher", "expected"),
-    "text where a list belongs": Mistake(_GOOD + "arguments: --fast\n", 3, "arguments", "expected a list, got text"),
+    "text where a list belongs": Mistake(
+        _GOOD + "arguments: --fast\n", 3, "arguments", "expected a list, got text"
+    ),
     "text where true or false belongs": Mistake(
         _GOOD + "terminal: no\n", 3, "terminal", "expected true or false, got text"
     ),
     "number where text belongs": Mistake(
         _GOOD + "description: 3\n", 3, "description", "expected text, got a whole number"
     ),
-    "list where a mapping belongs": Mistake(_GOOD + "environment: [A=1]\n", 3, "environment", "expected a mapping"),
+    "list where a mapping belongs": Mistake(
+        _GOOD + "environment: [A=1]\n", 3, "environment", "expected a mapping"
+    ),
     "nothing where a mapping belongs": Mistake(_GOOD + "stop:\n", 3, "stop", "expected a mapping"),
     "list inside the environment": Mistake(
-        _GOOD + "environment:\n  A: 1\n  B: [1]\n", 5, "environment.B", "expected text or a number, got a list"
+        _GOOD + "environment:\n  A: 1\n  B: [1]\n",
+        5,
+        "environment.B",
+        "expected text or a number, got a list",
     ),
-    "name of a variable": Mistake(_GOOD + "environment:\n  A-B: 1\n", 4, "environment.A-B", "letters, digits and _"),
-    "no processes": Mistake("launcher: torchrun\nscript: a.py\nprocesses: 0\n", 3, "processes", ">= 1"),
-    "parameters as a list": Mistake(_GOOD + "parameters: [lr]\n", 3, "parameters", "expected a mapping (NAME: VALUE)"),
+    "name of a variable": Mistake(
+        _GOOD + "environment:\n  A-B: 1\n", 4, "environment.A-B", "letters, digits and _"
+    ),
+    "no processes": Mistake(
+        "launcher: torchrun\nscript: a.py\nprocesses: 0\n", 3, "processes", ">= 1"
+    ),
+    "parameters as a list": Mistake(
+        _GOOD + "parameters: [lr]\n", 3, "parameters", "expected a mapping (NAME: VALUE)"
+    ),
     "name of a parameter": Mistake(
         _GOOD + "parameters:\n  '--lr': 1\n", 4, "parameters.--lr", "a parameter's name has letters"
     ),
@@ -88,13 +131,22 @@ MISTAKES = {
         "float",
     ),
     "value against its type": Mistake(
-        _GOOD + "parameters:\n  n: {value: 1.5, type: int}\n", 4, "parameters.n", "expected a whole number, got 1.5"
+        _GOOD + "parameters:\n  n: {value: 1.5, type: int}\n",
+        4,
+        "parameters.n",
+        "expected a whole number, got 1.5",
     ),
     "value below the minimum": Mistake(
-        _GOOD + "parameters:\n  n: {value: 0, minimum: 1}\n", 4, "parameters.n", "expected at least 1, got 0"
+        _GOOD + "parameters:\n  n: {value: 0, minimum: 1}\n",
+        4,
+        "parameters.n",
+        "expected at least 1, got 0",
     ),
     "value above the maximum": Mistake(
-        _GOOD + "parameters:\n  n: {value: 9, maximum: 8}\n", 4, "parameters.n", "expected at most 8, got 9"
+        _GOOD + "parameters:\n  n: {value: 9, maximum: 8}\n",
+        4,
+        "parameters.n",
+        "expected at most 8, got 9",
     ),
     "value that is no choice": Mistake(
         _GOOD + "parameters:\n  opt: {value: sdg, choices: [adam, sgd]}\n",
@@ -108,16 +160,29 @@ MISTAKES = {
         "parameters.n",
         "minimum 5 is above maximum 2",
     ),
-    # ── what runs ─────────────────────────────────────────────────────────────────────────────────────────
-    "command without a command": Mistake("launcher: command\n", 1, "command", "needs the key `command`"),
-    "command and script": Mistake(_GOOD + "script: a.py\n", 3, "script", "remove this key"),
-    "script and command": Mistake("launcher: python\nscript: a.py\ncommand: ls\n", 3, "command", "remove this key"),
-    "neither script nor module": Mistake("launcher: python\n", 1, "script", "needs `script` or `module`"),
-    "both script and module": Mistake("launcher: python\nscript: a.py\nmodule: a\n", 1, "module", "not both"),
-    "shell with a list": Mistake(
-        "launcher: command\nshell: true\ncommand: [ls, -l]\n", 3, "command", "is one text, not a list"
+    # ── what runs ─────────────────────────────────────────────────────────────────────────────────
+    "command without a command": Mistake(
+        "launcher: command\n", 1, "command", "needs the key `command`"
     ),
-    "quote that never ends": Mistake("launcher: command\ncommand: echo 'a\n", 2, "command", "No closing quotation"),
+    "command and script": Mistake(_GOOD + "script: a.py\n", 3, "script", "remove this key"),
+    "script and command": Mistake(
+        "launcher: python\nscript: a.py\ncommand: ls\n", 3, "command", "remove this key"
+    ),
+    "neither script nor module": Mistake(
+        "launcher: python\n", 1, "script", "needs `script` or `module`"
+    ),
+    "both script and module": Mistake(
+        "launcher: python\nscript: a.py\nmodule: a\n", 1, "module", "not both"
+    ),
+    "shell with a list": Mistake(
+        "launcher: command\nshell: true\ncommand: [ls, -l]\n",
+        3,
+        "command",
+        "is one text, not a list",
+    ),
+    "quote that never ends": Mistake(
+        "launcher: command\ncommand: echo 'a\n", 2, "command", "No closing quotation"
+    ),
     "launcher arguments for python": Mistake(
         "launcher: python\nscript: a.py\nlauncher_arguments: [-v]\n",
         3,
@@ -125,14 +190,27 @@ MISTAKES = {
         "only torchrun and accelerate",
     ),
     "processes for python": Mistake(
-        "launcher: python\nscript: a.py\nprocesses: 2\n", 3, "processes", "only torchrun and accelerate"
+        "launcher: python\nscript: a.py\nprocesses: 2\n",
+        3,
+        "processes",
+        "only torchrun and accelerate",
     ),
-    # ── units ─────────────────────────────────────────────────────────────────────────────────────────────
-    "negative GPU count": Mistake(_GOOD + "gpus: -1\n", 3, "gpus", "expected 0 or more GPUs, got -1"),
-    "GPU words": Mistake(_GOOD + "gpus: many\n", 3, "gpus", "expected GPU indices such as 0-6,7 or UUIDs, got 'many'"),
-    "GPU named twice": Mistake(_GOOD + "gpus: {ids: '0-3,2'}\n", 3, "gpus.ids", "GPU 2 is named twice"),
-    "endless range of GPUs": Mistake(_GOOD + "gpus: 0-99999999999\n", 3, "gpus", "expected GPU indices"),
-    "GPU count and ids": Mistake(_GOOD + "gpus: {count: 2, ids: '0,1'}\n", 3, "gpus", "count or ids, not both"),
+    # ── units ─────────────────────────────────────────────────────────────────────────────────────
+    "negative GPU count": Mistake(
+        _GOOD + "gpus: -1\n", 3, "gpus", "expected 0 or more GPUs, got -1"
+    ),
+    "GPU words": Mistake(
+        _GOOD + "gpus: many\n", 3, "gpus", "expected GPU indices such as 0-6,7 or UUIDs, got 'many'"
+    ),
+    "GPU named twice": Mistake(
+        _GOOD + "gpus: {ids: '0-3,2'}\n", 3, "gpus.ids", "GPU 2 is named twice"
+    ),
+    "endless range of GPUs": Mistake(
+        _GOOD + "gpus: 0-99999999999\n", 3, "gpus", "expected GPU indices"
+    ),
+    "GPU count and ids": Mistake(
+        _GOOD + "gpus: {count: 2, ids: '0,1'}\n", 3, "gpus", "count or ids, not both"
+    ),
     "GPU count as a word": Mistake(
         _GOOD + "gpus: {count: al}\n", 3, "gpus.count", "expected one of all, or a whole number"
     ),
@@ -150,27 +228,52 @@ MISTAKES = {
         _GOOD + "stop: {ladder: [SIGINT soon]}\n", 3, "stop.ladder", "expected a length of time"
     ),
     "rung after SIGKILL": Mistake(
-        _GOOD + "stop: {ladder: [SIGKILL, SIGINT 5s]}\n", 3, "stop.ladder", "SIGKILL must be the last rung"
+        _GOOD + "stop: {ladder: [SIGKILL, SIGINT 5s]}\n",
+        3,
+        "stop.ladder",
+        "SIGKILL must be the last rung",
     ),
-    "rung as a mapping": Mistake(_GOOD + "stop:\n  ladder:\n    - SIGINT: 5s\n", 5, "stop.ladder.0", "expected text"),
+    "rung as a mapping": Mistake(
+        _GOOD + "stop:\n  ladder:\n    - SIGINT: 5s\n", 5, "stop.ladder.0", "expected text"
+    ),
     "stop target": Mistake(
-        _GOOD + "stop: {target: worker}\n", 3, "stop.target", "expected one of leader, group, workers", "workers"
+        _GOOD + "stop: {target: worker}\n",
+        3,
+        "stop.target",
+        "expected one of leader, group, workers",
+        "workers",
     ),
     "estimated time": Mistake(
-        _GOOD + "estimate: {time: a while}\n", 3, "estimate.time", "such as 90s, 10m or 2h, got 'a while'"
+        _GOOD + "estimate: {time: a while}\n",
+        3,
+        "estimate.time",
+        "such as 90s, 10m or 2h, got 'a while'",
     ),
     "estimated cost": Mistake(
-        _GOOD + "estimate: {cost: cheap}\n", 3, "estimate.cost", "expected US dollars such as 0.17, got 'cheap'"
+        _GOOD + "estimate: {cost: cheap}\n",
+        3,
+        "estimate.cost",
+        "expected US dollars such as 0.17, got 'cheap'",
     ),
-    # ── words ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── words ─────────────────────────────────────────────────────────────────────────────────────
     "unknown word": Mistake(
-        _GOOD + "arguments:\n  - a\n  - ${run_dri}/x\n", 5, "arguments.1", "${run_dri} is not known", "${run_dir}"
+        _GOOD + "arguments:\n  - a\n  - ${run_dri}/x\n",
+        5,
+        "arguments.1",
+        "${run_dri} is not known",
+        "${run_dir}",
     ),
     "unknown word of a parameter": Mistake(
-        _GOOD + "parameters:\n  out: ${rundir}\n", 4, "parameters.out", "${rundir} is not known", "${run_dir}"
+        _GOOD + "parameters:\n  out: ${rundir}\n",
+        4,
+        "parameters.out",
+        "${rundir} is not known",
+        "${run_dir}",
     ),
-    "word that is no name": Mistake(_GOOD + "environment: {A: '${1+1}'}\n", 3, "environment.A", "${1+1} is not known"),
-    # ── YAML ──────────────────────────────────────────────────────────────────────────────────────────────
+    "word that is no name": Mistake(
+        _GOOD + "environment: {A: '${1+1}'}\n", 3, "environment.A", "${1+1} is not known"
+    ),
+    # ── YAML ──────────────────────────────────────────────────────────────────────────────────────
     "unclosed bracket": Mistake(_GOOD + "gpus: [1\n", 4, "", "not valid YAML"),
     "tab for indentation": Mistake(_GOOD + "stop:\n\ttarget: group\n", 4, "", "not valid YAML"),
     "list as a key": Mistake(_GOOD + "? [a, b]\n: 1\n", 3, "", "a key must be a word"),
@@ -180,6 +283,8 @@ MISTAKES = {
         _GOOD + "arguments: &a [*a]\n", None, "", "an alias stands inside its own anchor"
     ),
     "control character": Mistake(_GOOD + "description: \x01\n", None, "", "not valid YAML"),
-    "empty file": Mistake("", None, "launcher", "expected a mapping with at least the key `launcher`"),
+    "empty file": Mistake(
+        "", None, "launcher", "expected a mapping with at least the key `launcher`"
+    ),
     "only text": Mistake("just words\n", 1, "launcher", "expected a mapping"),
 }

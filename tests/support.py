@@ -1,4 +1,6 @@
-"""What several rooms of tests need: waiting for something to become true, and making plans and runs to look at."""
+"""What several rooms of tests need: waiting for something to become true, and making plans and
+runs to look at.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,7 +9,7 @@ from typing import Any, TypeVar
 
 from runners.model.plan import AssignedGpu, LaunchPlan, Origin
 from runners.model.run import Run, RunRecord
-from runners.model.spec import DEFAULT_STOP, Estimate, Price
+from runners.model.spec import DEFAULT_STOP, PresetEstimate, Price
 from runners.model.states import State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -45,7 +47,7 @@ def make_plan(run_id: str = "20261120-101500-demo-7f3a", **changes: Any) -> Laun
         "stop": DEFAULT_STOP,
         "checkpoints": (),
         "price": None,
-        "estimate": Estimate(),
+        "estimate": PresetEstimate(),
         "origin": Origin("anna", "here", "boot-1", 1000.0),
     }
     return LaunchPlan(**(fields | changes))

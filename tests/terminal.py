@@ -31,7 +31,9 @@ KEYS = {
 class Terminal:
     """A program in a terminal of `columns` × `rows`."""
 
-    def __init__(self, arguments: Sequence[str], columns: int = 80, rows: int = 24, **environment: str) -> None:
+    def __init__(
+        self, arguments: Sequence[str], columns: int = 80, rows: int = 24, **environment: str
+    ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.child = pexpect.spawn(
@@ -103,7 +105,13 @@ def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
     """The test's environment in a terminal with colours, our package first on the path."""
     # readline, which pytest loads, exports the size of the terminal that the tests were started in.
     mine = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    return {**mine, "TERM": "xterm-256color", "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8", **more}
+    return {
+        **mine,
+        "TERM": "xterm-256color",
+        "PYTHONPATH": str(REPOSITORY),
+        "LANG": "C.UTF-8",
+        **more,
+    }
 
 
 def panel_command(*arguments: str) -> list[str]:
@@ -117,4 +125,8 @@ def _without_private_modes(block: bytes) -> bytes:
 
 
 def _keep_known(match: re.Match[bytes]) -> bytes:
-    return match.group() if match.group().startswith(b"\x1b[?") and match.group()[-1:] in b"hl" else b""
+    return (
+        match.group()
+        if match.group().startswith(b"\x1b[?") and match.group()[-1:] in b"hl"
+        else b""
+    )

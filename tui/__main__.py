@@ -4,7 +4,20 @@ import os
 import sys
 
 COMMANDS = frozenset(
-    {"launch", "plan", "list", "status", "logs", "stop", "wait", "drain", "gpus", "cost", "session", "presets"}
+    {
+        "launch",
+        "plan",
+        "list",
+        "status",
+        "logs",
+        "stop",
+        "wait",
+        "drain",
+        "gpus",
+        "cost",
+        "session",
+        "presets",
+    }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
     | {"completion", "serve"}
 )
@@ -13,15 +26,17 @@ COMMANDS = frozenset(
 def main() -> None:
     """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what could stand at its cursor
-        from tui.headless.completion import answer
+        from tui.cli.completion import answer
 
         answer()
     words = sys.argv[1:]
-    if "--no-ui" in words or (words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))):
-        from tui.headless import run_command
+    if "--no-ui" in words or (
+        words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))
+    ):
+        from tui.cli import run_command
 
         sys.exit(run_command([word for i, word in enumerate(words) if not _is_switch(words, i)]))
-    from tui.headless.panel import open_panel
+    from tui.panel.launch import open_panel
 
     sys.exit(open_panel(words))
 

@@ -1,1 +1,3 @@
-"""What it costs: prices, sessions, shares, the ledger, estimates, and when a guard has a reason to act."""
+"""What it costs: prices, sessions, shares, the ledger, estimates, and when a guard has a reason to
+act.
+"""

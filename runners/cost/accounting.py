@@ -1,8 +1,10 @@
-"""Who spent what: a session's money shared out among the runs that held its GPUs. Pure, and exact to the last digit.
+"""Who spent what: a session's money shared out among the runs that held its GPUs. Pure, and exact
+to the last digit.
 
-Every GPU of the machine costs its part of the rate at every nanosecond. A GPU that one run holds is paid by that
-run, one that k runs share by each with a k-th, one that nobody holds is idle money. So shares and idle always add up
-to the total, as fractions; only what is shown is rounded, and then so that the cents add up too.
+Every GPU of the machine costs its part of the rate at every nanosecond. A GPU that one run holds
+is paid by that run, one that k runs share by each with a k-th, one that nobody holds is idle
+money. So shares and idle always add up to the total, as fractions; only what is shown is rounded,
+and then so that the cents add up too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +21,7 @@ MACHINE = "machine"
 """What a run without GPUs holds on a machine that has none."""
 
 
-class Holding(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True):
     """The GPUs (UUIDs) that a run held from one nanosecond to another."""
 
     run: str
@@ -29,7 +31,9 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """A billing period: nanoseconds, dollars per hour of the whole machine, and how many GPUs it has (1 for none)."""
+    """A billing period: nanoseconds, dollars per hour of the whole machine, and how many GPUs it
+    has (1 for none).
+    """
 
     start: int
     end: int
@@ -54,16 +58,16 @@ class Account(msgspec.Struct, frozen=True):
     gpu_hours: dict[str, Fraction]
 
 
-def settle(period: Period, holdings: Iterable[Holding]) -> Account:
+def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     """Share the money of `period` among the runs that held GPUs in it."""
-    changes: dict[int, tuple[list[Holding], list[Holding]]] = {}
+    changes: dict[int, tuple[list[Usage], list[Usage]]] = {}
     for holding in holdings:
         start, end = max(holding.start, period.start), min(holding.end, period.end)
         if start < end and holding.gpus:
             changes.setdefault(start, ([], []))[0].append(holding)
             changes.setdefault(end, ([], []))[1].append(holding)
     held: dict[str, int] = {}
-    present: list[Holding] = []
+    present: list[Usage] = []
     # Nanoseconds by (run, denominator): whole numbers, turned into fractions once at the end.
     parts: dict[tuple[str, int], int] = {}
     hours: dict[tuple[str, int], int] = {}
@@ -85,7 +89,9 @@ def settle(period: Period, holdings: Iterable[Holding]) -> Account:
     rate = Fraction(period.rate) / _HOUR
     shares = {run: rate * amount for run, amount in _add_up(parts).items()}
     gpu_hours = {run: amount / _HOUR for run, amount in _add_up(hours).items()}
-    return Account(period.total, shares, period.total - sum(shares.values(), Fraction(0)), gpu_hours)
+    return Account(
+        period.total, shares, period.total - sum(shares.values(), Fraction(0)), gpu_hours
+    )
 
 
 def _add_up(parts: Mapping[tuple[str, int], int]) -> dict[str, Fraction]:
@@ -97,7 +103,7 @@ def _add_up(parts: Mapping[tuple[str, int], int]) -> dict[str, Fraction]:
 
 
 def _share_out(
-    present: Sequence[Holding],
+    present: Sequence[Usage],
     held: Mapping[str, int],
     gpus: int,
     nanoseconds: int,
@@ -116,7 +122,8 @@ def _share_out(
 
 
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
-    """The local calendar days from `start` to `end` (unix nanoseconds), each as date, start and end.
+    """The local calendar days from `start` to `end` (unix nanoseconds), each as date, start and
+    end.
 
     A day has 23 or 25 hours where the clocks are changed.
     """
@@ -139,14 +146,17 @@ def to_decimal(amount: Fraction, digits: int = 6) -> Decimal:
     return Decimal(whole).scaleb(-digits)
 
 
-def in_cents(total: Fraction, parts: Mapping[str, Fraction]) -> dict[str, Decimal]:
+def round_to_cents(total: Fraction, parts: Mapping[str, Fraction]) -> dict[str, Decimal]:
     """`parts`, which add up to `total`, in whole cents that add up to the total's.
 
-    Each is rounded down first; the cents that are then missing go to the greatest remainders, by name where equal.
+    Each is rounded down first; the cents that are then missing go to the greatest remainders, by
+    name where equal.
     """
     exact = {name: amount * 100 for name, amount in parts.items()}
     floors = {name: amount.numerator // amount.denominator for name, amount in exact.items()}
-    missing = int(to_decimal(total, 2).scaleb(2).to_integral_value(ROUND_FLOOR)) - sum(floors.values())
+    missing = int(to_decimal(total, 2).scaleb(2).to_integral_value(ROUND_FLOOR)) - sum(
+        floors.values()
+    )
     by_remainder = sorted(exact, key=lambda name: (floors[name] - exact[name], name))
     for name in by_remainder[: max(0, missing)]:
         floors[name] += 1

@@ -9,7 +9,9 @@ OLD_AFTER_DAYS = 90
 
 
 def price_age(price: Price, today: date | None = None) -> str:
-    """`123 days old` for a price that was true more than 90 days ago; empty for a younger one, and without a date."""
+    """`123 days old` for a price that was true more than 90 days ago; empty for a younger one, and
+    without a date.
+    """
     try:
         days = ((today or date.fromtimestamp(time.time())) - date.fromisoformat(price.date)).days
     except ValueError:

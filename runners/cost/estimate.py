@@ -1,7 +1,9 @@
-"""What a run will take, before it is launched: by this preset's own history on this GPU, else by the preset's word.
+"""What a run will take, before it is launched: by this preset's own history on this GPU, else by
+the preset's word.
 
-Earlier runs count when they differ in nothing that costs time: the same parameters but for those below, on as many
-GPUs of the same model. The number of epochs may differ: an epoch after the first costs the same, whatever comes.
+Earlier runs count when they differ in nothing that costs time: the same parameters but for those
+below, on as many GPUs of the same model. The number of epochs may differ: an epoch after the first
+costs the same, whatever comes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,16 +12,18 @@ from typing import Any
 
 import msgspec
 
-from runners.cost.ledger import RunLine, recent_runs
+from runners.cost.ledger import RunEntry, recent_runs
 from runners.cost.meter import hourly_rate, money
-from runners.cost.rhythm import median, read_rhythm
 from runners.host.clock import seconds_between
-from runners.model.paths import RunDirectory, StateDirectory
-from runners.model.plan import Forecast
+from runners.model.plan import Estimate
 from runners.model.spec import Parameter, Price, RunSpec
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.watch.metrics.epoch_timing import median, read_epoch_timing
 
 LOOK_BACK = 200
-"""How many of the newest ended runs are looked at, of which the newest `ENOUGH` that fit are read."""
+"""How many of the newest ended runs are looked at, of which the newest `ENOUGH` that fit are
+read.
+"""
 ENOUGH = 5
 FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkpoint_every"})
 """Parameters that change what comes out, not what a step costs."""
@@ -32,8 +36,12 @@ class _Spec(msgspec.Struct):
 _spec = msgspec.json.Decoder(_Spec)
 
 
-def forecast(state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: Price | None) -> Forecast | None:
-    """What `spec` should take on these GPUs (each with a `name`); None when neither history nor the preset says."""
+def forecast(
+    state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: Price | None
+) -> Estimate | None:
+    """What `spec` should take on these GPUs (each with a `name`); None when neither history nor
+    the preset says.
+    """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
     epochs = _whole(wanted.get("epochs"))
@@ -47,7 +55,7 @@ def forecast(state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: P
         return _by_word(spec, epochs, rate)
     seconds = median([total for total, _ in found])
     paces = [pace for _, pace in found if pace is not None]
-    return Forecast(
+    return Estimate(
         seconds,
         None if rate is None else str(round(money(rate, seconds), 6)),
         f"from {len(found)} earlier run{'s' if len(found) > 1 else ''} on {model}"
@@ -58,7 +66,7 @@ def forecast(state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: P
     )
 
 
-def _candidates(lines: Sequence[RunLine], spec: RunSpec, model: str, gpus: int) -> list[RunLine]:
+def _candidates(lines: Sequence[RunEntry], spec: RunSpec, model: str, gpus: int) -> list[RunEntry]:
     """Ended runs of this preset on as many such GPUs, the newest first."""
     newest = sorted(lines, key=lambda line: line.run, reverse=True)[:LOOK_BACK]
     same = spec.preset if spec.preset != "command" else spec.name
@@ -73,9 +81,11 @@ def _candidates(lines: Sequence[RunLine], spec: RunSpec, model: str, gpus: int) 
 
 
 def _learn(
-    run: RunDirectory, line: RunLine, wanted: Mapping[str, Any], epochs: int | None
+    run: RunDirectory, line: RunEntry, wanted: Mapping[str, Any], epochs: int | None
 ) -> tuple[float, float | None] | None:
-    """Seconds that a run with `wanted` parameters would take by this one, and per epoch; None when it does not say."""
+    """Seconds that a run with `wanted` parameters would take by this one, and per epoch; None when
+    it does not say.
+    """
     try:
         parameters = {p.name: p.value for p in _spec.decode(run.spec.read_bytes()).parameters}
     except (OSError, msgspec.DecodeError):
@@ -83,15 +93,21 @@ def _learn(
     if _costly(parameters) != _costly(wanted) or line.finished is None:
         return None
     whole = seconds_between(line.began, line.finished)
-    rhythm = read_rhythm(run.path)
-    planned = epochs or rhythm.epochs  # a program may know its epochs without a parameter of that name
-    if planned and rhythm.each_s is not None:
+    rhythm = read_epoch_timing(run.path)
+    planned = (
+        epochs or rhythm.epochs
+    )  # a program may know its epochs without a parameter of that name
+    if planned and rhythm.seconds_per_epoch is not None:
         first = rhythm.ends[0]
         if first[0] != 1:
             return None  # resumed: its first epoch was not the program's first
         after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
-        total = (first[1] - line.began.wall) + rhythm.each_s * (planned - 1) + max(0.0, after)
-        return max(0.0, total), rhythm.each_s
+        total = (
+            (first[1] - line.began.wall)
+            + rhythm.seconds_per_epoch * (planned - 1)
+            + max(0.0, after)
+        )
+        return max(0.0, total), rhythm.seconds_per_epoch
     same_length = _whole(parameters.get("epochs")) == epochs
     return (whole, None) if line.state == "done" and same_length else None
 
@@ -100,7 +116,7 @@ def _costly(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in FREE}
 
 
-def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Forecast | None:
+def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Estimate | None:
     """The preset's own word, in proportion when another number of epochs is asked for."""
     word = spec.estimate
     if word.seconds is None and word.usd is None:
@@ -113,7 +129,7 @@ def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Forecas
         usd: str | None = str(round(money(rate, seconds), 6))
     else:
         usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
-    return Forecast(seconds, usd, basis, 0, epochs, None, word.doubt)
+    return Estimate(seconds, usd, basis, 0, epochs, None, word.doubt)
 
 
 def _whole(value: Any) -> int | None:

@@ -1,7 +1,7 @@
 """The ledger: every session and every ended run, a line each, kept when runs are pruned.
 
-Runs are entered by their supervisor when they end, and once more at pruning should that have failed; sessions when
-they start, change and end. The last line of an id counts.
+Runs are entered by their supervisor when they end, and once more at pruning should that have
+failed; sessions when they start, change and end. The last line of an id counts.
 """
 
 import os
@@ -9,20 +9,22 @@ from collections.abc import Iterable
 
 import msgspec
 
-from runners.cost.accounting import MACHINE, Holding
+from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline, wall_ns
 from runners.host.clock import Moment
 from runners.host.files import append_line
 from runners.host.identity import host_name
-from runners.model.paths import StateDirectory
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
 from runners.model.spec import Price
+from runners.state.layout import StateDirectory
 
 
-class RunLine(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
-    """An ended run, or a live one so far (`finished` None): which GPUs it held, from when to when, at which price."""
+class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
+    """An ended run, or a live one so far (`finished` None): which GPUs it held, from when to when,
+    at which price.
+    """
 
     run: str
     host: str
@@ -61,21 +63,23 @@ class RunLine(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
             end = end if reboot is None else min(end, reboot)
         return start, max(start, end)
 
-    def holding(self, span: tuple[int, int], session: Session) -> Holding:
-        """What it held, as seen from a session: on a machine without GPUs, a run on the CPU holds the machine."""
+    def holding(self, span: tuple[int, int], session: Session) -> Usage:
+        """What it held, as seen from a session: on a machine without GPUs, a run on the CPU holds
+        the machine.
+        """
         gpus = tuple(gpu.uuid for gpu in self.gpus)
         if not gpus and not session.uuids and session.gpus <= 1:
             gpus = (MACHINE,)
-        return Holding(self.run, gpus, *span)
+        return Usage(self.run, gpus, *span)
 
 
-def line_of(run: Run) -> RunLine | None:
+def line_of(run: Run) -> RunEntry | None:
     """A run as the ledger would hold it; None when it never started."""
     begin = run.begin
     if begin is None or run.plan is None or run.record is None:
         return None
     ended = None if run.record.ended is None else run.record.finished or Moment(run.record.ended)
-    return RunLine(
+    return RunEntry(
         run.id,
         run.plan.origin.host,
         run.preset,
@@ -92,7 +96,7 @@ def line_of(run: Run) -> RunLine | None:
 
 _RECENT_BYTES = 256 << 10
 
-_decode = msgspec.json.Decoder(RunLine | SessionLine)
+_decode = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class Ledger:
@@ -103,7 +107,7 @@ class Ledger:
         self._file: tuple[int, int] = (0, 0)
         self._rest = b""
         self._offset = 0
-        self.runs: dict[str, RunLine] = {}
+        self.runs: dict[str, RunEntry] = {}
         self._sessions: dict[str, Session] = {}
         self.damaged = 0
         """Lines that cannot be read."""
@@ -144,18 +148,21 @@ class Ledger:
         except msgspec.DecodeError:
             self.damaged += bool(line.strip())
             return
-        if isinstance(entry, RunLine):
+        if isinstance(entry, RunEntry):
             self.runs[entry.run] = entry
         else:
             self._sessions[entry.session.id] = entry.session
 
     def sessions(self) -> list[Session]:
-        """Every session of this host, oldest first; the one in session.json is the newest word on itself."""
+        """Every session of this host, oldest first; the one in session.json is the newest word on
+        itself.
+        """
         found = dict(self._sessions)
         current = load_session(self._state)
         if current is not None:
             found[current.id] = current
-        # An open session that is not in session.json was overtaken: nobody ended it, so it is not counted on.
+        # An open session that is not in session.json was overtaken: nobody ended it, so it is not
+        # counted on.
         mine = [
             session
             for session in found.values()
@@ -164,31 +171,37 @@ class Ledger:
         return sorted(mine, key=lambda session: session.start.wall)
 
 
-def recent_runs(state: StateDirectory) -> list[RunLine]:
-    """The runs at the ledger's end, at most those of its last 256 KiB: a launch must not wait for a long history."""
+def recent_runs(state: StateDirectory) -> list[RunEntry]:
+    """The runs at the ledger's end, at most those of its last 256 KiB: a launch must not wait for
+    a long history.
+    """
     try:
         descriptor = os.open(state.ledger, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
     try:
-        block = os.pread(descriptor, _RECENT_BYTES, max(0, os.fstat(descriptor).st_size - _RECENT_BYTES))
+        block = os.pread(
+            descriptor, _RECENT_BYTES, max(0, os.fstat(descriptor).st_size - _RECENT_BYTES)
+        )
     except OSError:
         return []
     finally:
         os.close(descriptor)
-    found: dict[str, RunLine] = {}
+    found: dict[str, RunEntry] = {}
     for line in block.split(b"\n"):
         try:
             entry = _decode.decode(line)
         except msgspec.DecodeError:  # the half line at the beginning, too
             continue
-        if isinstance(entry, RunLine):
+        if isinstance(entry, RunEntry):
             found[entry.run] = entry
     return list(found.values())
 
 
-def enter_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
-    """Append every ended run among `runs` that the ledger lacks; those that could not be entered, and why."""
+def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
+    """Append every ended run among `runs` that the ledger lacks; those that could not be entered,
+    and why.
+    """
     ledger = Ledger(state)
     ledger.poll()
     refused: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""The cost meter: money in Decimal, from seconds and a rate. Always an estimate of GPU time alone."""
+"""The cost meter: money in Decimal, from seconds and a rate. Always an estimate of GPU time
+alone.
+"""
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
@@ -38,6 +40,14 @@ def run_rate(run: Run) -> Decimal | None:
     return hourly_rate(run.plan.price, len(run.plan.gpus))
 
 
+def run_hourly_rate(run: Run) -> float | None:
+    """Return what a run costs per hour in US dollars, as a float for curves; None when no price is
+    known.
+    """
+    rate = run_rate(run)
+    return None if rate is None else float(rate)
+
+
 def run_cost(run: Run, now: Moment | float) -> Decimal | None:
     """What a run has cost so far at its own price; None when it has none or never started."""
     rate, seconds = run_rate(run), run.seconds(now)
@@ -53,8 +63,8 @@ def projected_cost(run: Run, eta_s: float | None, now: Moment | float) -> Decima
 class Meter(msgspec.Struct, frozen=True):
     """What is being spent: dollars; `None` where no rate is known.
 
-    `session` is the open session's total, `idle` what of it no run held, `shares` what the runs looked at held of it.
-    `until` (unix seconds) is when its budget will have been spent.
+    `session` is the open session's total, `idle` what of it no run held, `shares` what the runs
+    looked at held of it. `until` (unix seconds) is when its budget will have been spent.
     """
 
     per_hour: Decimal | None
@@ -68,16 +78,25 @@ class Meter(msgspec.Struct, frozen=True):
     old_price: str = ""
 
 
-def read_meter(runs: list[Run], session: Session | None, now: Moment | float, account: Account | None = None) -> Meter:
-    """The meter over live runs and the open session; the session's rate stands for the whole machine.
+def read_meter(
+    runs: list[Run], session: Session | None, now: Moment | float, account: Account | None = None
+) -> Meter:
+    """The meter over live runs and the open session; the session's rate stands for the whole
+    machine.
 
     With the session's `account`, what runs cost are their shares of it.
     """
     live = [run for run in runs if run.is_live]
     if session is None:
         rates = [rate for run in live if (rate := run_rate(run)) is not None]
-        basis = "live runs' own prices; no session is open" if rates else "no session is open and no run has a price"
-        return Meter(sum(rates, Decimal(0)) if rates else None, None, _sum_of(live, now), None, basis)
+        basis = (
+            "live runs' own prices; no session is open"
+            if rates
+            else "no session is open and no run has a price"
+        )
+        return Meter(
+            sum(rates, Decimal(0)) if rates else None, None, _sum_of(live, now), None, basis
+        )
     spent = session.cost(now) if account is None else to_decimal(account.total)
     left = None if session.budget is None else Decimal(session.budget) - spent
     return Meter(
@@ -94,7 +113,9 @@ def read_meter(runs: list[Run], session: Session | None, now: Moment | float, ac
 
 
 def spent_at(session: Session, left: Decimal | None, now: float) -> float | None:
-    """When (unix seconds) the session's budget is spent at its rate; None without a budget or a rate."""
+    """When (unix seconds) the session's budget is spent at its rate; None without a budget or a
+    rate.
+    """
     if left is None or not session.rate:
         return None
     return now + float(max(left, Decimal(0)) / session.rate * _HOUR)

@@ -13,15 +13,17 @@ from typing import Literal
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.paths import SHIPPED_PRESETS, config_dir
 from runners.model.spec import Price
-from runners.presets.yaml_source import read_yaml
+from runners.presets.reading.yaml_lines import read_yaml
+from runners.state.layout import SHIPPED_PRESETS, config_dir
 
 
 class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of prices.yaml: US dollars per hour as decimal text; what ends the bill, and what does not.
+    """One line of prices.yaml: US dollars per hour as decimal text; what ends the bill, and what
+    does not.
 
-    `billing` is the provider's unit of time, `minimum` the least it bills; empty where nobody has looked it up.
+    `billing` is the provider's unit of time, `minimum` the least it bills; empty where nobody has
+    looked it up.
     """
 
     name: str
@@ -56,7 +58,10 @@ def _read_prices(path: Path) -> tuple[PriceEntry, ...]:
     values, lines = read_yaml(path)
     listed = values.get("prices") if isinstance(values, dict) else None
     if not isinstance(listed, dict):
-        raise WrongInput(f"{path}: expected a mapping `prices:` of NAME: {{provider, gpu, usd_per_hour, source, date}}")
+        raise WrongInput(
+            f"{path}: expected a mapping `prices:` of NAME: {{provider, gpu, usd_per_hour, "
+            "source, date}}"
+        )
     entries = []
     for name, keys in listed.items():
         where = f"{path}:{lines['prices', name]}: prices.{name}"
@@ -93,7 +98,8 @@ def choose_price(
         close = difflib.get_close_matches(text, entries, 1)
         hint = f"; did you mean `{close[0]}`?" if close else ""
         raise WrongInput(
-            f"no price `{text}`{hint}", f"a price is US dollars per hour, or one of: {', '.join(entries)}"
+            f"no price `{text}`{hint}",
+            f"a price is US dollars per hour, or one of: {', '.join(entries)}",
         ) from None
 
 
@@ -109,13 +115,19 @@ def stopping_words(name: str) -> str:
         return "what a shutdown saves here is not known: ask the provider"
     unit = f"; billed {entry.billing}" if entry.billing else ""
     least = f", at least {entry.minimum}" if entry.minimum else ""
-    words = f"{entry.provider}: {entry.stop}" if entry.stop else f"{entry.provider}: what a shutdown saves is not known"
+    words = (
+        f"{entry.provider}: {entry.stop}"
+        if entry.stop
+        else f"{entry.provider}: what a shutdown saves is not known"
+    )
     destroy = f"; {entry.destroy}" if entry.destroy else ""
     return f"{words}{destroy}{unit}{least}"
 
 
 def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
-    """Prices for a GPU model by the driver's name for it, of `provider` if one is known, and for so many GPUs."""
+    """Prices for a GPU model by the driver's name for it, of `provider` if one is known, and for
+    so many GPUs.
+    """
     found = [entry for entry in list_prices() if entry.match and entry.match.lower() in gpu.lower()]
     if provider:
         found = [entry for entry in found if provider.lower() in entry.provider.lower()]

@@ -1,4 +1,6 @@
-"""A session: a rented machine's billing period, from its boot or a stated start until it is ended; one per host."""
+"""A session: a rented machine's billing period, from its boot or a stated start until it is ended;
+one per host.
+"""
 
 import time
 from datetime import datetime
@@ -13,8 +15,8 @@ from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_line, write_whole
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
-from runners.model.paths import StateDirectory
 from runners.model.spec import Price
+from runners.state.layout import StateDirectory
 
 _HOUR = Decimal(3600)
 
@@ -22,8 +24,8 @@ _HOUR = Decimal(3600)
 class Session(msgspec.Struct, frozen=True):
     """An open or ended session; money as decimal text, `started` and `ended` in unix seconds.
 
-    `began` and `finished` are the same moments by the boot's own time too. `uuids` are the machine's GPUs as they
-    were found at its start: empty on a machine without any.
+    `began` and `finished` are the same moments by the boot's own time too. `uuids` are the
+    machine's GPUs as they were found at its start: empty on a machine without any.
     """
 
     started: float
@@ -57,8 +59,12 @@ class Session(msgspec.Struct, frozen=True):
         return self.finished or (None if self.ended is None else Moment(self.ended))
 
     def seconds(self, now: Moment | float) -> float:
-        """How long it has lasted, or lasted; a clock that was changed since neither adds nor takes time."""
-        return seconds_between(self.start, self.end or (now if isinstance(now, Moment) else Moment(now)))
+        """How long it has lasted, or lasted; a clock that was changed since neither adds nor takes
+        time.
+        """
+        return seconds_between(
+            self.start, self.end or (now if isinstance(now, Moment) else Moment(now))
+        )
 
     def cost(self, now: Moment | float) -> Decimal:
         """Dollars from its start until `now` or its end."""
@@ -71,7 +77,11 @@ class Session(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """The rate and where it comes from, in words."""
-        source = f"{self.price.name}, {self.price.source}, {self.price.date}" if self.price.name else "given by hand"
+        source = (
+            f"{self.price.name}, {self.price.source}, {self.price.date}"
+            if self.price.name
+            else "given by hand"
+        )
         source += f", {self.old_price}" if self.old_price else ""
         made_up = "simulated " if any(uuid.startswith("SIM-") for uuid in self.uuids) else ""
         gpus = f"{max(self.gpus, 1)} {made_up}GPU{'s' if self.gpus > 1 else ''}"
@@ -79,7 +89,9 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
-    """A session as the ledger holds it: written when it starts, changes and ends; the last line counts."""
+    """A session as the ledger holds it: written when it starts, changes and ends; the last line
+    counts.
+    """
 
     session: Session
 
@@ -91,7 +103,9 @@ def read_session(state: StateDirectory) -> Session | None:
 
 
 def load_session(state: StateDirectory) -> Session | None:
-    """The session that session.json holds, open or just ended; None when there is none, or it is damaged."""
+    """The session that session.json holds, open or just ended; None when there is none, or it is
+    damaged.
+    """
     try:
         return msgspec.json.decode(state.session.read_bytes(), type=Session)
     except (OSError, msgspec.DecodeError):
@@ -99,7 +113,9 @@ def load_session(state: StateDirectory) -> Session | None:
 
 
 def is_damaged(state: StateDirectory) -> bool:
-    """True when there is a session file that cannot be read: money is being spent, and nobody knows how much."""
+    """True when there is a session file that cannot be read: money is being spent, and nobody
+    knows how much.
+    """
     return state.session.exists() and load_session(state) is None
 
 
@@ -114,12 +130,16 @@ def start_session(
     provider: str = "",
     instance: str = "",
 ) -> Session:
-    """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when one is open.
+    """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when
+    one is open.
 
-    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine. Since boot, it begins at the
-    earliest where the session before it ended: no minute is paid twice.
+    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine. Since boot,
+    it begins at the earliest where the session before it ended: no minute is paid twice.
     """
-    from runners.cost.prices import choose_price, stopping_words  # only here: the meter reads no price list
+    from runners.cost.prices import (
+        choose_price,
+        stopping_words,
+    )  # only here: the meter reads no price list
 
     before = load_session(state)
     if before is not None and before.ended is None:
@@ -150,7 +170,9 @@ def end_session(state: StateDirectory) -> Session:
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:
-    """Give the open session another budget; NotFound when there is none, WrongInput for what is no amount."""
+    """Give the open session another budget; NotFound when there is none, WrongInput for what is no
+    amount.
+    """
     return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
 
 
@@ -179,7 +201,9 @@ def _parse_since(text: str, now: Moment) -> Moment:
     try:
         wall = datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise WrongInput(f"--since {text}: expected boot, now, or a time such as 2026-11-20T14:00") from None
+        raise WrongInput(
+            f"--since {text}: expected boot, now, or a time such as 2026-11-20T14:00"
+        ) from None
     if wall > now.wall:
         raise WrongInput(f"--since {text}: that is in the future")
     # By this boot's own time, also before it began: what the clock does from now on makes no money.
@@ -187,7 +211,9 @@ def _parse_since(text: str, now: Moment) -> Moment:
 
 
 def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Moment:
-    """`began`, or the end of the session before where that is later; WrongInput when a stated time overlaps it."""
+    """`began`, or the end of the session before where that is later; WrongInput when a stated time
+    overlaps it.
+    """
     end = before.end if before is not None else None
     if end is None:
         return began
@@ -196,7 +222,10 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
         return began
     if since != "boot":
         ended = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(end.wall))
-        raise WrongInput(f"--since {since}: the session before it ended at {ended}", f"for example --since {ended}")
+        raise WrongInput(
+            f"--since {since}: the session before it ended at {ended}",
+            f"for example --since {ended}",
+        )
     return end
 
 

@@ -1,7 +1,9 @@
-"""One line of time for moments of several boots: nanoseconds that no change of a clock stretches within a boot.
+"""One line of time for moments of several boots: nanoseconds that no change of a clock stretches
+within a boot.
 
-A boot's time is laid beside the wall clock where the latest moment known of that boot puts it, to a second: a clock
-that was corrected during a boot is right afterwards, and everything in that boot moves along with it.
+A boot's time is laid beside the wall clock where the latest moment known of that boot puts it, to
+a second: a clock that was corrected during a boot is right afterwards, and everything in that boot
+moves along with it.
 """
 
 from collections.abc import Iterable
@@ -25,7 +27,8 @@ class Timeline:
             if moment.boot and moment.up is not None:
                 began = wall_ns(moment.wall) - moment.up
                 known = self._began.setdefault(moment.boot, began)
-                # The two clocks are never read at one instant: milliseconds are no correction, and move nothing.
+                # The two clocks are never read at one instant: milliseconds are no correction, and
+                # move nothing.
                 if abs(began - known) > SECOND:
                     self._began[moment.boot] = began
 
@@ -36,7 +39,9 @@ class Timeline:
         return wall_ns(moment.wall)
 
     def next_boot(self, boot: str) -> int | None:
-        """When the boot after `boot` began, at which everything of `boot` had ended; None when none is known."""
+        """When the boot after `boot` began, at which everything of `boot` had ended; None when
+        none is known.
+        """
         own = self._began.get(boot)
         later = [began for began in self._began.values() if own is not None and began > own]
         return min(later, default=None)

@@ -1,4 +1,5 @@
-"""What the operating system gives: whole files, locks, marked processes, the names of this host and boot.
+"""What the operating system gives: whole files, locks, marked processes, the names of this host
+and boot.
 
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """

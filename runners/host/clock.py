@@ -1,4 +1,5 @@
-"""Moments that a clock set back or forward does not falsify: the boot and its own time stand beside the wall time.
+"""Moments that a clock set back or forward does not falsify: the boot and its own time stand
+beside the wall time.
 
 Standard library only: the supervisor imports it.
 """
@@ -10,7 +11,9 @@ from runners.host.identity import boot_id
 
 
 class Moment(NamedTuple):
-    """Unix seconds by the wall clock; the boot, and nanoseconds since it began (None where that is not known)."""
+    """Unix seconds by the wall clock; the boot, and nanoseconds since it began (None where that is
+    not known).
+    """
 
     wall: float
     boot: str = ""
@@ -23,7 +26,14 @@ def moment_now() -> Moment:
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:
-    """Seconds from one moment to another, never negative: by the boot's own time within a boot, else by wall time."""
-    if earlier.boot and earlier.boot == later.boot and earlier.up is not None and later.up is not None:
+    """Seconds from one moment to another, never negative: by the boot's own time within a boot,
+    else by wall time.
+    """
+    if (
+        earlier.boot
+        and earlier.boot == later.boot
+        and earlier.up is not None
+        and later.up is not None
+    ):
         return max(0, later.up - earlier.up) / 1e9
     return max(0.0, later.wall - earlier.wall)

@@ -4,11 +4,13 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace the file at `path` by `content`: written beside it, synced, renamed; 0600. OSError when it cannot."""
+    """Replace the file at `path` by `content`: written beside it, synced, renamed; 0600. OSError
+    when it cannot.
+    """
     temporary = f"{path}.{os.getpid()}.new"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -27,6 +29,12 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_json(path: Path, value: object) -> None:
     """Replace the file at `path` by `value` as JSON."""
     write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """Open the file at `path` for appending bytes; a new one is 0600. Raises OSError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "ab")
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -29,7 +29,8 @@ def is_held(path: Path) -> bool:
 def acquire(path: Path, patience_s: float = 0.5) -> int | None:
     """Take the exclusive lock on `path`; return its descriptor, or None when another holds it.
 
-    A probe holds the lock for microseconds, so one refusal is no answer: try for `patience_s` seconds.
+    A probe holds the lock for microseconds, so one refusal is no answer: try for `patience_s`
+    seconds.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience_s

@@ -6,8 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 
-def distrust(folder: Path, follow: bool = False) -> str:
-    """Why `folder` may not be acted on, in words; empty when it is ours alone to write; links only with `follow`."""
+def permission_problem(folder: Path, follow: bool = False) -> str:
+    """Why `folder` may not be acted on, in words; empty when it is ours alone to write; links only
+    with `follow`.
+    """
     try:
         found = os.stat(folder, follow_symlinks=follow)
     except OSError as error:
@@ -15,7 +17,9 @@ def distrust(folder: Path, follow: bool = False) -> str:
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder} is {'a link' if stat.S_ISLNK(found.st_mode) else 'no folder'}"
     if found.st_uid != os.geteuid():
-        return f"{folder} belongs to {user_name_of(found.st_uid)}, not to {user_name_of(os.geteuid())}"
+        return (
+            f"{folder} belongs to {user_name_of(found.st_uid)}, not to {user_name_of(os.geteuid())}"
+        )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"{folder} may be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
     return ""
@@ -24,12 +28,16 @@ def distrust(folder: Path, follow: bool = False) -> str:
 def keep_private(folder: Path, ours: Collection[str]) -> bool:
     """Take the rights of others to a folder of our own away; True when there was something to take.
 
-    A folder that holds more than names beginning with one of `ours` is somebody's in another way (`/tmp`, a
-    home) and stays as it is.
+    A folder that holds more than names beginning with one of `ours` is somebody's in another way
+    (`/tmp`, a home) and stays as it is.
     """
     try:
         found = os.stat(folder)
-        loose = found.st_uid == os.geteuid() and found.st_mode & 0o077 and not found.st_mode & stat.S_ISVTX
+        loose = (
+            found.st_uid == os.geteuid()
+            and found.st_mode & 0o077
+            and not found.st_mode & stat.S_ISVTX
+        )
         if not loose or any(name.partition(".")[0] not in ours for name in os.listdir(folder)):
             return False
         os.chmod(folder, 0o700)

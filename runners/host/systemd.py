@@ -22,7 +22,13 @@ _LOGIND = (
     "org.freedesktop.login1.Manager",
     "KillUserProcesses",
 )
-_CONFIGURED_IN = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
+_CONFIGURED_IN = (
+    "etc/systemd",
+    "run/systemd",
+    "usr/local/lib/systemd",
+    "usr/lib/systemd",
+    "lib/systemd",
+)
 
 
 class ScopeProbe(NamedTuple):
@@ -48,7 +54,9 @@ def lingers(root: Path = Path("/")) -> bool:
 
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
-    """Whether logind ends this user's processes at logout: as it says, else as configured; None when unknown."""
+    """Whether logind ends this user's processes at logout: as it says, else as configured; None
+    when unknown.
+    """
     said = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
     if said not in ("yes", "no"):
         said = _ask(["busctl", "get-property", *_LOGIND]).removeprefix("b ")
@@ -64,7 +72,9 @@ def kills_user_processes(root: Path = Path("/")) -> bool | None:
 
 
 def session_of_ours() -> str:
-    """The part of the control group tree this process lives in: session, user, or empty when no login's."""
+    """The part of the control group tree this process lives in: session, user, or empty when no
+    login's.
+    """
     try:
         groups = Path("/proc/self/cgroup").read_text()
     except OSError:
@@ -75,7 +85,9 @@ def session_of_ours() -> str:
 
 
 def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
-    """Try a scope once per boot and remember the answer in the file `remembered`; `again` tries anew."""
+    """Try a scope once per boot and remember the answer in the file `remembered`; `again` tries
+    anew.
+    """
     if shutil.which("systemd-run") is None:
         return ScopeProbe(False, "no systemd-run here")
     if not _has_user_bus():
@@ -89,7 +101,10 @@ def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
 def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
     """Write down what a probe, or a launch, found out about scopes since this boot."""
     try:
-        write_json(remembered, {"boot_id": boot_id(), "works": probe.works, "why": probe.why, "time": time.time()})
+        write_json(
+            remembered,
+            {"boot_id": boot_id(), "works": probe.works, "why": probe.why, "time": time.time()},
+        )
     except OSError:
         pass  # asked again next time
     return probe
@@ -115,15 +130,22 @@ def _try_scope() -> ScopeProbe:
 
 def _ask(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _configured(key: str, root: Path) -> str | None:
-    """A key of logind.conf and its drop-ins; else the default that the shipped file shows as a comment."""
-    main = next((found for folder in _CONFIGURED_IN if (found := root / folder / "logind.conf").is_file()), None)
+    """A key of logind.conf and its drop-ins; else the default that the shipped file shows as a
+    comment.
+    """
+    main = next(
+        (found for folder in _CONFIGURED_IN if (found := root / folder / "logind.conf").is_file()),
+        None,
+    )
     drops: dict[str, Path] = {}
     for folder in reversed(_CONFIGURED_IN):
         drops |= {path.name: path for path in (root / folder / "logind.conf.d").glob("*.conf")}

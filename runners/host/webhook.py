@@ -11,7 +11,9 @@ _PATIENCE_S = 10.0
 def post_json(url: str, content: dict[str, Any]) -> str:
     """Post `content` to `url`: `HTTP 200`, `HTTP 403`, or why nothing was reached."""
     try:
-        request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            url, json.dumps(content).encode(), {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
             return f"HTTP {answer.status}"
     except urllib.error.HTTPError as error:

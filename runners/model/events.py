@@ -1,6 +1,7 @@
 """One line of events.jsonl: what a trainer reports about itself.
 
-Every line is a JSON object with `time` (unix seconds) and `type`; a field that does not apply is left away.
+Every line is a JSON object with `time` (unix seconds) and `type`; a field that does not apply is
+left away.
 """
 
 from typing import Any
@@ -11,7 +12,8 @@ import msgspec
 class Event(msgspec.Struct, frozen=True):
     """Any event; `type` is start, metrics, epoch, checkpoint, image or summary, others are ignored.
 
-    `epoch` counts from 1, `step` counts finished steps over the whole run, `epochs` and `steps` are the totals.
+    `epoch` counts from 1, `step` counts finished steps over the whole run, `epochs` and `steps`
+    are the totals.
     """
 
     time: float

@@ -3,11 +3,21 @@
 import msgspec
 
 from runners.model.gpus import Vendor
-from runners.model.spec import After, Estimate, Launcher, MetricRule, Price, RestartRule, StopRule
+from runners.model.spec import (
+    After,
+    Launcher,
+    MetricRule,
+    PresetEstimate,
+    Price,
+    RestartRule,
+    StopRule,
+)
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
-    """A GPU of this host given to a run; `logical` is the device index that the run's program sees."""
+    """A GPU of this host given to a run; `logical` is the device index that the run's program
+    sees.
+    """
 
     index: int
     uuid: str
@@ -19,10 +29,12 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     mig_parent: str | None = None
 
 
-class Forecast(msgspec.Struct, frozen=True):
-    """What a run should take: seconds, dollars as decimal text, and in words on what ground; unknown is None.
+class Estimate(msgspec.Struct, frozen=True):
+    """What a run should take: seconds, dollars as decimal text, and in words on what ground;
+    unknown is None.
 
-    `runs` is how many earlier runs it rests on; 0 for the preset's word, against which `doubt` may be held.
+    `runs` is how many earlier runs it rests on; 0 for the preset's word, against which `doubt` may
+    be held.
     """
 
     seconds: float | None
@@ -44,10 +56,12 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Provenance(msgspec.Struct, frozen=True):
-    """What ran: the versions and the code behind a run, as found without running any of it; unknown is None.
+    """What ran: the versions and the code behind a run, as found without running any of it;
+    unknown is None.
 
-    `commit` and `branch` are those of the working directory; its uncommitted changes stand in `source.json` and
-    `source.diff`. `commit_at_launch` differs from `commit` when a queued run's code changed while it waited.
+    `commit` and `branch` are those of the working directory; its uncommitted changes stand in
+    `source.json` and `source.diff`. `commit_at_launch` differs from `commit` when a queued run's
+    code changed while it waited.
     """
 
     fresnel: str = ""
@@ -62,7 +76,8 @@ class Provenance(msgspec.Struct, frozen=True):
 
 
 class SourceRecord(msgspec.Struct, frozen=True):
-    """source.json: what git said of the working directory; `diff_sha256` is of the whole of source.diff.
+    """source.json: what git said of the working directory; `diff_sha256` is of the whole of
+    source.diff.
 
     `dirty` is None when git did not say in time; `problem` says what is missing.
     """
@@ -80,9 +95,9 @@ class SourceRecord(msgspec.Struct, frozen=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """One run, fully spelled out. Secret values in `environment` are masked here and only here.
 
-    `queued` stands until GPUs are granted, `granted` from then until argv, environment and port are spelled out for
-    them. `limit_s` is
-    when the run ends by its stop ladder, in seconds since its start; `output_limit` in bytes.
+    `queued` stands until GPUs are granted, `granted` from then until argv, environment and port
+    are spelled out for them. `limit_s` is when the run ends by its stop ladder, in seconds since
+    its start; `output_limit` in bytes.
     """
 
     run: str
@@ -101,7 +116,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     stop: StopRule
     checkpoints: tuple[str, ...]
     price: Price | None
-    estimate: Estimate
+    estimate: PresetEstimate
     origin: Origin
     notes: tuple[str, ...] = ()
     queued: bool = False
@@ -114,5 +129,5 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     limit_reason: str = ""
     provenance: Provenance = Provenance()
     output_limit: int | None = None
-    forecast: Forecast | None = None
+    forecast: Estimate | None = None
     metrics: MetricRule = MetricRule()

@@ -10,7 +10,9 @@ from runners.model.states import State, is_terminal
 
 
 class StopProgress(msgspec.Struct, frozen=True):
-    """Where a stop stands: the current rung, its place on the ladder, and when the next one comes (unix s)."""
+    """Where a stop stands: the current rung, its place on the ladder, and when the next one comes
+    (unix s).
+    """
 
     rung: str
     step: int
@@ -23,8 +25,8 @@ class StopProgress(msgspec.Struct, frozen=True):
 class RunRecord(msgspec.Struct, frozen=True):
     """What the supervisor writes to state.json.
 
-    `began` and `finished` are `started` and `ended` by the boot's own time too. `seen` is the last sign of life
-    (unix seconds) of a run whose end nobody saw.
+    `began` and `finished` are `started` and `ended` by the boot's own time too. `seen` is the last
+    sign of life (unix seconds) of a run whose end nobody saw.
     """
 
     state: State
@@ -46,7 +48,9 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class StopIntent(msgspec.Struct):
-    """The durable wish to stop a run: stop.json. `presses` counts requests; each moves one rung on."""
+    """The durable wish to stop a run: stop.json. `presses` counts requests; each moves one rung
+    on.
+    """
 
     time: float
     by: str
@@ -55,8 +59,10 @@ class StopIntent(msgspec.Struct):
     reason: str = ""
 
 
-class Waits(msgspec.Struct, frozen=True):
-    """Why a queued run waits, in words, and its place in the queue (from 1); `never` when waiting is in vain."""
+class QueueStatus(msgspec.Struct, frozen=True):
+    """Why a queued run waits, in words, and its place in the queue (from 1); `never` when waiting
+    is in vain.
+    """
 
     reason: str
     place: int
@@ -75,7 +81,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """How far a run is, by its own events or output; unknown is None.
 
-    `rate` is what it does per second lately, in `rate_unit`: samples, images …, or steps where no more is known.
+    `rate` is what it does per second lately, in `rate_unit`: samples, images …, or steps where no
+    more is known.
     """
 
     epoch: int | None = None
@@ -90,7 +97,9 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run as it stands now; times in unix seconds, `cost_usd` decimal text or None when no price is known."""
+    """One run as it stands now; times in unix seconds, `cost_usd` decimal text or None when no
+    price is known.
+    """
 
     id: str
     preset: str
@@ -141,7 +150,9 @@ class Run(msgspec.Struct, frozen=True):
         return record.finished or Moment(record.ended)
 
     def seconds(self, now: Moment | float) -> float | None:
-        """How long it has run, or ran, in seconds; None when it never started. By the boot's own time if `now` is."""
+        """How long it has run, or ran, in seconds; None when it never started. By the boot's own
+        time if `now` is.
+        """
         begin = self.begin
         if begin is None:
             return None

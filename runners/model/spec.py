@@ -14,10 +14,11 @@ ParameterValue = Scalar | list[bool | int | float | str]
 class GpuRequest(msgspec.Struct, frozen=True):
     """A wish for GPUs: a count, all of them, or named ones (indices or UUIDs).
 
-    `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks a wish
-    given on the command line or in the GPU picker, which is never quietly replaced by the CPU. `memory` is
-    the VRAM in bytes that must be free on each, `model` a part of its name. `share_memory` (bytes) lets it
-    stand beside other sharing runs within a GPU's VRAM; `foreign` takes GPUs that somebody else computes on.
+    `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks
+    a wish given on the command line or in the GPU picker, which is never quietly replaced by the
+    CPU. `memory` is the VRAM in bytes that must be free on each, `model` a part of its name.
+    `share_memory` (bytes) lets it stand beside other sharing runs within a GPU's VRAM; `foreign`
+    takes GPUs that somebody else computes on.
     """
 
     count: int = 0
@@ -37,7 +38,9 @@ class GpuRequest(msgspec.Struct, frozen=True):
 
 
 class Rung(msgspec.Struct, frozen=True):
-    """One step of a stop ladder: how to ask, and how long to wait in seconds before the next step."""
+    """One step of a stop ladder: how to ask, and how long to wait in seconds before the next
+    step.
+    """
 
     how: str
     wait_s: float
@@ -68,7 +71,9 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True):
-    """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and why this one."""
+    """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and
+    why this one.
+    """
 
     usd_per_hour: str
     per: Literal["gpu", "machine"]
@@ -78,7 +83,7 @@ class Price(msgspec.Struct, frozen=True):
     date: str = ""
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class PresetEstimate(msgspec.Struct, frozen=True):
     """What a preset's author expects: seconds, and dollars as decimal text; either may be unknown.
 
     `doubt` is what is known to speak against it, in words.
@@ -90,10 +95,12 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Scaling(msgspec.Struct, frozen=True):
-    """How batch and learning rate go with the number of devices: parameter names, and the pair that is known good.
+    """How batch and learning rate go with the number of devices: parameter names, and the pair
+    that is known good.
 
-    `counts` says whether the batch parameter is of all devices together or of each; `rule` how the learning rate
-    follows the batch in all (`program`: the program does that by itself); `base_rate` is good at `base_batch`.
+    `counts` says whether the batch parameter is of all devices together or of each; `rule` how the
+    learning rate follows the batch in all (`program`: the program does that by itself);
+    `base_rate` is good at `base_batch`.
     """
 
     batch: str
@@ -105,7 +112,8 @@ class Scaling(msgspec.Struct, frozen=True):
 
 
 class RestartRule(msgspec.Struct, frozen=True):
-    """Start again after a failure, at most `times` times, after `backoff_s` seconds doubled each time.
+    """Start again after a failure, at most `times` times, after `backoff_s` seconds doubled each
+    time.
 
     `arguments` are added once a complete checkpoint is there; `${checkpoint}` in them is its path.
     """
@@ -116,7 +124,9 @@ class RestartRule(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What ends a run by its stop ladder: seconds since its start, or US dollars as decimal text."""
+    """What ends a run by its stop ladder: seconds since its start, or US dollars as decimal
+    text.
+    """
 
     seconds: float | None = None
     usd: str | None = None
@@ -130,12 +140,22 @@ class After(msgspec.Struct, frozen=True):
 
 
 MetricReader = Literal[
-    "pcdiff", "voxelization", "cascade", "fresnel", "huggingface", "lightning", "keras", "tqdm", "pairs", "none"
+    "pcdiff",
+    "voxelization",
+    "cascade",
+    "fresnel",
+    "huggingface",
+    "lightning",
+    "keras",
+    "tqdm",
+    "pairs",
+    "none",
 ]
 
 
 class MetricPattern(msgspec.Struct, frozen=True):
-    """A regular expression for lines of output: named groups are metrics or step, steps, epoch, epochs, batch.
+    """A regular expression for lines of output: named groups are metrics or step, steps, epoch,
+    epochs, batch.
 
     `offset` is added to a group's number: {step: 1} for steps that are printed from 0.
     """
@@ -145,10 +165,11 @@ class MetricPattern(msgspec.Struct, frozen=True):
 
 
 class MetricRule(msgspec.Struct, frozen=True):
-    """Where a run's metrics are read from besides its events; empty: the reader is guessed from the output.
+    """Where a run's metrics are read from besides its events; empty: the reader is guessed from
+    the output.
 
-    `offset` and `rename` go for what readers find, `higher` names metrics of which more is better, `tensorboard`
-    are glob patterns of event files or folders of them.
+    `offset` and `rename` go for what readers find, `higher` names metrics of which more is better,
+    `tensorboard` are glob patterns of event files or folders of them.
     """
 
     readers: tuple[MetricReader, ...] = ()
@@ -160,7 +181,9 @@ class MetricRule(msgspec.Struct, frozen=True):
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """Everything that defines a run before GPUs, port and directory are known; `${...}` still stands in texts."""
+    """Everything that defines a run before GPUs, port and directory are known; `${...}` still
+    stands in texts.
+    """
 
     preset: str
     name: str
@@ -184,7 +207,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     checkpoints: tuple[str, ...] = ()
     price: str | None = None
     price_basis: Literal["preset", "flag"] = "preset"
-    estimate: Estimate = Estimate()
+    estimate: PresetEstimate = PresetEstimate()
     scaling: Scaling | None = None
     priority: int = 0
     restart: RestartRule = RestartRule()

@@ -7,7 +7,9 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are derived."""
+    """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are
+    derived.
+    """
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -37,12 +39,16 @@ SIGNS = {
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED}),
     State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED, State.LOST}),
-    State.RUNNING: frozenset({State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}),
+    State.RUNNING: frozenset(
+        {State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}
+    ),
     State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST}),
     State.DONE: frozenset(),
     State.FAILED: frozenset(),
     State.STOPPED: frozenset(),
-    State.ORPHANED: frozenset({State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.LOST}),
+    State.ORPHANED: frozenset(
+        {State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.LOST}
+    ),
     State.LOST: frozenset(),
 }
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from runners.model.spec import (
     After,
-    Estimate,
     GpuRequest,
     Launcher,
     Limits,
@@ -14,9 +13,18 @@ from runners.model.spec import (
     MetricReader,
     MetricRule,
     Parameter,
+    PresetEstimate,
     RestartRule,
     Scaling,
     StopRule,
+)
+from runners.presets.reading.diagnostics import Diagnostics, nearest
+from runners.presets.reading.units import (
+    build_stop_rule,
+    parse_duration,
+    parse_gpu_ids,
+    parse_gpu_request,
+    parse_size,
 )
 from runners.presets.schema import (
     AfterKeys,
@@ -29,13 +37,11 @@ from runners.presets.schema import (
     ScalingKeys,
     StopKeys,
 )
-from runners.presets.source import Source, nearest
-from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request, parse_size
 
 SMALLEST_OUTPUT = 64 << 10
 
 
-def build_command(keys: PresetKeys, source: Source) -> tuple[str, ...]:
+def build_command(keys: PresetKeys, source: Diagnostics) -> tuple[str, ...]:
     """The words of launcher command: a list as it stands, a text split as by a shell."""
     if keys.shell and not isinstance(keys.command, str):
         raise source.error(("command",), "with shell: true the command is one text, not a list")
@@ -47,7 +53,9 @@ def build_command(keys: PresetKeys, source: Source) -> tuple[str, ...]:
     return tuple(source.attempt(("command",), lambda: shlex.split(text)))
 
 
-def build_gpus(keys: int | str | GpuKeys, source: Source, where: tuple[str | int, ...] = ("gpus",)) -> GpuRequest:
+def build_gpus(
+    keys: int | str | GpuKeys, source: Diagnostics, where: tuple[str | int, ...] = ("gpus",)
+) -> GpuRequest:
     """The GPU wish from its short and long forms."""
     if not isinstance(keys, GpuKeys):
         if isinstance(keys, int) and keys < 0:
@@ -69,21 +77,32 @@ def build_gpus(keys: int | str | GpuKeys, source: Source, where: tuple[str | int
     )
 
 
-def _size(value: str | int | None, key: tuple[str | int, ...], source: Source) -> int | None:
+def _size(value: str | int | None, key: tuple[str | int, ...], source: Diagnostics) -> int | None:
     return None if value is None else source.attempt(key, lambda: parse_size(value))
 
 
-def build_scaling(keys: ScalingKeys | None, parameters: Sequence[Parameter], source: Source) -> Scaling | None:
-    """How batch and learning rate go with the devices; the parameters it names must be numbers of this preset."""
+def build_scaling(
+    keys: ScalingKeys | None, parameters: Sequence[Parameter], source: Diagnostics
+) -> Scaling | None:
+    """How batch and learning rate go with the devices; the parameters it names must be numbers of
+    this preset.
+    """
     if keys is None:
         return None
     kinds = {parameter.name: parameter.type for parameter in parameters}
     for key, name in (("batch", keys.batch), ("learning_rate", keys.learning_rate)):
         if name and kinds.get(name) not in ("int", "float"):
-            raise source.error(("scaling", key), f"`{name}` is no number among the parameters{nearest(name, kinds)}")
+            raise source.error(
+                ("scaling", key),
+                f"`{name}` is no number among the parameters{nearest(name, kinds)}",
+            )
     if keys.rule != "none" and not (keys.learning_rate and keys.base_batch and keys.base_rate):
-        raise source.error(("scaling", "rule"), f"rule {keys.rule} needs learning_rate, base_batch and base_rate")
-    return Scaling(keys.batch, keys.counts, keys.learning_rate, keys.rule, keys.base_batch, keys.base_rate)
+        raise source.error(
+            ("scaling", "rule"), f"rule {keys.rule} needs learning_rate, base_batch and base_rate"
+        )
+    return Scaling(
+        keys.batch, keys.counts, keys.learning_rate, keys.rule, keys.base_batch, keys.base_rate
+    )
 
 
 def build_after(keys: str | AfterKeys | None) -> After | None:
@@ -93,7 +112,7 @@ def build_after(keys: str | AfterKeys | None) -> After | None:
     return After(keys) if isinstance(keys, str) else After(keys.run, keys.on)
 
 
-def build_restart(keys: int | RestartKeys, source: Source) -> RestartRule:
+def build_restart(keys: int | RestartKeys, source: Diagnostics) -> RestartRule:
     """The restart rule from a count or its long form."""
     if isinstance(keys, int):
         if keys < 0:
@@ -103,20 +122,30 @@ def build_restart(keys: int | RestartKeys, source: Source) -> RestartRule:
     return RestartRule(keys.times, backoff, tuple(keys.arguments))
 
 
-def build_output_limit(value: str | int | None, source: Source) -> int | None:
+def build_output_limit(value: str | int | None, source: Diagnostics) -> int | None:
     """The most bytes that the output may keep; small ones would keep nothing worth reading."""
     size = _size(value, ("output_limit",), source)
     if size is not None and size < SMALLEST_OUTPUT:
-        raise source.error(("output_limit",), f"expected at least {SMALLEST_OUTPUT >> 10}K, got {value!r}")
+        raise source.error(
+            ("output_limit",), f"expected at least {SMALLEST_OUTPUT >> 10}K, got {value!r}"
+        )
     return size
 
 
-def build_metrics(keys: MetricReader | list[MetricReader] | MetricKeys, source: Source) -> MetricRule:
-    """Where metrics are read from; every regular expression is tried here, so that none fails while a run goes on."""
+def build_metrics(
+    keys: MetricReader | list[MetricReader] | MetricKeys, source: Diagnostics
+) -> MetricRule:
+    """Where metrics are read from; every regular expression is tried here, so that none fails
+    while a run goes on.
+    """
     if not isinstance(keys, MetricKeys):
         keys = MetricKeys(readers=keys)
     patterns = tuple(
-        _build_pattern(MetricPattern(one) if isinstance(one, str) else MetricPattern(one.line, one.offset), i, source)
+        _build_pattern(
+            MetricPattern(one) if isinstance(one, str) else MetricPattern(one.line, one.offset),
+            i,
+            source,
+        )
         for i, one in enumerate(keys.patterns)
     )
     return MetricRule(
@@ -129,14 +158,16 @@ def build_metrics(keys: MetricReader | list[MetricReader] | MetricKeys, source: 
     )
 
 
-def _build_pattern(pattern: MetricPattern, place: int, source: Source) -> MetricPattern:
+def _build_pattern(pattern: MetricPattern, place: int, source: Diagnostics) -> MetricPattern:
     key = ("metrics", "patterns", place)
     try:
         groups = re.compile(pattern.line).groupindex
     except re.error as error:
         raise source.error(key, f"no regular expression: {error}") from None
     if not groups:
-        raise source.error(key, "it has no named group: a metric is one, as in loss=(?P<loss>[-+.e0-9]+)")
+        raise source.error(
+            key, "it has no named group: a metric is one, as in loss=(?P<loss>[-+.e0-9]+)"
+        )
     if ("name" in groups) != ("value" in groups):
         raise source.error(key, "the groups `name` and `value` go together")
     for name in pattern.offset:
@@ -145,7 +176,7 @@ def _build_pattern(pattern: MetricPattern, place: int, source: Source) -> Metric
     return pattern
 
 
-def build_limits(keys: LimitKeys, source: Source) -> Limits:
+def build_limits(keys: LimitKeys, source: Diagnostics) -> Limits:
     """Time and cost limits."""
     seconds = None
     if keys.time is not None:
@@ -153,21 +184,25 @@ def build_limits(keys: LimitKeys, source: Source) -> Limits:
     return Limits(seconds, _dollars(keys.cost, ("limits", "cost"), source))
 
 
-def build_stop(keys: StopKeys, launcher: Launcher, source: Source) -> StopRule:
-    """The stop rule; a shell command is signalled like by Ctrl+C, a Python program by its leader alone."""
+def build_stop(keys: StopKeys, launcher: Launcher, source: Diagnostics) -> StopRule:
+    """The stop rule; a shell command is signalled like by Ctrl+C, a Python program by its leader
+    alone.
+    """
     target = keys.target or ("group" if launcher == "command" else "leader")
     return source.attempt(("stop", "ladder"), lambda: build_stop_rule(keys.ladder, target))
 
 
-def build_estimate(keys: EstimateKeys, source: Source) -> Estimate:
+def build_estimate(keys: EstimateKeys, source: Diagnostics) -> PresetEstimate:
     """The author's estimate."""
     seconds = None
     if keys.time is not None:
         seconds = source.attempt(("estimate", "time"), lambda: parse_duration(keys.time or 0))
-    return Estimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source), keys.doubt)
+    return PresetEstimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source), keys.doubt)
 
 
-def _dollars(value: str | float | int | None, key: tuple[str | int, ...], source: Source) -> str | None:
+def _dollars(
+    value: str | float | int | None, key: tuple[str | int, ...], source: Diagnostics
+) -> str | None:
     if value is not None and not re.fullmatch(r"\d+(\.\d+)?", str(value)):
         raise source.error(key, f"expected US dollars such as 0.17, got {value!r}")
     return None if value is None else str(value)

@@ -7,16 +7,18 @@ from pathlib import Path
 import msgspec
 
 from runners.model.errors import FresnelError, NotFound, WrongInput
-from runners.model.paths import preset_folders
 from runners.model.spec import RunSpec
 from runners.presets.groups import load_group
 from runners.presets.load import open_preset, spec_of
+from runners.state.layout import preset_folders
 
 NOT_PRESETS = frozenset({"prices"})
 
 
 class PresetEntry(msgspec.Struct, frozen=True):
-    """A preset that was found: one run, or several that start together; or a `problem` that says why neither."""
+    """A preset that was found: one run, or several that start together; or a `problem` that says
+    why neither.
+    """
 
     name: str
     path: str
@@ -41,7 +43,9 @@ def list_presets() -> list[PresetEntry]:
 
 
 def find_preset(name: str) -> Path:
-    """The file of the preset `name`, which may also be a path to a YAML file; NotFound names the nearest."""
+    """The file of the preset `name`, which may also be a path to a YAML file; NotFound names the
+    nearest.
+    """
     direct = Path(name).expanduser()
     if direct.suffix in (".yaml", ".yml") and direct.is_file():
         return direct

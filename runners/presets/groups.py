@@ -11,29 +11,38 @@ from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.build import build_gpus
 from runners.presets.load import load_preset
+from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.schema import GroupKeys, MemberKeys
-from runners.presets.source import Source
 
 
 def load_group(
     path: Path,
     values: dict[str, Any],
-    source: Source,
+    source: Diagnostics,
     find: Callable[[str], Path],
     overrides: Sequence[str] = (),
     name: str = "",
 ) -> list[RunSpec]:
-    """The RunSpecs of the group in `values`, marked as one group; overrides are `MEMBER.KEY=VALUE`."""
+    """The RunSpecs of the group in `values`, marked as one group; overrides are
+    `MEMBER.KEY=VALUE`.
+    """
     keys: GroupKeys = source.convert(values, GroupKeys, ())
     names = [member.name or member.preset for member in keys.runs]
     doubled = {one for one in names if names.count(one) > 1}
     if doubled:
-        raise source.error(("runs",), f"two runs are called {', '.join(sorted(doubled))}; give them names")
+        raise source.error(
+            ("runs",), f"two runs are called {', '.join(sorted(doubled))}; give them names"
+        )
     for override in overrides:
         if override.split("=")[0].split(".")[0] not in names:
-            raise WrongInput(f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}")
+            raise WrongInput(
+                f"--set {override}: expected RUN.KEY=VALUE with RUN one of {', '.join(names)}"
+            )
     group = f"{name or path.stem}-{os.urandom(2).hex()}"
-    return [_build_member(member, i, names[i], group, source, find, overrides) for i, member in enumerate(keys.runs)]
+    return [
+        _build_member(member, i, names[i], group, source, find, overrides)
+        for i, member in enumerate(keys.runs)
+    ]
 
 
 def _build_member(
@@ -41,12 +50,18 @@ def _build_member(
     position: int,
     name: str,
     group: str,
-    source: Source,
+    source: Diagnostics,
     find: Callable[[str], Path],
     overrides: Sequence[str],
 ) -> RunSpec:
-    changes = [f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()]
+    changes = [
+        f"{key}={'null' if value is None else str(value)}" for key, value in member.set.items()
+    ]
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
     spec = load_preset(find(member.preset), changes, name)
-    gpus = spec.gpus if member.gpus is None else build_gpus(member.gpus, source, ("runs", position, "gpus"))
+    gpus = (
+        spec.gpus
+        if member.gpus is None
+        else build_gpus(member.gpus, source, ("runs", position, "gpus"))
+    )
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

@@ -1,4 +1,6 @@
-"""YAML → RunSpec: one preset file read, overridden, checked and frozen; one clear error per mistake."""
+"""YAML → RunSpec: one preset file read, overridden, checked and frozen; one clear error per
+mistake.
+"""
 
 import re
 from collections.abc import Sequence
@@ -23,37 +25,47 @@ from runners.presets.build import (
     build_stop,
 )
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
+from runners.presets.placeholders import check_placeholders
+from runners.presets.reading.diagnostics import Diagnostics, nearest
+from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.schema import ParameterKeys, PresetKeys
-from runners.presets.source import Source, nearest
-from runners.presets.words import check_words
-from runners.presets.yaml_source import read_yaml
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
 
 
 def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
-    """The RunSpec of the preset file at `path` with `KEY=VALUE` overrides; WrongInput names what is wrong."""
+    """The RunSpec of the preset file at `path` with `KEY=VALUE` overrides; WrongInput names what
+    is wrong.
+    """
     values, source = open_preset(path)
     return spec_of(path, name, values, overrides, source)
 
 
-def open_preset(path: Path) -> tuple[dict[str, Any], Source]:
+def open_preset(path: Path) -> tuple[dict[str, Any], Diagnostics]:
     """The keys of a preset file and where they stand; WrongInput when it is no mapping."""
     values, lines = read_yaml(path)
-    source = Source(path, lines)
+    source = Diagnostics(path, lines)
     if not isinstance(values, dict):
         raise source.error((), "expected a mapping with at least the key `launcher`")
     return values, source
 
 
 def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: str = "") -> RunSpec:
-    """The RunSpec of a command without a preset; its words are taken as they stand, `${` included."""
+    """The RunSpec of a command without a preset; its words are taken as they stand, `${`
+    included.
+    """
     if not command:
-        raise WrongInput("no command after --", "for example: fresnel-tui launch -- python train.py")
+        raise WrongInput(
+            "no command after --", "for example: fresnel-tui launch -- python train.py"
+        )
     literal = [word.replace("${", "$${") for word in command]
     label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
-    source = Source(Path(label or "command"), {})
-    values = {"launcher": "command", "command": literal, "working_directory": "${working_directory}"}
+    source = Diagnostics(Path(label or "command"), {})
+    values = {
+        "launcher": "command",
+        "command": literal,
+        "working_directory": "${working_directory}",
+    }
     spec = spec_of(source.path, name or label, values, overrides, source)
     return msgspec.structs.replace(spec, preset="command", source="")
 
@@ -67,7 +79,9 @@ def _telling_word(command: Sequence[str]) -> str:
     return command[0]
 
 
-def spec_of(path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Source) -> RunSpec:
+def spec_of(
+    path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
+) -> RunSpec:
     """The RunSpec of a preset\'s keys after `KEY=VALUE` overrides."""
     for override in overrides:
         _apply_override(values, override, source)
@@ -79,7 +93,9 @@ def spec_of(path: Path, name: str, values: dict[str, Any], overrides: Sequence[s
     return _build_spec(path, name, keys, parameters, source)
 
 
-def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Parameter, ...], source: Source) -> RunSpec:
+def _build_spec(
+    path: Path, name: str, keys: PresetKeys, parameters: tuple[Parameter, ...], source: Diagnostics
+) -> RunSpec:
     return RunSpec(
         preset=path.stem,
         name=name or path.stem,
@@ -100,7 +116,9 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
         processes=keys.processes,
         terminal=keys.terminal,
         stop=build_stop(keys.stop, keys.launcher, source),
-        checkpoints=tuple([keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints),
+        checkpoints=tuple(
+            [keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints
+        ),
         price=None if keys.price is None else str(keys.price),
         estimate=build_estimate(keys.estimate, source),
         scaling=build_scaling(keys.scaling, parameters, source),
@@ -113,7 +131,7 @@ def _build_spec(path: Path, name: str, keys: PresetKeys, parameters: tuple[Param
     )
 
 
-def _apply_override(values: dict[str, Any], override: str, source: Source) -> None:
+def _apply_override(values: dict[str, Any], override: str, source: Diagnostics) -> None:
     key, equals, text = override.partition("=")
     key = key.strip()
     flag = f"--set {override}"
@@ -128,7 +146,9 @@ def _apply_override(values: dict[str, Any], override: str, source: Source) -> No
         value = parse_value(parameter, text)
         source.attempt(("parameters", name), lambda: with_value(parameter, value))
         parameters[name] = (
-            {**entry, "value": value} if isinstance(entry, dict) else {"value": value, "type": parameter.type}
+            {**entry, "value": value}
+            if isinstance(entry, dict)
+            else {"value": value, "type": parameter.type}
         )
         source.defaults[name] = parameter.default
         return
@@ -136,7 +156,8 @@ def _apply_override(values: dict[str, Any], override: str, source: Source) -> No
     fields = PresetKeys.__struct_fields__
     if path[0] not in fields or path[0] == "parameters":
         raise WrongInput(
-            f"{flag}: {source.path.stem} has no parameter or key `{key}`{nearest(key, [*parameters, *fields])}",
+            f"{flag}: {source.path.stem} has no parameter or key "
+            f"`{key}`{nearest(key, [*parameters, *fields])}",
             f"its parameters: {', '.join(parameters) or 'none'}",
         )
     source.flags[path] = flag
@@ -148,7 +169,7 @@ def _apply_override(values: dict[str, Any], override: str, source: Source) -> No
     target[path[-1]] = parse_scalar(text)
 
 
-def _build_parameters(raw: Any, source: Source) -> tuple[Parameter, ...]:
+def _build_parameters(raw: Any, source: Diagnostics) -> tuple[Parameter, ...]:
     if raw is None:
         return ()
     if not isinstance(raw, dict):
@@ -156,7 +177,7 @@ def _build_parameters(raw: Any, source: Source) -> tuple[Parameter, ...]:
     return tuple(_build_parameter(name, entry, source) for name, entry in raw.items())
 
 
-def _build_parameter(name: str, raw: Any, source: Source) -> Parameter:
+def _build_parameter(name: str, raw: Any, source: Diagnostics) -> Parameter:
     key = ("parameters", name)
     entry = source.convert(raw, _ENTRY, key)
     if isinstance(raw, dict):
@@ -165,22 +186,24 @@ def _build_parameter(name: str, raw: Any, source: Source) -> Parameter:
     parameter = source.attempt(key, lambda: build_parameter(name, entry))
     if isinstance(parameter.value, str):
         text = parameter.value
-        source.attempt(key, lambda: check_words(text))
+        source.attempt(key, lambda: check_placeholders(text))
     return msgspec.structs.replace(parameter, default=source.defaults.get(name, parameter.default))
 
 
-def _check_environment(raw: Any, source: Source) -> None:
+def _check_environment(raw: Any, source: Diagnostics) -> None:
     if not isinstance(raw, dict):
         return
     for name, value in raw.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise source.error(("environment", name), "a variable's name has letters, digits and _")
         if not isinstance(value, (str, int, float, bool)):
-            found = "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+            found = (
+                "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+            )
             raise source.error(("environment", name), f"expected text or a number, got {found}")
 
 
-def _check_what_runs(keys: PresetKeys, source: Source) -> None:
+def _check_what_runs(keys: PresetKeys, source: Diagnostics) -> None:
     if keys.launcher == "command":
         if not keys.command:
             raise source.error((), "launcher command needs the key `command`")
@@ -190,19 +213,23 @@ def _check_what_runs(keys: PresetKeys, source: Source) -> None:
     else:
         if keys.command or keys.shell:
             key = "command" if keys.command else "shell"
-            raise source.error((key,), f"launcher {keys.launcher} runs `script` or `module`; remove this key")
+            raise source.error(
+                (key,), f"launcher {keys.launcher} runs `script` or `module`; remove this key"
+            )
         if bool(keys.script) == bool(keys.module):
             wrong = "not both" if keys.script else "one of them is missing"
             raise source.error((), f"launcher {keys.launcher} needs `script` or `module`: {wrong}")
     if keys.launcher_arguments and keys.launcher not in ("torchrun", "accelerate"):
-        raise source.error(("launcher_arguments",), "only torchrun and accelerate take launcher arguments")
+        raise source.error(
+            ("launcher_arguments",), "only torchrun and accelerate take launcher arguments"
+        )
     if keys.processes is not None and keys.launcher not in ("torchrun", "accelerate"):
         raise source.error(("processes",), "only torchrun and accelerate start several processes")
 
 
-def _check_words_everywhere(value: Any, key: tuple[str | int, ...], source: Source) -> None:
+def _check_words_everywhere(value: Any, key: tuple[str | int, ...], source: Diagnostics) -> None:
     if isinstance(value, str):
-        source.attempt(key, lambda: check_words(value))
+        source.attempt(key, lambda: check_placeholders(value))
     elif isinstance(value, dict):
         for name, child in value.items():
             _check_words_everywhere(child, (*key, name), source)

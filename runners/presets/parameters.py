@@ -7,8 +7,8 @@ import yaml
 from msgspec import UNSET
 
 from runners.model.spec import Parameter, ParameterValue
+from runners.presets.reading.yaml_lines import CoreLoader
 from runners.presets.schema import ParameterKeys
-from runners.presets.yaml_source import CoreLoader
 
 _TYPE_WORDS = {
     "int": "a whole number",
@@ -51,12 +51,16 @@ def with_value(parameter: Parameter, value: ParameterValue) -> Parameter:
 
 
 def parse_value(parameter: Parameter, text: str) -> ParameterValue:
-    """A value typed by a person for `parameter`, in YAML's spelling; text parameters take it as it stands."""
+    """A value typed by a person for `parameter`, in YAML's spelling; text parameters take it as it
+    stands.
+    """
     if parameter.type == "str":
         return None if text in ("null", "~") else text
     value: ParameterValue = parse_scalar(text)
     if parameter.type == "list" and not isinstance(value, list):
-        return [part for part in (parse_scalar(part) for part in text.split(",")) if part is not None]
+        return [
+            part for part in (parse_scalar(part) for part in text.split(",")) if part is not None
+        ]
     return value
 
 
@@ -69,13 +73,17 @@ def parse_scalar(text: str) -> Any:
 
 
 def arguments_of(parameter: Parameter) -> list[str]:
-    """The command-line words for one parameter: nothing for null and false, the bare flag for true."""
+    """The command-line words for one parameter: nothing for null and false, the bare flag for
+    true.
+    """
     value = parameter.value
     if value is None or value is False:
         return []
     if value is True:
         return [parameter.flag] if parameter.flag else []
-    values = [format_value(item) for item in value] if isinstance(value, list) else [format_value(value)]
+    values = (
+        [format_value(item) for item in value] if isinstance(value, list) else [format_value(value)]
+    )
     if not values:
         return []
     if parameter.flag.endswith("="):

@@ -1,7 +1,9 @@
-"""Batch size and learning rate when the number of GPUs changes: said, offered and checked, never changed silently.
+"""Batch size and learning rate when the number of GPUs changes: said, offered and checked, never
+changed silently.
 
-Linear rule: Goyal et al., "Accurate, Large Minibatch SGD", 2017 (arXiv:1706.02677), who warm up over five epochs.
-Square root rule: Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014 (arXiv:1404.5997).
+Linear rule: Goyal et al., "Accurate, Large Minibatch SGD", 2017 (arXiv:1706.02677), who warm up
+over five epochs. Square root rule: Krizhevsky, "One weird trick for parallelizing convolutional
+neural networks", 2014 (arXiv:1404.5997).
 """
 
 import math
@@ -20,9 +22,11 @@ _TOLERANCE = 0.02
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a spec's batch parameter means on `devices` devices: samples each, samples in all, and the learning rate.
+    """What a spec's batch parameter means on `devices` devices: samples each, samples in all, and
+    the learning rate.
 
-    `growth` is the batch in all against the one whose learning rate is known; `wanted` the rate that the rule gives.
+    `growth` is the batch in all against the one whose learning rate is known; `wanted` the rate
+    that the rule gives.
     """
 
     devices: int
@@ -53,16 +57,22 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
 
 
 def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
-    """How many devices `spec` computes on when given what `request` asks for, on a host with `present` GPUs."""
+    """How many devices `spec` computes on when given what `request` asks for, on a host with
+    `present` GPUs.
+    """
     count = present if request.all else len(request.ids) or request.count
     return spec.processes or max(1, count)
 
 
-def rescaled(spec: RunSpec, before: int, devices: int, rule: ScalingRule | None = None) -> dict[str, int | float]:
-    """The parameters to change, by name, so that `devices` devices have the samples each that `before` had.
+def rescaled(
+    spec: RunSpec, before: int, devices: int, rule: ScalingRule | None = None
+) -> dict[str, int | float]:
+    """The parameters to change, by name, so that `devices` devices have the samples each that
+    `before` had.
 
-    The learning rate follows the batch in all by the rule; a program that scales by itself keeps its own. What a
-    person has set stays: only parameters that still have the preset's value are changed.
+    The learning rate follows the batch in all by the rule; a program that scales by itself keeps
+    its own. What a person has set stays: only parameters that still have the preset's value are
+    changed.
     """
     scaling, now = spec.scaling, batch_of(spec, before, rule)
     if scaling is None or now is None:
@@ -72,31 +82,54 @@ def rescaled(spec: RunSpec, before: int, devices: int, rule: ScalingRule | None 
     changed = with_values(spec, {scaling.batch: batch})
     after = batch_of(changed, devices, rule)
     changes: dict[str, int | float] = {scaling.batch: batch}
-    if scaling.learning_rate and after is not None and after.wanted is not None and (rule or scaling.rule) != "program":
+    if (
+        scaling.learning_rate
+        and after is not None
+        and after.wanted is not None
+        and (rule or scaling.rule) != "program"
+    ):
         changes[scaling.learning_rate] = after.wanted
-    untouched = {parameter.name for parameter in spec.parameters if parameter.value == parameter.default}
-    return {name: value for name, value in changes.items() if name in untouched and value != _number(spec, name)}
+    untouched = {
+        parameter.name for parameter in spec.parameters if parameter.value == parameter.default
+    }
+    return {
+        name: value
+        for name, value in changes.items()
+        if name in untouched and value != _number(spec, name)
+    }
 
 
 def describe_batch(spec: RunSpec, devices: int) -> str:
-    """`batch 392 = 56 each on 7 devices; lr 0.00122 (linear from 0.0002 at 64)`; empty when nothing is known."""
+    """`batch 392 = 56 each on 7 devices; lr 0.00122 (linear from 0.0002 at 64)`; empty when
+    nothing is known.
+    """
     scaling, batch = spec.scaling, batch_of(spec, devices)
     if scaling is None or batch is None:
         return ""
-    words = f"batch {batch.total:,} = {batch.each:g} each on {batch.devices} device{'s' if batch.devices > 1 else ''}"
+    words = (
+        f"batch {batch.total:,} = {batch.each:g} each on {batch.devices} "
+        f"device{'s' if batch.devices > 1 else ''}"
+    )
     if batch.rate is None:
         return words
     words += f"; lr {batch.rate:.3g}"
     if batch.wanted is None or scaling.rule == "none":
         return words
     if scaling.rule == "program":
-        return f"{words} (the program scales its {_number(spec, scaling.learning_rate):g} by {batch.growth:.3g})"
+        return (
+            f"{words} (the program scales its {_number(spec, scaling.learning_rate):g} by "
+            f"{batch.growth:.3g})"
+        )
     origin = f"{scaling.rule} from {scaling.base_rate:g} at {scaling.base_batch}"
-    return f"{words} ({origin})" if _agrees(batch) else f"{words} ({origin} would be {batch.wanted:g})"
+    return (
+        f"{words} ({origin})" if _agrees(batch) else f"{words} ({origin} would be {batch.wanted:g})"
+    )
 
 
 def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
-    """What a person should know of this batch on these devices before it runs; empty without a word on scaling."""
+    """What a person should know of this batch on these devices before it runs; empty without a
+    word on scaling.
+    """
     scaling, batch = spec.scaling, batch_of(spec, devices)
     if scaling is None or batch is None:
         return ()
@@ -105,17 +138,23 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
         notes.append(f"a batch of {batch.total} does not divide by {batch.devices} devices")
     if batch.growth is not None and batch.growth > WARN_ABOVE:
         notes.append(
-            f"the batch is {batch.growth:.3g} × the one whose learning rate is known ({scaling.base_batch}): "
+            f"the batch is {batch.growth:.3g} × the one whose learning rate is known "
+            f"({scaling.base_batch}): "
             f"above {WARN_ABOVE:g} × no scaling rule is to be trusted; watch the loss"
         )
     elif batch.growth is not None and batch.growth >= WARM_UP_ABOVE and scaling.learning_rate:
-        notes.append(f"the batch is {batch.growth:.3g} × its base: warm the learning rate up over the first 5 epochs")
+        notes.append(
+            f"the batch is {batch.growth:.3g} × its base: warm the learning rate up over the "
+            "first 5 epochs"
+        )
     return tuple(notes)
 
 
 def _scale(rate: float, growth: float, rule: ScalingRule) -> float:
     """`rate` after the rule, to three digits, as a person would write it."""
-    factor = growth if rule in ("linear", "program") else math.sqrt(growth) if rule == "sqrt" else 1.0
+    factor = (
+        growth if rule in ("linear", "program") else math.sqrt(growth) if rule == "sqrt" else 1.0
+    )
     return float(f"{rate * factor:.3g}")
 
 
@@ -134,5 +173,7 @@ def _number(spec: RunSpec, name: str) -> float | None:
 
 def with_values(spec: RunSpec, values: Mapping[str, ParameterValue]) -> RunSpec:
     """`spec` with other parameter values; ValueError when type, range or choices forbid one."""
-    parameters = tuple(with_value(one, values[one.name]) if one.name in values else one for one in spec.parameters)
+    parameters = tuple(
+        with_value(one, values[one.name]) if one.name in values else one for one in spec.parameters
+    )
     return msgspec.structs.replace(spec, parameters=parameters)

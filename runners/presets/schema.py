@@ -1,4 +1,6 @@
-"""The keys of a preset file: one definition for validation, the JSON Schema and the documentation."""
+"""The keys of a preset file: one definition for validation, the JSON Schema and the
+documentation.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -19,18 +21,27 @@ class ParameterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     value: Annotated[
         bool | int | float | str | list[bool | int | float | str] | None,
-        Meta(description="The default. null leaves the flag away; true gives the bare flag; false leaves it away."),
+        Meta(
+            description="The default. null leaves the flag away; true gives the bare flag; "
+            "false leaves it away."
+        ),
     ] = None
     type: Annotated[
         Literal["int", "float", "str", "bool", "list"] | UnsetType,
         Meta(description="The type; taken from the value when not given."),
     ] = UNSET
     flag: (
-        Annotated[str, Meta(description="The command-line flag; --NAME when not given; '' passes it bare.")] | UnsetType
+        Annotated[
+            str,
+            Meta(description="The command-line flag; --NAME when not given; '' passes it bare."),
+        ]
+        | UnsetType
     ) = UNSET
     minimum: Annotated[float | None, Meta(description="Smallest value allowed.")] = None
     maximum: Annotated[float | None, Meta(description="Largest value allowed.")] = None
-    choices: Annotated[list[bool | int | float | str], Meta(description="The only values allowed.")] = []
+    choices: Annotated[
+        list[bool | int | float | str], Meta(description="The only values allowed.")
+    ] = []
     help: Annotated[str, Meta(description="One line shown in the launch form.")] = ""
 
 
@@ -45,12 +56,19 @@ class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     count: Annotated[int, Meta(ge=0, description="How many GPUs.")] | Literal["all"] = 0
     ids: Annotated[
-        list[int | str] | str | int, Meta(description="Which ones: '0-6,7', a list of indices, or UUIDs.")
+        list[int | str] | str | int,
+        Meta(description="Which ones: '0-6,7', a list of indices, or UUIDs."),
     ] = []
-    required: Annotated[bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")] = False
-    memory: Annotated[str | int | None, Meta(description="VRAM that must be free on each, e.g. 40G.")] = None
+    required: Annotated[
+        bool, Meta(description="Refuse a machine without GPUs instead of running on its CPU.")
+    ] = False
+    memory: Annotated[
+        str | int | None, Meta(description="VRAM that must be free on each, e.g. 40G.")
+    ] = None
     model: Annotated[str, Meta(description="A part of the GPU's name, e.g. H100.")] = ""
-    share: Annotated[ShareKeys | None, Meta(description="Share a GPU with other sharing runs.")] = None
+    share: Annotated[ShareKeys | None, Meta(description="Share a GPU with other sharing runs.")] = (
+        None
+    )
     foreign: Annotated[bool, Meta(description="Take GPUs on which somebody else computes.")] = False
 
 
@@ -58,9 +76,15 @@ class RestartKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Starting again after a failure; never after a stop that was asked for."""
 
     times: Annotated[int, Meta(ge=0, description="How often at most.")] = 0
-    backoff: Annotated[Duration, Meta(description="Wait before the first restart; doubled each time.")] = "30s"
+    backoff: Annotated[
+        Duration, Meta(description="Wait before the first restart; doubled each time.")
+    ] = "30s"
     arguments: Annotated[
-        list[str], Meta(description="Added once a complete checkpoint is there, e.g. [--resume, '${checkpoint}'].")
+        list[str],
+        Meta(
+            description="Added once a complete checkpoint is there, e.g. [--resume, "
+            "'${checkpoint}']."
+        ),
     ] = []
 
 
@@ -68,14 +92,20 @@ class LimitKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What ends the run by its stop ladder."""
 
     time: Annotated[Duration | None, Meta(description="At most this long.")] = None
-    cost: Annotated[str | float | int | None, Meta(description="At most this many US dollars.")] = None
+    cost: Annotated[str | float | int | None, Meta(description="At most this many US dollars.")] = (
+        None
+    )
 
 
 class AfterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Waiting for another run."""
 
-    run: Annotated[str, Meta(description="A run's id, the beginning of one, a name (its newest run), or last.")]
-    on: Annotated[Literal["success", "failure", "any"], Meta(description="Which end it waits for.")] = "success"
+    run: Annotated[
+        str, Meta(description="A run's id, the beginning of one, a name (its newest run), or last.")
+    ]
+    on: Annotated[
+        Literal["success", "failure", "any"], Meta(description="Which end it waits for.")
+    ] = "success"
 
 
 class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -85,15 +115,19 @@ class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         list[str],
         Meta(
             min_length=1,
-            description="Rungs in order, each 'HOW WAIT': HOW is stop-file or a signal such as SIGINT; "
-            "WAIT is how long before the next rung, e.g. 'stop-file 600s'. SIGKILL is added when it is missing.",
+            description="Rungs in order, each 'HOW WAIT': HOW is stop-file or a signal such "
+            "as SIGINT; "
+            "WAIT is how long before the next rung, e.g. 'stop-file 600s'. SIGKILL is added "
+            "when it is missing.",
         ),
     ] = msgspec.field(default_factory=lambda: list(DEFAULT_LADDER))
     target: Annotated[
         Literal["leader", "group", "workers"] | None,
         Meta(
-            description="Who gets the signals: the process that was started (leader; the default for Python "
-            "programs), its process group as Ctrl+C does (group; the default for launcher command), or the worker "
+            description="Who gets the signals: the process that was started (leader; the "
+            "default for Python "
+            "programs), its process group as Ctrl+C does (group; the default for launcher "
+            "command), or the worker "
             "processes below it (workers). SIGKILL always goes to everything the run started."
         ),
     ] = None
@@ -108,20 +142,34 @@ class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ScalingKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How batch size and learning rate go with the number of GPUs; offered at launch, never done silently."""
+    """How batch size and learning rate go with the number of GPUs; offered at launch, never done
+    silently.
+    """
 
     batch: Annotated[str, Meta(description="The parameter that holds the batch size.")]
     counts: Annotated[
         Literal["global", "each"],
-        Meta(description="Whether that is the batch of all processes together (global) or of each."),
+        Meta(
+            description="Whether that is the batch of all processes together (global) or of each."
+        ),
     ] = "global"
-    learning_rate: Annotated[str, Meta(description="The parameter that holds the learning rate.")] = ""
+    learning_rate: Annotated[
+        str, Meta(description="The parameter that holds the learning rate.")
+    ] = ""
     rule: Annotated[
         Literal["linear", "sqrt", "program", "none"],
-        Meta(description="How the learning rate follows the batch; program: the program scales it by itself."),
+        Meta(
+            description="How the learning rate follows the batch; program: the program scales "
+            "it by itself."
+        ),
     ] = "none"
-    base_batch: Annotated[int, Meta(ge=1, description="The global batch at which base_rate is good.")] | None = None
-    base_rate: Annotated[float | None, Meta(description="The learning rate that is good at base_batch.")] = None
+    base_batch: (
+        Annotated[int, Meta(ge=1, description="The global batch at which base_rate is good.")]
+        | None
+    ) = None
+    base_rate: Annotated[
+        float | None, Meta(description="The learning rate that is good at base_batch.")
+    ] = None
 
 
 class PatternKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -130,25 +178,36 @@ class PatternKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     line: Annotated[
         str,
         Meta(
-            description="Searched in each line. Named groups are metrics, or step, steps, epoch, epochs, batch; "
+            description="Searched in each line. Named groups are metrics, or step, steps, "
+            "epoch, epochs, batch; "
             "(?P<name>...) with (?P<value>...) is a metric that the line names."
         ),
     ]
-    offset: Annotated[dict[str, float], Meta(description="Added to a group, e.g. {step: 1} for steps from 0.")] = {}
+    offset: Annotated[
+        dict[str, float], Meta(description="Added to a group, e.g. {step: 1} for steps from 0.")
+    ] = {}
 
 
 class MetricKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Where metrics are read from, for programs that write no events."""
 
-    readers: Annotated[MetricReader | list[MetricReader], Meta(description="Built-in readers of output.")] = []
+    readers: Annotated[
+        MetricReader | list[MetricReader], Meta(description="Built-in readers of output.")
+    ] = []
     patterns: Annotated[
-        list[str | PatternKeys], Meta(description="Regular expressions with named groups; tried before the readers.")
+        list[str | PatternKeys],
+        Meta(description="Regular expressions with named groups; tried before the readers."),
     ] = []
     offset: Annotated[
-        dict[str, float], Meta(description="Added to what readers find, e.g. {epoch: 1} for epochs from 0.")
+        dict[str, float],
+        Meta(description="Added to what readers find, e.g. {epoch: 1} for epochs from 0."),
     ] = {}
-    rename: Annotated[dict[str, str], Meta(description="Other names for metrics, e.g. {l: loss}.")] = {}
-    higher: Annotated[list[str], Meta(description="Metrics of which more is better, where the name does not say.")] = []
+    rename: Annotated[
+        dict[str, str], Meta(description="Other names for metrics, e.g. {l: loss}.")
+    ] = {}
+    higher: Annotated[
+        list[str], Meta(description="Metrics of which more is better, where the name does not say.")
+    ] = []
     tensorboard: Annotated[
         str | list[str], Meta(description="Folders or files of TensorBoard events; glob patterns.")
     ] = []
@@ -165,91 +224,142 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     interpreter: Annotated[
         str,
         Meta(
-            description="The Python that runs it; ${python} is the one fresnel-tui runs with. Default: python on PATH."
+            description="The Python that runs it; ${python} is the one fresnel-tui runs with. "
+            "Default: python on PATH."
         ),
     ] = "python"
-    script: Annotated[str, Meta(description="The Python file to run; relative to working_directory.")] = ""
-    module: Annotated[str, Meta(description="The Python module to run instead of a script, as in python -m.")] = ""
+    script: Annotated[
+        str, Meta(description="The Python file to run; relative to working_directory.")
+    ] = ""
+    module: Annotated[
+        str, Meta(description="The Python module to run instead of a script, as in python -m.")
+    ] = ""
     command: Annotated[
         list[str] | str,
-        Meta(description="For launcher command: a list of words; a text is split as by a shell, but none runs it."),
+        Meta(
+            description="For launcher command: a list of words; a text is split as by a "
+            "shell, but none runs it."
+        ),
     ] = []
-    shell: Annotated[bool, Meta(description="Give the text in `command` to /bin/sh instead of splitting it.")] = False
-    arguments: Annotated[list[str | int | float], Meta(description="Fixed arguments, before the parameters.")] = []
+    shell: Annotated[
+        bool, Meta(description="Give the text in `command` to /bin/sh instead of splitting it.")
+    ] = False
+    arguments: Annotated[
+        list[str | int | float], Meta(description="Fixed arguments, before the parameters.")
+    ] = []
     launcher_arguments: Annotated[
-        list[str | int | float], Meta(description="Extra arguments for torchrun or accelerate themselves.")
+        list[str | int | float],
+        Meta(description="Extra arguments for torchrun or accelerate themselves."),
     ] = []
     parameters: Annotated[
         dict[str, ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None],
-        Meta(description="Arguments people edit: NAME: VALUE becomes --NAME VALUE; the long form has limits."),
+        Meta(
+            description="Arguments people edit: NAME: VALUE becomes --NAME VALUE; the long "
+            "form has limits."
+        ),
     ] = {}
     working_directory: Annotated[
         str,
-        Meta(description="Where it runs; relative to the preset's folder. Default: where fresnel-tui was started."),
+        Meta(
+            description="Where it runs; relative to the preset's folder. Default: where "
+            "fresnel-tui was started."
+        ),
     ] = ""
     environment: Annotated[
         dict[str, str | int | float | bool], Meta(description="Variables added to the environment.")
     ] = {}
     gpus: Annotated[
         int | str | GpuKeys,
-        Meta(description="How many GPUs (2; 0 for none), which ones ('0-6'), 'all', or count, ids and required."),
+        Meta(
+            description="How many GPUs (2; 0 for none), which ones ('0-6'), 'all', or count, "
+            "ids and required."
+        ),
     ] = 1
     processes: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Processes that torchrun or accelerate start. Default: one per GPU, at least one."),
+        Meta(
+            description="Processes that torchrun or accelerate start. Default: one per GPU, "
+            "at least one."
+        ),
     ] = None
-    terminal: Annotated[bool, Meta(description="Run it in a pseudo-terminal, for programs that insist on one.")] = False
+    terminal: Annotated[
+        bool, Meta(description="Run it in a pseudo-terminal, for programs that insist on one.")
+    ] = False
     stop: Annotated[StopKeys, Meta(description="How it is stopped.")] = StopKeys()
     checkpoints: Annotated[
-        list[str] | str, Meta(description="Where its checkpoints appear: one or more glob patterns.")
+        list[str] | str,
+        Meta(description="Where its checkpoints appear: one or more glob patterns."),
     ] = []
     price: Annotated[
-        str | float | int | None, Meta(description="A name from prices.yaml, or US dollars per GPU and hour.")
+        str | float | int | None,
+        Meta(description="A name from prices.yaml, or US dollars per GPU and hour."),
     ] = None
-    estimate: Annotated[EstimateKeys, Meta(description="What the run should take.")] = EstimateKeys()
+    estimate: Annotated[EstimateKeys, Meta(description="What the run should take.")] = (
+        EstimateKeys()
+    )
     scaling: Annotated[
-        ScalingKeys | None, Meta(description="How batch size and learning rate go with the number of GPUs.")
+        ScalingKeys | None,
+        Meta(description="How batch size and learning rate go with the number of GPUs."),
     ] = None
     priority: Annotated[int, Meta(description="Higher goes first in the queue; 0 by default.")] = 0
     after: Annotated[str | AfterKeys | None, Meta(description="Wait for another run's end.")] = None
     restart: Annotated[
-        int | RestartKeys, Meta(description="Start again after a failure: how often, or times, backoff and arguments.")
+        int | RestartKeys,
+        Meta(
+            description="Start again after a failure: how often, or times, backoff and arguments."
+        ),
     ] = 0
     output_limit: Annotated[
         str | int | None,
-        Meta(description="The most its output may keep, e.g. 1G: the first quarter and the end. Default: everything."),
+        Meta(
+            description="The most its output may keep, e.g. 1G: the first quarter and the "
+            "end. Default: everything."
+        ),
     ] = None
     metrics: Annotated[
         MetricReader | list[MetricReader] | MetricKeys,
         Meta(
-            description="How metrics are read from its output: readers, or readers, patterns, offset, rename, higher "
-            "and tensorboard. Default: its events.jsonl; without one the reader is guessed from the output."
+            description="How metrics are read from its output: readers, or readers, patterns, "
+            "offset, rename, higher "
+            "and tensorboard. Default: its events.jsonl; without one the reader is guessed "
+            "from the output."
         ),
     ] = MetricKeys()
-    limits: Annotated[LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")] = (
-        LimitKeys()
-    )
+    limits: Annotated[
+        LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")
+    ] = LimitKeys()
 
 
 class MemberKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One run of a group."""
 
     preset: Annotated[str, Meta(description="The preset it runs.")]
-    name: Annotated[str, Meta(description="What to call it; the preset's name when not given.")] = ""
-    gpus: Annotated[int | str | GpuKeys | None, Meta(description="Its GPUs instead of the preset's.")] = None
-    set: Annotated[dict[str, bool | int | float | str | None], Meta(description="Parameters and keys it changes.")] = {}
+    name: Annotated[str, Meta(description="What to call it; the preset's name when not given.")] = (
+        ""
+    )
+    gpus: Annotated[
+        int | str | GpuKeys | None, Meta(description="Its GPUs instead of the preset's.")
+    ] = None
+    set: Annotated[
+        dict[str, bool | int | float | str | None],
+        Meta(description="Parameters and keys it changes."),
+    ] = {}
 
 
 class GroupKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Several presets launched together."""
 
-    runs: Annotated[list[MemberKeys], Meta(min_length=1, description="The runs; all start or none does.")]
+    runs: Annotated[
+        list[MemberKeys], Meta(min_length=1, description="The runs; all start or none does.")
+    ]
     description: Annotated[str, Meta(description="One line shown beside the preset's name.")] = ""
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a preset file, for editors that complete and check YAML."""
-    (one, several), definitions = msgspec.json.schema_components([PresetKeys, GroupKeys], ref_template="#/$defs/{name}")
+    (one, several), definitions = msgspec.json.schema_components(
+        [PresetKeys, GroupKeys], ref_template="#/$defs/{name}"
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "fresnel-tui preset",

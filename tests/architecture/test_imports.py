@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.helpers import HELPERS
 from tests.support import REPOSITORY
 
 PRINT_LOADED = "import sys; print('\\n'.join(sorted(sys.modules)))"
@@ -31,47 +32,87 @@ def packages(modules: set[str]) -> set[str]:
 
 
 @pytest.mark.skipif(
-    shutil.which("lint-imports", path=str(Path(sys.executable).parent)) is None, reason="no import-linter"
+    shutil.which("lint-imports", path=str(Path(sys.executable).parent)) is None,
+    reason="no import-linter",
 )
 def test_the_import_contracts_are_kept() -> None:
     tool = Path(sys.executable).parent / "lint-imports"
-    done = subprocess.run([tool, "--no-cache"], capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    done = subprocess.run(
+        [tool, "--no-cache"], capture_output=True, text=True, cwd=REPOSITORY, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
 
 
-@pytest.mark.parametrize("words", [["--no-ui", "list"], ["list", "--json"], ["presets"], ["gpus"], ["--help"]])
+@pytest.mark.parametrize(
+    "words", [["--no-ui", "list"], ["list", "--json"], ["presets"], ["gpus"], ["--help"]]
+)
 def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> None:
     code = (
-        f"sys.argv = ['fresnel-tui', *{words!r}]\nfrom tui.__main__ import main\ntry: main()\nexcept SystemExit: pass"
+        f"sys.argv = ['fresnel-tui', *{words!r}]\nfrom tui.__main__ import main\ntry: "
+        "main()\nexcept SystemExit: pass"
     )
     found = packages(loaded(code))
-    assert not found & {"textual", "rich", "torch", "numpy", "watchfiles", "pynvml", "amdsmi", "trainers"}
+    assert not found & {
+        "textual",
+        "rich",
+        "torch",
+        "numpy",
+        "watchfiles",
+        "pynvml",
+        "amdsmi",
+        "trainers",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(HELPERS))
+def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
+    helper = HELPERS[name]
+    flags = ("-I", "-S") if helper.isolated else ()
+    found = loaded(f"from {helper.module} import main; assert callable(main)", *flags)
+    assert helper.module in found
+    assert not packages(found) & {"textual", "torch"}
 
 
 def test_the_panel_loads_no_tensor() -> None:
-    found = packages(loaded("import tui.app"))
+    found = packages(loaded("import tui.panel.app"))
     assert "textual" in found
     assert not found & {"torch", "numpy", "trainers", "pynvml", "amdsmi"}
 
 
 def test_the_supervisor_is_small() -> None:
-    found = loaded("import runners.lifecycle.supervise", "-I", "-S")
+    found = loaded("import runners.lifecycle.supervisor.supervisor", "-I", "-S")
     ours = {name for name in found if name.partition(".")[0] in ("runners", "tui", "trainers")}
-    allowed = ("runners.host", "runners.lifecycle", "runners.model.paths", "runners.model.states")
-    strangers = {name for name in ours - {"runners", "runners.model"} if not name.startswith(allowed)}
+    allowed = (
+        "runners.host",
+        "runners.lifecycle.supervisor",
+        "runners.state.layout",
+        "runners.state.trust",
+        "runners.model.states",
+    )
+    rooms = {"runners", "runners.model", "runners.state", "runners.lifecycle"}
+    strangers = {name for name in ours - rooms if not name.startswith(allowed)}
     assert not strangers
     outside = packages(found) - set(sys.stdlib_module_names) - {"runners", "", "__main__"}
     assert not {name for name in outside if not name.startswith("_")}
-    assert not found & {"asyncio", "subprocess", "multiprocessing", "logging", "msgspec", "yaml", "psutil"}
+    assert not found & {
+        "asyncio",
+        "subprocess",
+        "multiprocessing",
+        "logging",
+        "msgspec",
+        "yaml",
+        "psutil",
+    }
 
 
 def test_the_terminal_s_keeper_is_standard_library_alone() -> None:
-    found = loaded("import runners.lifecycle.terminal", "-I", "-S")
+    found = loaded("import runners.lifecycle.supervisor.pty", "-I", "-S")
     assert {name for name in found if name.startswith("runners")} == {
         "runners",
         "runners.lifecycle",
-        "runners.lifecycle.terminal",
+        "runners.lifecycle.supervisor",
+        "runners.lifecycle.supervisor.pty",
     }
 
 

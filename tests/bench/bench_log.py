@@ -1,7 +1,8 @@
-"""The log pane's figures as Markdown: `python tests/bench/bench_log.py [--gigabytes 1] [--seconds 4]`.
+"""The log pane's figures as Markdown: `python tests/bench/bench_log.py [--gigabytes 1] [--seconds
+4]`.
 
-Not collected by pytest. Needs Linux, `--gigabytes` of room in the temporary folder and two cores: producer and
-reader of the terminal share the second.
+Not collected by pytest. Needs Linux, `--gigabytes` of room in the temporary folder and two cores:
+producer and reader of the terminal share the second.
 """
 
 import argparse
@@ -20,7 +21,10 @@ import time
 from pathlib import Path
 
 STAMP = re.compile(rb"T=(\d{12,})\.")
-LINE = "T={:d}. epoch 3 step 12345 loss 0.1234 lr 1e-4 samples/s 123.4 and so on, up to a hundred bytes"
+LINE = (
+    "T={:d}. epoch 3 step 12345 loss 0.1234 lr 1e-4 samples/s 123.4 and so on, up to a "
+    "hundred bytes"
+)
 LINE_BYTES = 100
 COLOURED = (
     "\x1b[32m2026-11-20 12:00:00\x1b[0m | \x1b[1mINFO\x1b[0m | "
@@ -31,8 +35,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 OPEN = """
 import sys, time
 from pathlib import Path
-from runners.watch.log.file import LogFile
-from runners.watch.lines import read_line
+from runners.watch.logs.file import LogFile
+from runners.watch.logs.render import read_line
 def kib(name):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(name))
 before = kib("VmRSS"); t = time.perf_counter()
@@ -46,8 +50,8 @@ print(shown, indexed, kib("VmHWM") - before, log.line_count[0], jump)
 SEARCH = """
 import sys, time
 from pathlib import Path
-from runners.watch.log.file import LogFile
-from runners.watch.log.search import Errors, MatchCount, Plain, Regex, find
+from runners.watch.logs.file import LogFile
+from runners.watch.logs.search import Errors, MatchCount, Plain, Regex, find
 log = LogFile(Path(sys.argv[1]))
 for pattern in (Plain("needle"), Regex("needle [0-9]+"), Errors()):
     t = time.perf_counter(); next(f for f in find(log.source, pattern, -1) if f.start is not None)
@@ -62,7 +66,7 @@ def run_app(path: str) -> None:
     """The panel's log pane and nothing else."""
     from textual.app import App, ComposeResult
 
-    from tui.panes.log.pane import LogPane
+    from tui.panel.widgets.log.pane import LogPane
 
     class Only(App[None]):
         def compose(self) -> ComposeResult:
@@ -84,7 +88,9 @@ class Terminal:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
 
     def burst(self, ceiling: float) -> bytes:
-        """What comes until the terminal is silent for 4 ms; it may be silent for `ceiling` seconds."""
+        """What comes until the terminal is silent for 4 ms; it may be silent for `ceiling`
+        seconds.
+        """
         parts = []
         wait = ceiling
         while select.select([self.descriptor], [], [], wait)[0]:
@@ -133,7 +139,9 @@ def produce(path: str, rate: int, seconds: float) -> None:
         while (now := time.monotonic()) - began < seconds:
             due = int((now - began) * rate) - sent
             if due > 0:
-                line = LINE.format(time.monotonic_ns()).ljust(LINE_BYTES - 1)[: LINE_BYTES - 1] + "\n"
+                line = (
+                    LINE.format(time.monotonic_ns()).ljust(LINE_BYTES - 1)[: LINE_BYTES - 1] + "\n"
+                )
                 out.write(line.encode() * due)
                 sent += due
             time.sleep(max(0.0, 0.01 - (time.monotonic() - now)))
@@ -146,7 +154,9 @@ def measure_live(folder: Path, rate: int, seconds: float, keys: bool = False) ->
     terminal = Terminal(path)
     terminal.until(b"ready to go")
     terminal.burst(0.5)
-    writer = subprocess.Popen([sys.executable, __file__, "--produce", str(path), str(rate), str(seconds)])
+    writer = subprocess.Popen(
+        [sys.executable, __file__, "--produce", str(path), str(rate), str(seconds)]
+    )
     newest, oldest, answers = [], [], []
     frames = size = shown = 0
     began, cpu = time.monotonic(), terminal.cpu()
@@ -214,17 +224,23 @@ def measure_big(folder: Path, gigabytes: float) -> None:
     path = folder / "big.log"
     make_big(path, gigabytes)
     subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
-    print(f"\n| {gigabytes:g} GB | end read s | index s | added MiB | lines | jump to the middle ms |")
+    print(
+        f"\n| {gigabytes:g} GB | end read s | index s | added MiB | lines | jump to the middle ms |"
+    )
     print("|---" * 6 + "|")
     for _ in range(3):
         shown, indexed, memory, lines, jump = subprocess.run(
             [sys.executable, "-c", OPEN, path], capture_output=True, text=True, check=True
         ).stdout.split()
         print(
-            f"| | {float(shown):.4f} | {float(indexed):.2f} | {int(memory) / 1024:.1f} | {int(lines):,} "
+            f"| | {float(shown):.4f} | {float(indexed):.2f} | {int(memory) / 1024:.1f} | "
+            f"{int(lines):,} "
             f"| {1000 * float(jump):.1f} |"
         )
-    print("\n| in the pane | start to end on screen s | memory MiB | CPU % idle for 5 s |\n|---|---|---|---|")
+    print(
+        "\n| in the pane | start to end on screen s | memory MiB | CPU % idle for 5 s "
+        "|\n|---|---|---|---|"
+    )
     for which, last in ((folder / "small.log", "the last line"), (path, "the last line")):
         if not which.exists():
             which.write_text("the last line of all\n")
@@ -277,7 +293,8 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     with tempfile.TemporaryDirectory() as name:
         print(
-            "| lines/s | written | newest ms p50 | oldest newly shown ms p50 | p95 | CPU % | frames/s "
+            "| lines/s | written | newest ms p50 | oldest newly shown ms p50 | p95 | CPU % | "
+            "frames/s "
             "| kB/s | MiB | key ms p95 |\n|" + "---|" * 10
         )
         for rate in (200, 1_000, 20_000, 1_000_000):

@@ -37,18 +37,22 @@ def measure(bench: Bench) -> Table:
     return Table(
         "Engine",
         timed(bench, _throughput, _launch, _supervisor, _lists, _hundred),
-        "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per write; `panel attached` is "
-        "the real panel in a terminal that is read, following that run's log, beside `child >>file`. Supervisors' "
+        "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per "
+        "write; `panel attached` is "
+        "the real panel in a terminal that is read, following that run's log, beside `child "
+        ">>file`. Supervisors' "
         "processor time comes from the scheduler's nanoseconds.",
     )
 
 
-# ── output ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── output ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _throughput(bench: Bench) -> list[Row]:
     rows = []
-    for number, (words, count, lines) in enumerate((("a line", 2_000_000, 1), ("64 kB", 8_000, 640))):
+    for number, (words, count, lines) in enumerate(
+        (("a line", 2_000_000, 1), ("64 kB", 8_000, 640))
+    ):
         count = bench.count(count, count // 10)
         place = bench.place(f"throughput-{number}")
         (place.folder / "chatty.py").write_text(CHATTY)
@@ -101,7 +105,7 @@ def _chatty(place: Place, count: int, lines: int, attached: bool) -> float:
     return float(result.read_text())
 
 
-# ── launching ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── launching ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _launch(bench: Bench) -> list[Row]:
@@ -142,12 +146,14 @@ def _stamp(path: Path) -> int:
     raise TimeoutError("the child wrote nothing")
 
 
-# ── supervisors ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── supervisors ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _supervisor(bench: Bench) -> list[Row]:
     place = bench.place("supervisor")
-    records = [place.record(run_id) for run_id in place.launch_sleepers([f"quiet-{i}" for i in range(5)])]
+    records = [
+        place.record(run_id) for run_id in place.launch_sleepers([f"quiet-{i}" for i in range(5)])
+    ]
     supervisors = [record["supervisor_pid"] for record in records]
     waiters = [record["waiter_pid"] for record in records]
     seconds = bench.count(60, 5)
@@ -177,7 +183,7 @@ def _supervisor(bench: Bench) -> list[Row]:
     ]
 
 
-# ── many runs ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── many runs ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lists(bench: Bench) -> list[Row]:
@@ -202,7 +208,8 @@ def _lists(bench: Bench) -> list[Row]:
         Row(
             f"`list` with {bench.spoken()}, whole process",
             spread(times["list"], "s"),
-            f"without any run {spread(times['none'], 's')}; `python -c pass` {spread(times['python'], 's')}",
+            f"without any run {spread(times['none'], 's')}; `python -c pass` "
+            f"{spread(times['python'], 's')}",
             goal="≤ 0.4 s (10,000 ended)",
             reached=took <= 0.4 if bench.ended == 10_000 else None,
         ),
@@ -222,12 +229,16 @@ def _hundred(bench: Bench) -> list[Row]:
         marks.append(time.monotonic())
         errors += abs(count - _states(place, "list", "--json").count("running"))
         marks.append(time.monotonic())
-        errors += abs(count - _states(place, "stop", "--all", "--force", "--wait", "--json").count("stopped"))
+        errors += abs(
+            count - _states(place, "stop", "--all", "--force", "--wait", "--json").count("stopped")
+        )
         marks.append(time.monotonic())
         for name, start, end in zip(parts, marks, marks[1:], strict=False):
             parts[name].append(end - start)
         totals.append(marks[-1] - marks[0])
-    detail = ", ".join(f"{name} {statistics.median(values):.1f} s" for name, values in parts.items())
+    detail = ", ".join(
+        f"{name} {statistics.median(values):.1f} s" for name, values in parts.items()
+    )
     return [
         Row(
             f"{count} runs alive at once: launch all (two commands at a time), list, stop all",
@@ -243,7 +254,10 @@ def _launch_all(place: Place, count: int) -> int:
     """Launch; how many commands failed."""
     words = ["launch", "--gpus", "0", "--name", "one-of-many", "--", "sleep", "100000"]
     with ThreadPoolExecutor(2) as two:
-        return sum(ended.returncode != 0 for ended in two.map(lambda _: place.run(*words, check=False), range(count)))
+        return sum(
+            ended.returncode != 0
+            for ended in two.map(lambda _: place.run(*words, check=False), range(count))
+        )
 
 
 def _states(place: Place, *words: str) -> list[str]:

@@ -30,5 +30,7 @@ def measure(bench: Bench) -> Table:
         check=False,
     )
     if ended.returncode:
-        raise RuntimeError(f"exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}")
+        raise RuntimeError(
+            f"exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}"
+        )
     return Table("Live log", text=f"{ended.stdout.strip()}\n{GOALS}")

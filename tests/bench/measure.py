@@ -1,4 +1,6 @@
-"""What all groups share: numbers and tables, processes as /proc shows them, and a terminal whose stream is timed."""
+"""What all groups share: numbers and tables, processes as /proc shows them, and a terminal whose
+stream is timed.
+"""
 
 import fcntl
 import math
@@ -26,16 +28,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 SIZE = (60, 140)
 """Rows and columns of every terminal here: those of the peers' figures."""
 _ESCAPES = re.compile(
-    rb"\x1b\[[0-9;:<=>?]*[ -/]*[@-~]|\x1b[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>78]"
+    rb"\x1b\[[0-9;:<=>?]*[ "
+    rb"-/]*[@-~]|\x1b[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[=>78]"
 )
 
 
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table. `reached` is None where nothing was to be reached or nothing is known yet."""
+    """One line of a table. `reached` is None where nothing was to be reached or nothing is known
+    yet.
+    """
 
     what: str
     here: str
@@ -57,7 +62,10 @@ class Table:
         """The table for the README."""
         lines = [f"## {self.title}", ""]
         if self.rows:
-            lines += ["| what | here | beside it | compared | goal | reached |", "|---|---|---|---|---|---|"]
+            lines += [
+                "| what | here | beside it | compared | goal | reached |",
+                "|---|---|---|---|---|---|",
+            ]
             lines += [_line(row) for row in self.rows]
             lines.append("")
         return "\n".join([*lines, *([self.text.strip(), ""] if self.text else [])])
@@ -70,7 +78,9 @@ def _line(row: Row) -> str:
 
 def spread(values: Sequence[float], unit: str = "", digits: int = 3) -> str:
     """Median and range: `231 ms (225–240)`."""
-    parts = [_short(value, digits) for value in (statistics.median(values), min(values), max(values))]
+    parts = [
+        _short(value, digits) for value in (statistics.median(values), min(values), max(values))
+    ]
     middle = f"{parts[0]} {unit}".rstrip()
     return middle if len(values) == 1 else f"{middle} ({parts[1]}–{parts[2]})"
 
@@ -108,7 +118,7 @@ def timed(bench: T, *parts: Callable[[T], list[Row]]) -> list[Row]:
     return rows
 
 
-# ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the machine ───────────────────────────────────────────────────────────────────────────────────
 
 
 def machine() -> str:
@@ -116,7 +126,8 @@ def machine() -> str:
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
-        f"{cpu.group(1) if cpu else platform.machine()}, {len(os.sched_getaffinity(0))} cores, {total:.0f} GiB, "
+        f"{cpu.group(1) if cpu else platform.machine()}, {len(os.sched_getaffinity(0))} "
+        f"cores, {total:.0f} GiB, "
         f"kernel {platform.release()}, Python {platform.python_version()}, "
         f"{'an NVIDIA GPU' if has_gpu() else 'no GPU'}"
     )
@@ -134,7 +145,7 @@ def revision() -> str:
     return found.stdout.strip() or "unknown"
 
 
-# ── processes ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── processes ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def memory_mib(pid: int, name: str = "VmRSS") -> float:
@@ -161,15 +172,23 @@ def wall(words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
     """Seconds of a whole command, its output taken in; RuntimeError when it fails."""
     began = time.monotonic()
     ended = subprocess.run(
-        words, env=env, cwd=cwd, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False
+        words,
+        env=env,
+        cwd=cwd,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout,
+        check=False,
     )
     took = time.monotonic() - began
     if ended.returncode:
-        raise RuntimeError(f"exit code {ended.returncode}: {ended.stderr.decode(errors='replace')[-300:]}")
+        raise RuntimeError(
+            f"exit code {ended.returncode}: {ended.stderr.decode(errors='replace')[-300:]}"
+        )
     return took
 
 
-# ── a terminal ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a terminal ────────────────────────────────────────────────────────────────────────────────────
 
 
 def plain(stream: bytes) -> bytes:
@@ -179,7 +198,9 @@ def plain(stream: bytes) -> bytes:
 
 @dataclass
 class Screen:
-    """A program in a terminal. What counts is what reaches the terminal, and when; nothing is drawn."""
+    """A program in a terminal. What counts is what reaches the terminal, and when; nothing is
+    drawn.
+    """
 
     words: Sequence[str]
     env: Mapping[str, str]
@@ -234,7 +255,9 @@ class Screen:
         return block
 
     def until(self, *texts: str, ceiling_s: float = 30.0) -> list[float]:
-        """The moments (monotonic) at which each text had come, from now on; TimeoutError when one does not."""
+        """The moments (monotonic) at which each text had come, from now on; TimeoutError when one
+        does not.
+        """
         wanted = [text.encode() for text in texts]
         moments: dict[bytes, float] = {}
         seen, deadline = b"", time.monotonic() + ceiling_s
@@ -250,8 +273,12 @@ class Screen:
                 raise TimeoutError(f"{missing} never came; the end was {plain(seen)[-200:]!r}")
         return [moments[text] for text in wanted]
 
-    def find(self, pattern: bytes, accepts: Callable[[bytes], bool], ceiling_s: float = 30.0) -> tuple[float, bytes]:
-        """When a pattern first matched what came from now on with a first group that is accepted; and that group."""
+    def find(
+        self, pattern: bytes, accepts: Callable[[bytes], bool], ceiling_s: float = 30.0
+    ) -> tuple[float, bytes]:
+        """When a pattern first matched what came from now on with a first group that is accepted;
+        and that group.
+        """
         seen, deadline = b"", time.monotonic() + ceiling_s
         while True:
             seen += self.read(0.05)
@@ -275,8 +302,12 @@ class Screen:
         return now
 
 
-def pump(screens: Sequence[Screen], seconds: float, each: Callable[[], bool] = lambda: True) -> None:
-    """Read all these terminals for so long, or until `each` is false; it is called at least every 0.1 s."""
+def pump(
+    screens: Sequence[Screen], seconds: float, each: Callable[[], bool] = lambda: True
+) -> None:
+    """Read all these terminals for so long, or until `each` is false; it is called at least every
+    0.1 s.
+    """
     until = time.monotonic() + seconds
     by_descriptor = {screen.descriptor: screen for screen in screens}
     while (left := until - time.monotonic()) > 0 and each():

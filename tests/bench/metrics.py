@@ -1,4 +1,6 @@
-"""The metrics page beside `wandb leet`: the same four runs of 3,000 steps and five metrics in both."""
+"""The metrics page beside `wandb leet`: the same four runs of 3,000 steps and five metrics in
+both.
+"""
 
 import statistics
 import subprocess
@@ -46,9 +48,12 @@ for number in range(int(sys.argv[1])):
 """
 )
 TEXT = (
-    f"{RUNS} ended runs of {STEPS:,} steps and five metrics. leet is timed from the start of the program until the "
-    "last of its first curves is there; from the start of the panel, `m` is pressed when it shows the run. Idling: "
-    "both side by side, all four runs drawn in the panel's page and as it opens in leet, which is two processes as "
+    f"{RUNS} ended runs of {STEPS:,} steps and five metrics. leet is timed from the start of "
+    "the program until the "
+    "last of its first curves is there; from the start of the panel, `m` is pressed when it "
+    "shows the run. Idling: "
+    "both side by side, all four runs drawn in the panel's page and as it opens in leet, "
+    "which is two processes as "
     "long as it is open: a Python and the program itself."
 )
 
@@ -100,7 +105,14 @@ def _beside(what: str, ours: list[float], theirs: list[float], why: str) -> Row:
         return Row(what, spread(ours, "s"), why)
     ratios = pairwise(ours, theirs)
     reached = statistics.median(ratios) <= 1
-    return Row(what, spread(ours, "s"), f"leet {spread(theirs, 's')}", spread(ratios, "×"), "≤ leet's", reached)
+    return Row(
+        what,
+        spread(ours, "s"),
+        f"leet {spread(theirs, 's')}",
+        spread(ratios, "×"),
+        "≤ leet's",
+        reached,
+    )
 
 
 def _idle(bench: Bench, place: Place, leet: list[str] | None, why: str) -> list[Row]:
@@ -129,13 +141,17 @@ def _idle(bench: Bench, place: Place, leet: list[str] | None, why: str) -> list[
             f"leet {spread(other, '%', 2)}" if leet is not None else why,
             spread(pairwise(mine, other), "×", 2) if leet is not None and min(other) > 0 else "",
             "≤ leet's, to a tick of the clock (0.05 %)",
-            statistics.median(mine) <= statistics.median(other) + 0.05 if leet is not None else None,
+            statistics.median(mine) <= statistics.median(other) + 0.05
+            if leet is not None
+            else None,
         ),
         Row("bytes to the terminal, the same", spread(written, "B/s", 2)),
         Row(
             "resident memory, the same",
             f"{ours:.0f} MiB",
-            f"leet {sum(theirs):.0f} MiB: itself {theirs[-1]:.0f}, its Python {theirs[0]:.0f}" if theirs else why,
+            f"leet {sum(theirs):.0f} MiB: itself {theirs[-1]:.0f}, its Python {theirs[0]:.0f}"
+            if theirs
+            else why,
             f"{ours / sum(theirs):.2f} ×" if theirs else "",
             "≤ leet's",
             ours <= sum(theirs) if theirs else None,
@@ -143,14 +159,17 @@ def _idle(bench: Bench, place: Place, leet: list[str] | None, why: str) -> list[
     ]
 
 
-def _window(screens: list[Screen], families: list[list[int]], seconds: float) -> tuple[float, float, float]:
+def _window(
+    screens: list[Screen], families: list[list[int]], seconds: float
+) -> tuple[float, float, float]:
     """Processor shares in percent of the panel and of leet, and what the panel wrote per second."""
     before = [sum(cpu_s(pid) for pid in family) for family in families]
     began, written = time.monotonic(), screens[0].written
     pump(screens, seconds)
     took = time.monotonic() - began
     shares = [
-        100 * (sum(cpu_s(pid) for pid in family) - was) / took for family, was in zip(families, before, strict=True)
+        100 * (sum(cpu_s(pid) for pid in family) - was) / took
+        for family, was in zip(families, before, strict=True)
     ]
     return shares[0], shares[1], (screens[0].written - written) / took
 
@@ -188,7 +207,9 @@ def _make_theirs(place: Place, wandb: Path, steps: int) -> Path:
     words = [str(wandb.with_name("python")), "tell.py", str(RUNS), str(steps)]
     env = {**place.env, "WANDB_MODE": "offline", "WANDB_SILENT": "true", "HOME": str(folder)}
     env.pop("PYTHONPATH", None)
-    ended = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
     if ended.returncode:
         raise RuntimeError(f"wandb: exit code {ended.returncode}: {ended.stderr[-200:]}")
     place.env |= {"HOME": str(folder), "WANDB_ERROR_REPORTING": "false"}

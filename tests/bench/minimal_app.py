@@ -1,4 +1,6 @@
-"""The least that a Textual panel can be, to compare with: a table of eight rows, renewed once a second."""
+"""The least that a Textual panel can be, to compare with: a table of eight rows, renewed once a
+second.
+"""
 
 import random
 

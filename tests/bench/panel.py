@@ -29,10 +29,14 @@ GPU = "°"
 UP, DOWN, F2 = "\x1b[A", "\x1b[B", "\x1bOQ"
 NO_COMPILER = "open: no C compiler here for the stand-in NVML"
 TEXT = (
-    "First paint: a text is in the terminal's stream (60 rows of 140), counted from before the fork; `filled` is when "
-    "the newest run and a GPU's temperature are both there. Idling: panel, nvitop and the minimal app stand side by "
-    "side in three terminals and are measured in the same windows, on the tests' stand-in NVML with eight GPUs, whose "
-    "numbers move every second; nvitop reads the driver itself, for the panel the sampler does. Keys: from the write "
+    "First paint: a text is in the terminal's stream (60 rows of 140), counted from before "
+    "the fork; `filled` is when "
+    "the newest run and a GPU's temperature are both there. Idling: panel, nvitop and the "
+    "minimal app stand side by "
+    "side in three terminals and are measured in the same windows, on the tests' stand-in "
+    "NVML with eight GPUs, whose "
+    "numbers move every second; nvitop reads the driver itself, for the panel the sampler "
+    "does. Keys: from the write "
     "into the terminal to the text that must come."
 )
 
@@ -45,18 +49,21 @@ def measure(bench: Bench) -> Table:
     return Table("Panel", rows, TEXT)
 
 
-# ── first paint ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── first paint ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _first_paint(bench: Bench) -> list[Row]:
     crowd, empty = bench.crowd(), bench.place("paint", "sim:8xMI300X")
     _warm_sampler(empty)
-    times: dict[str, list[float]] = {name: [] for name in ("text", "filled", "empty", "minimal", "import")}
+    times: dict[str, list[float]] = {
+        name: [] for name in ("text", "filled", "empty", "minimal", "import")
+    }
     resident: dict[str, list[float]] = {"panel": [], "minimal": []}
     for turn in range(bench.count(5, 1) + 1):
         with Screen(FRESNEL, crowd.env, crowd.folder) as panel:
             first, newest, gpu = (
-                moment - panel.began for moment in panel.until("fresnel-tui", "newest", GPU, ceiling_s=60)
+                moment - panel.began
+                for moment in panel.until("fresnel-tui", "newest", GPU, ceiling_s=60)
             )
             pump([panel], bench.count(4, 1))
             resident["panel"].append(memory_mib(panel.pid))
@@ -68,12 +75,17 @@ def _first_paint(bench: Bench) -> list[Row]:
             times["minimal"].append(minimal.until("minimal-row")[0] - minimal.began)
             pump([minimal], bench.count(4, 1))
             resident["minimal"].append(memory_mib(minimal.pid))
-        times["import"].append(wall([sys.executable, "-c", "import textual.app"], crowd.env, crowd.folder))
+        times["import"].append(
+            wall([sys.executable, "-c", "import textual.app"], crowd.env, crowd.folder)
+        )
         if turn == 0:
             for values in (*times.values(), *resident.values()):
                 values.clear()
     ratios = pairwise(times["filled"], times["minimal"])
-    beside = f"minimal Textual app {spread(times['minimal'], 's')}; `import textual.app` {spread(times['import'], 's')}"
+    beside = (
+        f"minimal Textual app {spread(times['minimal'], 's')}; `import textual.app` "
+        f"{spread(times['import'], 's')}"
+    )
     return [
         Row(
             f"first paint, filled, 8 simulated GPUs, {bench.spoken()}",
@@ -100,7 +112,7 @@ def _warm_sampler(place: Place) -> None:
     place.run("gpus")
 
 
-# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _keys(bench: Bench) -> list[Row]:
@@ -128,14 +140,18 @@ def _walk(panel: Screen, count: int) -> list[float]:
         pump([panel], 0.03 + 0.017 * (turn % 7))
         pressed = panel.press(DOWN if turn % 4 < 2 else UP)
         before = shown
-        moment, shown = panel.find(rb"([\w-]+) \xc2\xb7 output\.log", lambda name, old=before: name != old, 20)
+        moment, shown = panel.find(
+            rb"([\w-]+) \xc2\xb7 output\.log", lambda name, old=before: name != old, 20
+        )
         took.append(1000 * (moment - pressed))
     return took
 
 
 def _key_row(what: str, took: list[float]) -> Row:
     p95 = quantile(took, 0.95)
-    return Row(what, f"{spread(took, 'ms')}, p95 {p95:.0f} ms", goal="p95 ≤ 100 ms", reached=p95 <= 100)
+    return Row(
+        what, f"{spread(took, 'ms')}, p95 {p95:.0f} ms", goal="p95 ≤ 100 ms", reached=p95 <= 100
+    )
 
 
 def _launch_key(bench: Bench) -> list[Row]:
@@ -150,7 +166,8 @@ def _launch_key(bench: Bench) -> list[Row]:
             panel.quiet(0.3)
             pressed = panel.press(F2)
             moment, stamp = panel.find(
-                rb"T=(\d{12,})\. first byte", lambda stamp, pressed=pressed: int(stamp) > 1e9 * pressed
+                rb"T=(\d{12,})\. first byte",
+                lambda stamp, pressed=pressed: int(stamp) > 1e9 * pressed,
             )
             if turn:
                 written.append(int(stamp) / 1e6 - 1000 * pressed)
@@ -162,12 +179,13 @@ def _launch_key(bench: Bench) -> list[Row]:
         Row(
             "key `F2` in the launch dialog → the child's first byte on the screen",
             spread(whole, "ms"),
-            f"key → child writes {spread(written, 'ms')}; child writes → on screen {spread(shown, 'ms')}",
+            f"key → child writes {spread(written, 'ms')}; child writes → on screen "
+            f"{spread(shown, 'ms')}",
         )
     ]
 
 
-# ── idling ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── idling ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _idle(bench: Bench) -> list[Row]:
@@ -213,7 +231,9 @@ class _Mover:
         return True
 
 
-def _window(screens: dict[str, Screen], place: Place, seconds: float, each: "_Mover") -> dict[str, float]:
+def _window(
+    screens: dict[str, Screen], place: Place, seconds: float, each: "_Mover"
+) -> dict[str, float]:
     """Processor share and bytes per second of everybody, in one window."""
     pids = {name: screen.pid for name, screen in screens.items()} | {"sampler": _sampler(place)}
     cpu = {name: cpu_s(pid) for name, pid in pids.items()}
@@ -222,13 +242,15 @@ def _window(screens: dict[str, Screen], place: Place, seconds: float, each: "_Mo
     pump(list(screens.values()), seconds, each)
     took = time.monotonic() - began
     found = {f"cpu {name}": 100 * (cpu_s(pid) - cpu[name]) / took for name, pid in pids.items()}
-    return found | {f"bytes {name}": (screen.written - written[name]) / took for name, screen in screens.items()}
+    return found | {
+        f"bytes {name}": (screen.written - written[name]) / took for name, screen in screens.items()
+    }
 
 
 def _sampler(place: Place) -> int:
     sys.path.insert(0, str(REPOSITORY))
-    from runners.model.paths import StateDirectory
-    from runners.placement.gpus.owner import owner_of
+    from runners.gpus.sampler_lock import owner_of
+    from runners.state.layout import StateDirectory
 
     owner = owner_of(StateDirectory(place.state))
     if owner is None:
@@ -240,8 +262,14 @@ def _idle_rows(windows: list[dict[str, float]], memory: dict[str, float], why: s
     def series(name: str) -> list[float]:
         return [window[name] for window in windows]
 
-    both = [panel + sampler for panel, sampler in zip(series("cpu panel"), series("cpu sampler"), strict=True)]
-    apart = f"panel {spread(series('cpu panel'), '%', 2)}, sampler {spread(series('cpu sampler'), '%', 2)}"
+    both = [
+        panel + sampler
+        for panel, sampler in zip(series("cpu panel"), series("cpu sampler"), strict=True)
+    ]
+    apart = (
+        f"panel {spread(series('cpu panel'), '%', 2)}, sampler "
+        f"{spread(series('cpu sampler'), '%', 2)}"
+    )
     minimal = f"minimal Textual app {spread(series('cpu minimal'), '%', 2)}"
     beside, ratios, sent = f"{minimal}; {why}", [], []
     if "cpu nvitop" in windows[0]:
@@ -271,7 +299,9 @@ def _idle_rows(windows: list[dict[str, float]], memory: dict[str, float], why: s
         Row(
             "resident memory, the same",
             f"panel {memory['panel']:.0f} MiB, sampler {memory['sampler']:.0f} MiB",
-            ", ".join(f"{name} {memory[name]:.0f} MiB" for name in ("nvitop", "minimal") if name in memory),
+            ", ".join(
+                f"{name} {memory[name]:.0f} MiB" for name in ("nvitop", "minimal") if name in memory
+            ),
         ),
     ]
 

@@ -1,4 +1,6 @@
-"""Other people's programs to compare with, installed into an environment of their own; and the driver they share."""
+"""Other people's programs to compare with, installed into an environment of their own; and the
+driver they share.
+"""
 
 import math
 import os
@@ -23,7 +25,9 @@ WANDB = "0.31.0"
 
 
 def nvitop() -> tuple[Path | None, str]:
-    """The program, installed on the first use into the user's cache; or None and why it could not be."""
+    """The program, installed on the first use into the user's cache; or None and why it could not
+    be.
+    """
     return _installed("nvitop", NVITOP)
 
 
@@ -52,7 +56,9 @@ def _installed(name: str, version: str) -> tuple[Path | None, str]:
 
 
 def build_driver(folder: Path) -> dict[str, str] | None:
-    """The tests' stand-in NVML, with what nvitop wants besides: variables that lead to it; None without compiler."""
+    """The tests' stand-in NVML, with what nvitop wants besides: variables that lead to it; None
+    without compiler.
+    """
     sys.path.insert(0, str(REPOSITORY))
     from tests.stubs import nvml
 
@@ -62,17 +68,25 @@ def build_driver(folder: Path) -> dict[str, str] | None:
     folder.mkdir()
     more = folder / "more.c"
     names = [f"nvmlDeviceGet{name}" for name in _MORE.split()]
-    names += ["nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetNVMLVersion"]
+    names += [
+        "nvmlSystemGetCudaDriverVersion",
+        "nvmlSystemGetCudaDriverVersion_v2",
+        "nvmlSystemGetNVMLVersion",
+    ]
     more.write_text("\n".join(f"int {name}(void) {{ return 3; }}" for name in names) + "\n")
     sources = [str(nvml.SOURCES / name) for name in ("stub.c", "scenario.c")]
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run([tool, "-shared", "-fPIC", "-O1", "-o", str(library), *sources, str(more)], check=True)
+    subprocess.run(
+        [tool, "-shared", "-fPIC", "-O1", "-o", str(library), *sources, str(more)], check=True
+    )
     scenario = folder / "scenario"
     return nvml.environment(folder, write_scenario(scenario))
 
 
 def write_scenario(path: Path, pids: Sequence[int] = (), hang: bool = False) -> Path:
-    """Eight GPUs: one pid computes on each, its numbers moving with the clock; idle where there is none."""
+    """Eight GPUs: one pid computes on each, its numbers moving with the clock; idle where there is
+    none.
+    """
     from tests.stubs import nvml
 
     now, lines = time.time(), []

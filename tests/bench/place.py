@@ -1,4 +1,6 @@
-"""State folders to measure in: commands run there, runs launched there, thousands of ended ones made there."""
+"""State folders to measure in: commands run there, runs launched there, thousands of ended ones
+made there.
+"""
 
 import json
 import os
@@ -20,7 +22,8 @@ FRESNEL = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "tui"]
 PYTHON = [sys.executable, "-I", "-S"]
 """A Python that starts in about 10 ms, for children that must tell the time."""
 
-# A run that trained for a while: what it printed, reported and saved is what front ends have to read.
+# A run that trained for a while: what it printed, reported and saved is what front ends have to
+# read.
 STORY = """\
 import json, os, time
 folder = os.environ["FRESNEL_RUN_DIR"]
@@ -34,7 +37,9 @@ with open(folder + "/events.jsonl", "a") as out:
         print(f"epoch {step // 20 + 1} step {step} loss {1 / (step + 1):.4f}")
     tell(type="summary", values={"loss": 0.01, "held_out_psnr": 24.9, "held_out_ssim": 0.8})
 """
-STAMP = "import os, time; os.write(1, b'T=%d. first byte\\\\n' % time.monotonic_ns()); time.sleep(600)"
+STAMP = (
+    "import os, time; os.write(1, b'T=%d. first byte\\\\n' % time.monotonic_ns()); time.sleep(600)"
+)
 PRESETS = {
     "aa-first-byte": f"""\
 launcher: command
@@ -63,7 +68,9 @@ class Place:
         for name, text in PRESETS.items():
             (self.presets / f"{name}.yaml").write_text(text)
         (folder / "story.py").write_text(STORY)
-        self.env = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)} | {
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith(_OURS)
+        } | {
             "FRESNEL_STATE_DIR": str(self.state),
             "FRESNEL_GPUS": gpus,
             "FRESNEL_SAMPLER_LINGER_S": "2",
@@ -83,7 +90,9 @@ class Place:
         """End every run that lives here."""
         self.run("stop", "--all", "--force", "--wait", check=False)
 
-    def run(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, check: bool = True, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         """A headless command; RuntimeError when it fails."""
         ended = subprocess.run(
             [*FRESNEL, "--no-ui", *words],
@@ -106,7 +115,9 @@ class Place:
     def launch_sleepers(self, names: Iterable[str], gpus: str = "0") -> list[str]:
         """Launch a `sleep` for each name, two commands at a time."""
         with ThreadPoolExecutor(2) as two:
-            return list(two.map(lambda name: self.launch(name, "sleep", "100000", gpus=gpus), names))
+            return list(
+                two.map(lambda name: self.launch(name, "sleep", "100000", gpus=gpus), names)
+            )
 
     def record(self, run_id: str) -> dict[str, int]:
         """What a live run's supervisor last wrote, waited for until the program runs."""
@@ -115,7 +126,9 @@ class Place:
             try:
                 record = json.loads((self.state / "runs" / run_id / "state.json").read_text())
                 if record["state"] == "running" and record["waiter_pid"]:
-                    return record | {"leader_pid": int((self.state / "runs" / run_id / "leader").read_text())}
+                    return record | {
+                        "leader_pid": int((self.state / "runs" / run_id / "leader").read_text())
+                    }
             except (OSError, ValueError, KeyError):
                 pass
             time.sleep(0.02)
@@ -125,7 +138,11 @@ class Place:
         """`count` ended runs, copies of a real one under other ids."""
         original = self.run("launch", "bench-done", "--wait").stdout.strip()
         folder = self.state / "runs" / original
-        files = [(path.relative_to(folder), path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = [
+            (path.relative_to(folder), path.read_bytes())
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        ]
         parts = [(name, text.split(original.encode())) for name, text in files]
         label = original[len("20261120-101500-") :].rpartition("-")[0]
         first = time.time() - count * 600 - 3600
@@ -169,7 +186,9 @@ class Bench:
         return self.stack.enter_context(Place(folder, gpus, **more))
 
     def crowd(self) -> Place:
-        """Eight simulated GPUs, `live` runs (the last is called newest) and `ended` ones; made once."""
+        """Eight simulated GPUs, `live` runs (the last is called newest) and `ended` ones; made
+        once.
+        """
         if self._crowd is None:
             began = time.monotonic()
             place = self.place("crowd", "sim:8xMI300X")
@@ -177,7 +196,10 @@ class Bench:
             place.launch_sleepers([f"live-{i:02}" for i in range(self.live - 1)])
             place.launch("newest", "sleep", "100000", gpus="1")
             self._crowd = place
-            say(f"  made {self.live} live and {self.ended:,} ended runs in {time.monotonic() - began:.0f} s")
+            say(
+                f"  made {self.live} live and {self.ended:,} ended runs in "
+                f"{time.monotonic() - began:.0f} s"
+            )
         return self._crowd
 
     def spoken(self) -> str:

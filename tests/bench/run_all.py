@@ -1,7 +1,9 @@
-"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics trainer] [--quick] [--markdown FILE]`.
+"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics trainer] [--quick]
+[--markdown FILE]`.
 
-Without names everything is measured, which takes about a quarter of an hour on two quiet cores, and the README
-beside this file is written anew. `--quick` only shows that everything works: its numbers mean little.
+Without names everything is measured, which takes about a quarter of an hour on two quiet cores,
+and the README beside this file is written anew. `--quick` only shows that everything works: its
+numbers mean little.
 """
 
 import argparse
@@ -36,9 +38,18 @@ by the bench itself. Goals are aims, not promises; a row that says **no** misses
 
 def main() -> int:
     """Measure what was asked for; 1 when a group could not be measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="GROUP", help=f"one of {', '.join(GROUPS)}; all when none is named")
-    parser.add_argument("--quick", action="store_true", help="small counts: whether it works, not how fast it is")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="GROUP",
+        help=f"one of {', '.join(GROUPS)}; all when none is named",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small counts: whether it works, not how fast it is"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(GROUPS):
@@ -60,16 +71,26 @@ def main() -> int:
 
 
 def _measure(name: str, quick: bool) -> tuple[Table, bool]:
-    """A group's table, or one that says why there is none; its runs and folders are gone afterwards."""
+    """A group's table, or one that says why there is none; its runs and folders are gone
+    afterwards.
+    """
     say(f"{name} …")
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fresnel-bench-") as folder, ExitStack() as stack:
         try:
-            table, well = importlib.import_module(GROUPS[name]).measure(Bench(Path(folder), quick, stack)), True
+            table, well = (
+                importlib.import_module(GROUPS[name]).measure(Bench(Path(folder), quick, stack)),
+                True,
+            )
         except Exception as error:
             say(f"  {type(error).__name__}: {error}")
             words = re.sub(r"/[^\s'\"]+", "…", f"{type(error).__name__}: {error}").replace("|", "¦")
-            table, well = Table(name.title(), [Row("the whole group", f"could not be measured: {words[:200]}")]), False
+            table, well = (
+                Table(
+                    name.title(), [Row("the whole group", f"could not be measured: {words[:200]}")]
+                ),
+                False,
+            )
     say(f"{name}: {time.monotonic() - began:.0f} s")
     return table, well
 
@@ -85,7 +106,9 @@ def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> 
         f"load average at its start {load:.2f}",
     ]
     if quick:
-        head.append("* **quick run: small counts, which show that it works and not how fast it is**")
+        head.append(
+            "* **quick run: small counts, which show that it works and not how fast it is**"
+        )
     return "\n".join([*head, "", METHOD, "", *(table.markdown() for table in tables)])
 
 

@@ -1,4 +1,6 @@
-"""The sampler's figures: what one reading of eight GPUs costs, and what the process does that takes one a second."""
+"""The sampler's figures: what one reading of eight GPUs costs, and what the process does that
+takes one a second.
+"""
 
 import statistics
 import subprocess
@@ -12,9 +14,12 @@ from panel import NO_COMPILER, _mover, _sampler
 from place import Bench, Place
 
 TEXT = (
-    "All on the tests' stand-in NVML with eight GPUs, whose numbers move every second and on each of which one process "
-    "computes: the cost is Python's own, not a driver's. A reading is everything that is read of all GPUs; a step is a "
-    "reading, the host, `gpus.json` and the history of the machine and of every run. Processor time of the process "
+    "All on the tests' stand-in NVML with eight GPUs, whose numbers move every second and on "
+    "each of which one process "
+    "computes: the cost is Python's own, not a driver's. A reading is everything that is read "
+    "of all GPUs; a step is a "
+    "reading, the host, `gpus.json` and the history of the machine and of every run. "
+    "Processor time of the process "
     "comes from the scheduler's nanoseconds."
 )
 # One process: the first reading opens and learns everything, then the time of each of the others.
@@ -22,10 +27,10 @@ ONE = """
 import os, sys, time
 from pathlib import Path
 from runners.host.locks import acquire
-from runners.model.paths import StateDirectory
-from runners.placement.gpus.choice import parse
-from runners.placement.gpus.detect import open_backend
-from runners.placement.sampler import Sampler
+from runners.state.layout import StateDirectory
+from runners.gpus.selection import parse
+from runners.gpus.backends.detect import open_backend
+from runners.gpus.sampler import Sampler
 state = StateDirectory().create()
 lock = acquire(Path(state.host / "bench.lock"))
 backend = open_backend(parse("nvml"), state)
@@ -67,7 +72,9 @@ def _one_reading(bench: Bench) -> list[Row]:
         return [Row("one reading of 8 GPUs", NO_COMPILER)]
     place = found[0]
     words = [sys.executable, "-c", ONE, str(bench.count(300, 20))]
-    ended = subprocess.run(words, env=place.env, cwd=place.folder, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        words, env=place.env, cwd=place.folder, capture_output=True, text=True, check=True
+    )
     reading, step = ([float(word) for word in line.split()] for line in ended.stdout.splitlines())
     return [
         Row(

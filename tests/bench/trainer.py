@@ -23,7 +23,12 @@ def measure(bench: Bench) -> Table:
     for _ in range(bench.count(3, 1)):
         began = time.monotonic()
         ended = subprocess.run(
-            [*FRESNEL, *words], env=place.env, cwd=place.folder, capture_output=True, text=True, check=False
+            [*FRESNEL, *words],
+            env=place.env,
+            cwd=place.folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         took.append(time.monotonic() - began)
         if ended.returncode:
@@ -32,7 +37,8 @@ def measure(bench: Bench) -> Table:
     shown = ("loss", "held_out_psnr", "held_out_ssim", "mean_colour_psnr")
     rows = [
         Row(
-            "`gaussian-validate`, whole run" + (" (quick: 1 epoch, 8 images)" if bench.quick else ""),
+            "`gaussian-validate`, whole run"
+            + (" (quick: 1 epoch, 8 images)" if bench.quick else ""),
             spread(took, "s"),
             goal="< 3 min on two cores",
             reached=None if bench.quick else max(took) < GOAL_S,

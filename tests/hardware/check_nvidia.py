@@ -1,14 +1,16 @@
-"""What the panel says of a real NVIDIA GPU, held against nvidia-smi and against a real CUDA process. Run by hand:
+"""What the panel says of a real NVIDIA GPU, held against nvidia-smi and against a real CUDA
+process. Run by hand:
 
     python tests/hardware/check_nvidia.py [--gpu 0] [--gib 2] [--readings 5] [--markdown FILE]
 
-Needs a machine with an NVIDIA GPU that nobody uses, its nvidia-smi, and this project's environment (`make install`).
-It reads every GPU between two calls of nvidia-smi: a value agrees when it lies between theirs, give or take what such
-a value moves by itself. Then it launches a run that takes VRAM (with torch where that sees a GPU, else with the
-driver's own library), sees it under the run, stops the run, and sees the memory come free. State goes to a temporary
-folder.
+Needs a machine with an NVIDIA GPU that nobody uses, its nvidia-smi, and this project's environment
+(`make install`). It reads every GPU between two calls of nvidia-smi: a value agrees when it lies
+between theirs, give or take what such a value moves by itself. Then it launches a run that takes
+VRAM (with torch where that sees a GPU, else with the driver's own library), sees it under the run,
+stops the run, and sees the memory come free. State goes to a temporary folder.
 
-Prints a Markdown table for tests/bench/README.md. Exits 0 when all agrees, 1 when something does not, 2 without GPU.
+Prints a Markdown table for tests/bench/README.md. Exits 0 when all agrees, 1 when something does
+not, 2 without GPU.
 """
 
 import argparse
@@ -36,7 +38,9 @@ FREED_WITHIN = 64 * MIB
 
 
 class Field(NamedTuple):
-    """A value that both tell: nvidia-smi's name, ours, how many of ours one of theirs is, and how far it may be off."""
+    """A value that both tell: nvidia-smi's name, ours, how many of ours one of theirs is, and how
+    far it may be off.
+    """
 
     theirs: str
     ours: str
@@ -85,13 +89,25 @@ time.sleep(3600)
 
 def main() -> int:
     """Compare, launch, stop, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default="0", metavar="INDEX", help="which GPU the run gets (default 0)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--gpu", default="0", metavar="INDEX", help="which GPU the run gets (default 0)"
+    )
     parser.add_argument("--gib", type=float, default=2.0, help="how much VRAM it takes (default 2)")
     parser.add_argument(
-        "--readings", type=int, default=5, metavar="N", help="how often values are compared (default 5)"
+        "--readings",
+        type=int,
+        default=5,
+        metavar="N",
+        help="how often values are compared (default 5)",
     )
-    parser.add_argument("--program", metavar="FILE", help="another Python program that takes VRAM and says `holding …`")
+    parser.add_argument(
+        "--program",
+        metavar="FILE",
+        help="another Python program that takes VRAM and says `holding …`",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     chosen = parser.parse_args()
     if shutil.which("nvidia-smi") is None or not ask_smi("index"):
@@ -105,7 +121,9 @@ def main() -> int:
             panel.run("stop", "--all", "--force", "--wait", check=False)
     driver = ask_smi("driver_version")[0]["driver_version"]
     names = ", ".join(sorted({row["name"] for row in ask_smi("name")}))
-    text = f"{names}, driver {driver}; {machine()}; {time.strftime('%-d %B %Y')}, commit {revision()}"
+    text = (
+        f"{names}, driver {driver}; {machine()}; {time.strftime('%-d %B %Y')}, commit {revision()}"
+    )
     table = Table("On a real NVIDIA GPU", rows, text).markdown()
     print(table)
     if chosen.markdown:
@@ -118,8 +136,14 @@ class Panel:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ours = {"FRESNEL_STATE_DIR": str(folder / "state"), "FRESNEL_GPUS": "nvml", "PYTHONPATH": str(REPOSITORY)}
-        self.env = {name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_")} | ours
+        ours = {
+            "FRESNEL_STATE_DIR": str(folder / "state"),
+            "FRESNEL_GPUS": "nvml",
+            "PYTHONPATH": str(REPOSITORY),
+        }
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_")
+        } | ours
 
     def run(self, *words: str, check: bool = True) -> str:
         """What a headless command prints; RuntimeError with its own words when it fails."""
@@ -165,7 +189,9 @@ def number(text: str) -> float | None:
 
 
 def agrees(field: Field, ours: float | None, theirs: list[float | None]) -> bool:
-    """Whether our value lies between theirs, or no further off than it moves by itself; unknown is equal to unknown."""
+    """Whether our value lies between theirs, or no further off than it moves by itself; unknown is
+    equal to unknown.
+    """
     known = [value * field.unit for value in theirs if value is not None]
     if ours is None or not known:
         return ours is None and not known
@@ -173,7 +199,7 @@ def agrees(field: Field, ours: float | None, theirs: list[float | None]) -> bool
     return min(known) - slack <= ours <= max(known) + slack
 
 
-# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def compare(panel: Panel, readings: int) -> list[Row]:
@@ -182,24 +208,41 @@ def compare(panel: Panel, readings: int) -> list[Row]:
     off: dict[str, list[float]] = {field.theirs: [] for field in FIELDS}
     wrong: dict[str, list[str]] = {name: [] for name in names}
     for _ in range(readings):
-        before, ours, after = ask_smi(*names), {str(gpu["index"]): gpu for gpu in panel.gpus()}, ask_smi(*names)
+        before, ours, after = (
+            ask_smi(*names),
+            {str(gpu["index"]): gpu for gpu in panel.gpus()},
+            ask_smi(*names),
+        )
         for first, last in zip(before, after, strict=True):
             gpu = ours.get(first["index"])
             if gpu is None:
                 wrong["index"].append(f"GPU {first['index']} is missing")
                 continue
-            for name, mine in (("uuid", gpu["uuid"]), ("name", gpu["name"]), ("pci.bus_id", gpu["pci"])):
+            for name, mine in (
+                ("uuid", gpu["uuid"]),
+                ("name", gpu["name"]),
+                ("pci.bus_id", gpu["pci"]),
+            ):
                 if not first[name].lower().endswith(str(mine).lower()):
                     wrong[name].append(f"{mine} for {first[name]}")
             for field in FIELDS:
                 theirs, mine = [number(row[field.theirs]) for row in (first, last)], gpu[field.ours]
                 if not agrees(field, mine, theirs):
-                    wrong[field.theirs].append(f"GPU {gpu['index']}: {mine} for {first[field.theirs]}")
+                    wrong[field.theirs].append(
+                        f"GPU {gpu['index']}: {mine} for {first[field.theirs]}"
+                    )
                 if mine is not None and theirs[0] is not None:
                     off[field.theirs].append(abs(mine - theirs[0] * field.unit) / field.unit)
         time.sleep(1.0)
     identity = [*wrong["index"], *wrong["uuid"], *wrong["name"], *wrong["pci.bus_id"]]
-    rows = [Row("index, UUID, name and PCI address", _verdict(identity), goal="as nvidia-smi", reached=not identity)]
+    rows = [
+        Row(
+            "index, UUID, name and PCI address",
+            _verdict(identity),
+            goal="as nvidia-smi",
+            reached=not identity,
+        )
+    ]
     for field in FIELDS:
         found, bad = off[field.theirs], wrong[field.theirs]
         here = _verdict(bad) if bad or not found else f"at most {max(found):.3g} off"
@@ -211,7 +254,7 @@ def _verdict(wrong: list[str]) -> str:
     return "; ".join(wrong[:3]) or "the same"
 
 
-# ── a run ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a run ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def watch_a_run(panel: Panel, chosen: argparse.Namespace) -> list[Row]:
@@ -220,10 +263,22 @@ def watch_a_run(panel: Panel, chosen: argparse.Namespace) -> list[Row]:
     if not chosen.program:
         program.write_text(HOLD)
     free = panel.gpu(chosen.gpu)["memory_used"]
-    words = ("--gpu-ids", chosen.gpu, "--name", "hardware-check", "--", sys.executable, str(program), str(size))
+    words = (
+        "--gpu-ids",
+        chosen.gpu,
+        "--name",
+        "hardware-check",
+        "--",
+        sys.executable,
+        str(program),
+        str(size),
+    )
     run_id = panel.run("launch", "--no-queue", *words).strip()
     output = panel.folder / "state" / "runs" / run_id / "output.log"
-    said = _until(lambda: re.search(r"holding \d+ bytes by (\w+)", output.read_text()), f"a word in {output.name}")
+    said = _until(
+        lambda: re.search(r"holding \d+ bytes by (\w+)", output.read_text()),
+        f"a word in {output.name}",
+    )
     began = time.monotonic()
 
     def taken() -> dict[str, Any] | None:
@@ -235,16 +290,27 @@ def watch_a_run(panel: Panel, chosen: argparse.Namespace) -> list[Row]:
     mine = [process for process in held["processes"] if process["run"] == run_id]
     others = [process for process in held["processes"] if process["outside"]]
     own = sum(process["memory_used"] or 0 for process in mine)
-    theirs = {row["pid"]: number(row["used_memory"]) for row in ask_smi("pid", "used_memory", what="compute-apps")}
-    same = [theirs.get(str(process["pid"])) == (process["memory_used"] or 0) // MIB for process in mine]
+    theirs = {
+        row["pid"]: number(row["used_memory"])
+        for row in ask_smi("pid", "used_memory", what="compute-apps")
+    }
+    same = [
+        theirs.get(str(process["pid"])) == (process["memory_used"] or 0) // MIB for process in mine
+    ]
     sampler = _sampler_row(panel, chosen.readings)
     panel.run("stop", run_id, "--wait")
     began = time.monotonic()
     _until(lambda: now_used(panel.gpu(chosen.gpu), free) <= FREED_WITHIN, "its VRAM free again")
     freed_s = time.monotonic() - began
-    usage = _until(lambda: json.loads(panel.run("status", run_id, "--json"))["usage"], "its usage.json")
+    usage = _until(
+        lambda: json.loads(panel.run("status", run_id, "--json"))["usage"], "its usage.json"
+    )
     peak = usage[0]["peak_memory"] or 0
-    seen = f"{own / MIB:,.0f} MiB under the run" if mine else f"{len(others)} process from outside this container"
+    seen = (
+        f"{own / MIB:,.0f} MiB under the run"
+        if mine
+        else f"{len(others)} process from outside this container"
+    )
     return [
         Row(
             f"a real CUDA process ({said.group(1)}, {chosen.gib:g} GiB) under its run",
@@ -254,7 +320,12 @@ def watch_a_run(panel: Panel, chosen: argparse.Namespace) -> list[Row]:
             reached=(own >= size and all(same)) if mine else bool(others),
         ),
         Row("its VRAM free again after `stop`", f"{freed_s:.1f} s", goal="free", reached=True),
-        Row("peak VRAM kept with the run", f"{peak / MIB:,.0f} MiB", goal="what it took", reached=peak >= size),
+        Row(
+            "peak VRAM kept with the run",
+            f"{peak / MIB:,.0f} MiB",
+            goal="what it took",
+            reached=peak >= size,
+        ),
         sampler,
     ]
 

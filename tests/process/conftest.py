@@ -1,6 +1,8 @@
-"""The command line as a person uses it, in processes of its own, and nothing left running when a test ends.
+"""The command line as a person uses it, in processes of its own, and nothing left running when a
+test ends.
 
-Looking and waiting is done in the test's own process where the command itself is not what is tested: it is quicker.
+Looking and waiting is done in the test's own process where the command itself is not what is
+tested: it is quicker.
 """
 
 import json
@@ -14,15 +16,16 @@ from typing import Any
 
 import pytest
 
+from runners.gpus.sampler_lock import owner_of
 from runners.host.locks import is_held
-from runners.host.marks import marked_processes
-from runners.lifecycle.control import request_stop, wait_until_ended
-from runners.lifecycle.store import home_of, list_run_ids, read_run
-from runners.model.paths import RunDirectory, StateDirectory
-from runners.placement.gpus.owner import owner_of
-from runners.placement.leases import live_run_ids
+from runners.host.procfs import marked_processes
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import home_of, list_run_ids, read_run
 from tests.support import CEILING_S, REPOSITORY, eventually
-from tui.overview import look_at, to_json
+from tui.views.run_view import to_json, view_run
 
 # -P as the installed script has it: the directory it is started in is no place to import from.
 COMMAND = (sys.executable, "-P", "-m", "tui")
@@ -88,29 +91,42 @@ class CommandLine:
         """Launch a run and return its directory."""
         return self.state.run(self.run("launch", *words, **environment).stdout.strip())
 
-    def command(self, *argv: str, options: Sequence[str] = (), ready: str = "", **environment: str) -> RunDirectory:
-        """Launch a command on the CPU; return once it is recorded as started and its output has the text `ready`."""
+    def command(
+        self, *argv: str, options: Sequence[str] = (), ready: str = "", **environment: str
+    ) -> RunDirectory:
+        """Launch a command on the CPU; return once it is recorded as started and its output has
+        the text `ready`.
+        """
         run = self.launch("--gpus", "0", *options, "--", *argv, **environment)
-        eventually(lambda: record(run).get("started") or record(run).get("ended"), what="a run that is recorded")
+        eventually(
+            lambda: record(run).get("started") or record(run).get("ended"),
+            what="a run that is recorded",
+        )
         if ready:
-            eventually(lambda: ready in run.output.read_text(errors="replace"), what=f"{ready!r} in the output")
+            eventually(
+                lambda: ready in run.output.read_text(errors="replace"),
+                what=f"{ready!r} in the output",
+            )
         return run
 
     def status(self, run: RunDirectory) -> dict[str, Any]:
-        """A run, once it has started, as `status RUN --json` shows it, asked in this process: nobody is adopted.
+        """A run, once it has started, as `status RUN --json` shows it, asked in this process:
+        nobody is adopted.
 
         A program may have said something before its supervisor has recorded that it runs.
         """
 
         def look() -> dict[str, Any] | None:
-            found = to_json(look_at(read_run(self.state, run.id)))
+            found = to_json(view_run(read_run(self.state, run.id)))
             return None if found["state"] == "starting" and not found["reason"] else found
 
         return eventually(look, what="a run that is not starting any more")
 
     def ended(self, run: RunDirectory) -> dict[str, Any]:
-        """The run once its ending is recorded, as `wait RUN --json` shows it, waited for in this process."""
-        return to_json(look_at(wait_until_ended(self.state, run.id)))
+        """The run once its ending is recorded, as `wait RUN --json` shows it, waited for in this
+        process.
+        """
+        return to_json(view_run(wait_until_ended(self.state, run.id)))
 
     def kill_supervisor(self, run: RunDirectory) -> int:
         """SIGKILL to a run's supervisor; return its pid once its lock is free."""
@@ -154,7 +170,9 @@ def leader(run: RunDirectory) -> int:
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
-    """The command line in a folder of the test's own; at the end every run is force-stopped, and none is left."""
+    """The command line in a folder of the test's own; at the end every run is force-stopped, and
+    none is left.
+    """
     folder = tmp_path / "work"
     folder.mkdir()
     line = CommandLine(folder)
@@ -165,10 +183,14 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine
         child.communicate()
     for run_id in live_run_ids(line.state):
         run = read_run(line.state, run_id)
-        monkeypatch.setenv("FRESNEL_HOST", home_of(run.plan, run.record))  # some tests play another host
+        monkeypatch.setenv(
+            "FRESNEL_HOST", home_of(run.plan, run.record)
+        )  # some tests play another host
         request_stop(line.state, run, force=True)
         wait_until_ended(line.state, run_id)
-    left = {run_id: pids for run_id in list_run_ids(line.state) if (pids := marked_processes(run_id))}
+    left = {
+        run_id: pids for run_id in list_run_ids(line.state) if (pids := marked_processes(run_id))
+    }
     for pids in left.values():
         for pid in pids:
             os.kill(pid, signal.SIGKILL)

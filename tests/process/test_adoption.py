@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from runners.host.locks import is_held
-from runners.host.marks import is_zombie, marked_processes
-from runners.lifecycle.control import adopt_orphans, request_stop
-from runners.lifecycle.store import read_run
-from runners.model.paths import RunDirectory
-from runners.placement.leases import holds_gpus, live_run_ids
+from runners.host.procfs import is_zombie, marked_processes
+from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.control.stop import request_stop
+from runners.state.layout import RunDirectory
+from runners.state.leases import holds_gpus, live_run_ids
+from runners.state.runs import read_run
 from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
 
@@ -66,7 +67,11 @@ def test_an_ending_without_any_supervisor_is_recorded_afterwards(cli: CommandLin
 
 def test_an_adopted_run_can_be_stopped(cli: CommandLine) -> None:
     run = cli.command(
-        *PYTHON, STUBBORN, "SIGINT", options=["--set", "stop.ladder=[SIGINT 0.1s, SIGTERM 10m]"], ready="ready"
+        *PYTHON,
+        STUBBORN,
+        "SIGINT",
+        options=["--set", "stop.ladder=[SIGINT 0.1s, SIGTERM 10m]"],
+        ready="ready",
     )
     cli.kill_supervisor(run)
     (found,) = cli.json("stop", run.id, "--wait")
@@ -128,7 +133,9 @@ def waiter_of(run: RunDirectory) -> int:
     return eventually(lambda: record(run).get("waiter_pid"))
 
 
-def test_without_its_waiter_the_supervisor_still_knows_how_the_program_ended(cli: CommandLine) -> None:
+def test_without_its_waiter_the_supervisor_still_knows_how_the_program_ended(
+    cli: CommandLine,
+) -> None:
     run, gate = gated(cli, 6)
     os.kill(waiter_of(run), signal.SIGKILL)
     gate.write_text("go")
@@ -154,7 +161,11 @@ def test_without_supervisor_and_waiter_the_program_goes_on_and_its_code_is_unkno
     assert cli.status(run)["state"] in ("orphaned", "running")
     gate.write_text("go\n")
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], found["reason"]) == ("lost", None, "ended, exit code unknown")
+    assert (found["state"], found["exit_code"], found["reason"]) == (
+        "lost",
+        None,
+        "ended, exit code unknown",
+    )
     assert run.output.read_text() == "ready\ngo\ngone on\n"
     cli.run("launch", "--no-queue", "--gpus", "1", "--wait", "--", "true")
 
@@ -186,7 +197,12 @@ def test_all_three_killed_is_a_lost_run(cli: CommandLine) -> None:
 def test_a_rebooted_host_s_runs_are_lost_and_say_so(cli: CommandLine) -> None:
     run = cli.command("true")
     cli.ended(run)
-    written = record(run) | {"state": "running", "boot_id": "of another boot", "ended": None, "exit_code": None}
+    written = record(run) | {
+        "state": "running",
+        "boot_id": "of another boot",
+        "ended": None,
+        "exit_code": None,
+    }
     run.state.write_text(json.dumps(written))
     run.exit.unlink()
     cli.state.live_marker(run.id).touch()
@@ -199,7 +215,12 @@ def test_an_orphan_of_another_host_is_not_adopted_here(cli: CommandLine) -> None
     eventually(lambda: cli.status(run)["state"] == "running")
     cli.kill_supervisor(run)
     before = run.state.read_bytes()
-    for words in (["list"], ["status", run.id], ["gpus"], ["launch", "--gpus", "0", "--wait", "--", "true"]):
+    for words in (
+        ["list"],
+        ["status", run.id],
+        ["gpus"],
+        ["launch", "--gpus", "0", "--wait", "--", "true"],
+    ):
         cli.run(*words, FRESNEL_HOST="box-b")
     assert run.state.read_bytes() == before and not events(run, "adopted")
     assert not is_held(run.supervisor_lock)
@@ -240,7 +261,9 @@ def test_a_supervisor_whose_run_was_removed_leaves(cli: CommandLine) -> None:
     assert not live_run_ids(cli.state)
 
 
-def test_a_damaged_record_of_an_ended_run_is_said_so_and_nobody_waits_for_ever(cli: CommandLine) -> None:
+def test_a_damaged_record_of_an_ended_run_is_said_so_and_nobody_waits_for_ever(
+    cli: CommandLine,
+) -> None:
     run = cli.command("sh", "-c", "exit 2")
     cli.ended(run)
     run.state.write_bytes(b"")

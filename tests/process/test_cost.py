@@ -1,4 +1,6 @@
-"""Money on the command line: sessions, shares, the ledger that outlives its runs, estimates learnt from runs."""
+"""Money on the command line: sessions, shares, the ledger that outlives its runs, estimates learnt
+from runs.
+"""
 
 import csv
 import io
@@ -14,7 +16,7 @@ import pytest
 from runners.cost.ledger import Ledger
 from runners.host.clock import Moment
 from runners.host.locks import is_held
-from runners.lifecycle.control import adopt_orphans
+from runners.lifecycle.control.adopt import adopt_orphans
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 
@@ -44,20 +46,29 @@ def export(cli: CommandLine) -> list[dict[str, str]]:
 
 
 def test_shares_and_idle_make_up_the_session(eight: CommandLine) -> None:
-    eight.run("session", "start", "--price", "amd-cloud-mi300x", "--since", "now", "--budget", "100")
+    eight.run(
+        "session", "start", "--price", "amd-cloud-mi300x", "--since", "now", "--budget", "100"
+    )
     first = eight.launch("--gpus", "2", "--", "sleep", "300")
     eight.run("launch", "--gpus", "1", "--wait", "--", "sleep", "0.2")
     found = eight.json("cost")
-    assert found["usd_per_hour"] == 15.92 and found["budget_usd"] == 100 and found["price_date"] == "2026-05-28"
+    assert (
+        found["usd_per_hour"] == 15.92
+        and found["budget_usd"] == 100
+        and found["price_date"] == "2026-05-28"
+    )
     assert "destroy it" in found["stopping"] and "simulated" in found["basis"]
     eight.run("stop", first.id, "--wait")
     eight.run("session", "end")
     session, *runs = sorted(export(eight), key=lambda row: row["kind"], reverse=True)
     assert session["kind"] == "session" and session["state"] == "ended" and len(runs) == 2
-    assert abs(sum(Decimal(row["usd"]) for row in (*runs, {"usd": session["idle_usd"]})) - Decimal(session["usd"])) < (
-        Decimal("0.000005")
-    ), "six places each"
-    assert {row["simulated"] for row in runs} == {"True"} and {row["gpu"] for row in runs} == {"AMD Instinct MI300X"}
+    assert abs(
+        sum(Decimal(row["usd"]) for row in (*runs, {"usd": session["idle_usd"]}))
+        - Decimal(session["usd"])
+    ) < (Decimal("0.000005")), "six places each"
+    assert {row["simulated"] for row in runs} == {"True"} and {row["gpu"] for row in runs} == {
+        "AMD Instinct MI300X"
+    }
 
 
 def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
@@ -92,11 +103,18 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     assert kept.path.exists(), "its money would be forgotten"
 
 
-def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(cli: CommandLine) -> None:
+def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(
+    cli: CommandLine,
+) -> None:
     run = cli.command("cat", str(gate := cli.folder / "gate"), options=["--price", "3.60"])
     cli.ended(run)  # without the gate it fails at once
     gate.touch()
-    run = cli.command("sh", "-c", f"echo on; while [ -e {gate} ]; do sleep 0.01; done", options=["--price", "3.60"])
+    run = cli.command(
+        "sh",
+        "-c",
+        f"echo on; while [ -e {gate} ]; do sleep 0.01; done",
+        options=["--price", "3.60"],
+    )
     cli.kill_supervisor(run)
     gate.unlink()
     eventually(run.exit.exists)
@@ -126,7 +144,9 @@ def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> Non
     cli.run("session", "end")
     refused = cli.run("session", "start", "--rate", "3", "--since", "2020-01-01T00:00", exits=2)
     assert "the session before it ended at" in refused.stderr
-    assert cli.run("session", "budget", "--budget", "9", exits=3).stderr.startswith("fresnel-tui: no session is open")
+    assert cli.run("session", "budget", "--budget", "9", exits=3).stderr.startswith(
+        "fresnel-tui: no session is open"
+    )
     assert len([row for row in export(cli) if row["kind"] == "session"]) == 2
 
 
@@ -137,7 +157,9 @@ def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -
     assert "cannot be read" in done.stderr and cli.json("cost")["session_usd"] is None
 
 
-def test_a_machine_that_its_cloud_names_needs_no_price(eight: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_its_cloud_names_needs_no_price(
+    eight: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Droplet(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/metadata/v1.json" else 404)
@@ -163,7 +185,11 @@ def test_a_machine_that_its_cloud_names_needs_no_price(eight: CommandLine, monke
         server.server_close()
     assert "price amd-cloud-mi300x: DigitalOcean rents out this machine" in done.stderr
     found = eight.json("cost")
-    assert (found["provider"], found["instance"], found["usd_per_hour"]) == ("DigitalOcean", "2756294", 15.92)
+    assert (found["provider"], found["instance"], found["usd_per_hour"]) == (
+        "DigitalOcean",
+        "2756294",
+        15.92,
+    )
 
 
 def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
@@ -187,7 +213,9 @@ def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
     cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert after["basis"] == "from 1 earlier run on CPU" and after["epoch_s"] == 60
-    assert 660 <= after["seconds"] < 700, "one minute for the first, the pause not in it, and ten for the others"
+    assert 660 <= after["seconds"] < 700, (
+        "one minute for the first, the pause not in it, and ten for the others"
+    )
     table = cli.json("cost", "plan", f"{path}:3", "--budget", "1")
     assert table["lines"][0]["count"] == 3 and table["total_usd"] == table["lines"][0]["usd"] > 0.36
     assert table["left_usd"] == pytest.approx(1 - table["total_usd"])

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.health import checks, state_checks
-from runners.host.marks import MARK
+from runners.doctor import checks, state_checks
+from runners.host.procfs import MARK
 from runners.model.gpus import GpuReading, GpuSnapshot
-from runners.model.paths import StateDirectory
+from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 
 ALWAYS = {
@@ -31,7 +31,9 @@ def test_a_healthy_machine_passes(cli: CommandLine) -> None:
     assert {check["name"] for check in found} == ALWAYS
     assert {check["verdict"] for check in found} <= {"PASS", "WARN"}
     words = {check["name"]: check["words"] for check in found}
-    assert words["GPUs"].startswith("2 × ") and words["sampler"] == "runs" and words["locks"] == "hold"
+    assert (
+        words["GPUs"].startswith("2 × ") and words["sampler"] == "runs" and words["locks"] == "hold"
+    )
     said = cli.run("doctor", FRESNEL_GPUS="sim:2xH100").stdout
     assert "PASS  Python: " in said and "PASS  state folder: " in said
 
@@ -44,7 +46,9 @@ def test_a_state_folder_that_cannot_be_used_fails(cli: CommandLine) -> None:
     folder = next(check for check in found if check["name"] == "state folder")
     assert folder["verdict"] == "FAIL" and "may be written by others" in folder["words"]
     assert "FRESNEL_STATE_DIR" in folder["advice"]
-    assert (cli.state.root.stat().st_mode & 0o777) == 0o777, "a folder of other things is left as it is"
+    assert (cli.state.root.stat().st_mode & 0o777) == 0o777, (
+        "a folder of other things is left as it is"
+    )
     (cli.folder / "file").touch()
     said = cli.run("doctor", exits=1, FRESNEL_STATE_DIR=str(cli.folder / "file" / "below")).stdout
     assert "FAIL  state folder: " in said and "Not a directory" in said
@@ -73,8 +77,13 @@ def test_a_live_run_in_a_folder_open_to_others_is_named(cli: CommandLine) -> Non
 
 def test_gpus_that_cannot_be_read_are_said_one_by_one() -> None:
     trouble = GpuReading(0.0, "here", "nvml", problem="Driver/library version mismatch")
-    assert [(check.verdict, check.words) for check in checks.check_gpus(trouble)] == [("WARN", trouble.problem)]
-    lost = (GpuSnapshot(0, "GPU-0", "H100", "nvidia"), GpuSnapshot(1, "GPU-1", "H100", "nvidia", error="GPU is lost"))
+    assert [(check.verdict, check.words) for check in checks.check_gpus(trouble)] == [
+        ("WARN", trouble.problem)
+    ]
+    lost = (
+        GpuSnapshot(0, "GPU-0", "H100", "nvidia"),
+        GpuSnapshot(1, "GPU-1", "H100", "nvidia", error="GPU is lost"),
+    )
     found = list(checks.check_gpus(GpuReading(0.0, "here", "nvml", gpus=lost, driver="580.1")))
     assert [check.verdict for check in found] == ["PASS", "WARN"]
     assert "driver 580.1" in found[0].words and found[1].name == "GPU 1"
@@ -94,7 +103,9 @@ def test_what_is_short_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert full.verdict == "FAIL" and "prune" in full.advice
 
 
-def test_a_network_file_system_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_file_system_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(
         "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
@@ -115,7 +126,9 @@ def test_a_clock_set_back_is_a_warning(state: StateDirectory) -> None:
     assert [check.verdict for check in state_checks.check_future(state)] == ["WARN"]
 
 
-def test_locks_that_do_not_hold_fail(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_that_do_not_hold_fail(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(state_checks.fcntl, "flock", lambda *_: None)
     assert state_checks.check_locks(state.root).verdict == "FAIL"
     assert not list(state.root.glob(".locks*"))

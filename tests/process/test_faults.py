@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.store import read_run
-from runners.model.paths import RunDirectory
-from runners.placement.leases import held_leases
+from runners.state.layout import RunDirectory
+from runners.state.leases import held_leases
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 from tests.terminal import Terminal, panel_command
@@ -46,14 +46,25 @@ def test_two_hundred_kills_lose_no_line_no_ending_and_no_lease(
     for panel in panels:
         panel.close()
     ended = [cli.ended(run) for run in runs]
-    complete = sum(run.output.read_text() == "".join(f"{i}\n" for i in range(LINES)) for run in runs)
+    complete = sum(
+        run.output.read_text() == "".join(f"{i}\n" for i in range(LINES)) for run in runs
+    )
     known = sum((run["state"], run["exit_code"]) == ("done", 0) for run in ended)
-    print(f"SIGKILLs: {kills}; outputs complete {complete} of 8; endings recorded with exit code {known} of 8")
+    print(
+        f"SIGKILLs: {kills}; outputs complete {complete} of 8; endings recorded with exit "
+        f"code {known} of 8"
+    )
     assert (complete, known) == (8, 8)
     assert not held_leases(cli.state)
 
 
-def _kill(what: str, cli: CommandLine, runs: list[RunDirectory], panels: list[Terminal], chance: random.Random) -> int:
+def _kill(
+    what: str,
+    cli: CommandLine,
+    runs: list[RunDirectory],
+    panels: list[Terminal],
+    chance: random.Random,
+) -> int:
     if what == "supervisor":
         run = chance.choice(runs)
         pid = record(run).get("supervisor_pid")
@@ -63,7 +74,9 @@ def _kill(what: str, cli: CommandLine, runs: list[RunDirectory], panels: list[Te
             return 0
         return _kill_if(pid, "supervise.py")
     if what == "command":
-        child = cli.begin(*chance.choice((("list",), ("cost",), ("status", runs[0].id), ("wait", runs[1].id))))
+        child = cli.begin(
+            *chance.choice((("list",), ("cost",), ("status", runs[0].id), ("wait", runs[1].id)))
+        )
         if chance.random() < 0.5:
             eventually(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes())
         child.kill()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from runners.gpus.client import read_gpus
+from runners.gpus.sampler_lock import owner_of
 from runners.host.locks import is_held
-from runners.placement.gpus.owner import owner_of
-from runners.placement.reading import read_gpus
 from tests.process.conftest import CommandLine
 from tests.stubs import nvml as stub
 from tests.support import eventually
@@ -87,11 +87,16 @@ def test_watch_in_text_and_a_driver_in_trouble(cli: CommandLine, scene: Path) ->
     assert b"CPU" in child.stdout.readline()
     assert b"held by" in child.stdout.readline()
     stub.write_scenario(scene, "system 18\n")
-    while b"driver/library version mismatch: reboot or reload the driver" not in child.stdout.readline():
+    while (
+        b"driver/library version mismatch: reboot or reload the driver"
+        not in child.stdout.readline()
+    ):
         pass
 
 
-def test_an_xid_is_told_with_the_gpu_and_with_the_run_that_held_it(cli: CommandLine, scene: Path) -> None:
+def test_an_xid_is_told_with_the_gpu_and_with_the_run_that_held_it(
+    cli: CommandLine, scene: Path
+) -> None:
     alone = "gpu 0 uuid GPU-whole\n"
     stub.write_scenario(scene, alone)
     run = cli.launch("--gpu-ids", "0", "--name", "unlucky", "--", "sleep", "300")
@@ -109,6 +114,9 @@ def test_an_xid_is_told_with_the_gpu_and_with_the_run_that_held_it(cli: CommandL
     os.kill(owner.pid, signal.SIGKILL)
     eventually(lambda: not is_held(cli.state.sampler_lock))
     killed = time.time()
-    eventually(lambda: (reading := read_gpus(cli.state)).time > killed and not reading.problem, what="a new sampler")
+    eventually(
+        lambda: (reading := read_gpus(cli.state)).time > killed and not reading.problem,
+        what="a new sampler",
+    )
     after = cli.json("gpus")[0]["xid"]
     assert after == found, "the driver tells an error once, the next sampler still knows it"

@@ -1,4 +1,6 @@
-"""GPUs: never one for two, shown to the program by its own vendor's variables, and freed whatever dies."""
+"""GPUs: never one for two, shown to the program by its own vendor's variables, and freed whatever
+dies.
+"""
 
 import json
 import os
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.store import list_run_ids
-from runners.placement.leases import held_leases, live_run_ids
+from runners.state.leases import held_leases, live_run_ids
+from runners.state.runs import list_run_ids
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 
@@ -23,21 +25,37 @@ LAUNCH_ONE = ("launch", "--no-queue", "--gpus", "1", "--", "sleep", "300")
     ("gpus", "options", "shown"),
     [
         ("sim:8xMI300X", ["--gpu-ids", "3,1"], "HIP_VISIBLE_DEVICES=3,1\n"),
-        ("sim:8xH100", ["--gpu-ids", "3,1"], "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=3,1\n"),
+        (
+            "sim:8xH100",
+            ["--gpu-ids", "3,1"],
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=3,1\n",
+        ),
         ("sim:4xH100", ["--gpus", "2"], "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=0,1\n"),
-        ("sim:2xH100", ["--gpus", "all"], "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=0,1\n"),
+        (
+            "sim:2xH100",
+            ["--gpus", "all"],
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=0,1\n",
+        ),
         ("sim:4xH100", ["--gpus", "0"], "CUDA_VISIBLE_DEVICES=-1\n"),
         ("none", [], "CUDA_VISIBLE_DEVICES=-1\n"),
     ],
 )
-def test_a_program_sees_its_gpus_and_no_others(cli: CommandLine, gpus: str, options: list[str], shown: str) -> None:
-    inherited = {"CUDA_VISIBLE_DEVICES": "7", "HIP_VISIBLE_DEVICES": "7", "ROCR_VISIBLE_DEVICES": "7"}
+def test_a_program_sees_its_gpus_and_no_others(
+    cli: CommandLine, gpus: str, options: list[str], shown: str
+) -> None:
+    inherited = {
+        "CUDA_VISIBLE_DEVICES": "7",
+        "HIP_VISIBLE_DEVICES": "7",
+        "ROCR_VISIBLE_DEVICES": "7",
+    }
     run = cli.launch(*options, "--", *SHOW, FRESNEL_GPUS=gpus, **inherited)
     assert cli.ended(run)["state"] == "done"
     assert run.output.read_text() == shown
 
 
-def test_who_holds_what_is_shown_and_freed(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_what_is_shown_and_freed(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
     run = cli.json("launch", "--gpu-ids", "3,1", "--name", "mine", "--", "sleep", "300")
     assert (run["gpus"], run["simulated"]) == ([3, 1], True)
@@ -52,7 +70,9 @@ def test_who_holds_what_is_shown_and_freed(cli: CommandLine, monkeypatch: pytest
     cli.run("launch", "--no-queue", "--gpus", "all", "--wait", "--", "true")
 
 
-def test_twenty_at_once_for_four_gpus_never_share_one(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twenty_at_once_for_four_gpus_never_share_one(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:4xMI300X")
     cli.run("gpus")
     children = [cli.begin(*LAUNCH_ONE) for _ in range(20)]
@@ -62,7 +82,9 @@ def test_twenty_at_once_for_four_gpus_never_share_one(cli: CommandLine, monkeypa
     given = [_plan(cli, run_id)["gpus"][0]["index"] for run_id in runs]
     assert sorted(given) == [0, 1, 2, 3]
     for _, said, code in ended:
-        assert code == 0 or all(run_id in said.decode() for run_id in runs), "a refusal names the holders"
+        assert code == 0 or all(run_id in said.decode() for run_id in runs), (
+            "a refusal names the holders"
+        )
     assert set(list_run_ids(cli.state)) == runs, "a refused launch leaves nothing behind"
     assert {uuid: len(leases) for uuid, leases in held_leases(cli.state).items()} == {
         f"SIM-MI300X-{i}": 1 for i in range(4)
@@ -77,10 +99,14 @@ def _plan(cli: CommandLine, run_id: str) -> Any:
 def test_a_launch_killed_at_any_moment_blocks_no_gpu(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """The command (a panel is no different) is SIGKILLed the instant the file of that moment appears."""
+    """The command (a panel is no different) is SIGKILLed the instant the file of that moment
+    appears.
+    """
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
     cli.run("gpus")
-    child = cli.begin("launch", "--no-queue", "--gpus", "1", "--wait", "--", "sh", "-c", "echo began; sleep 300")
+    child = cli.begin(
+        "launch", "--no-queue", "--gpus", "1", "--wait", "--", "sh", "-c", "echo began; sleep 300"
+    )
     files = {
         "directory": "runs/*",
         "lock": "runs/*/run.lock",
@@ -106,7 +132,9 @@ def test_a_launch_killed_at_any_moment_blocks_no_gpu(
     cli.run("launch", "--no-queue", "--gpus", "1", "--wait", "--", "true")
 
 
-def test_a_lease_stands_while_any_process_of_the_run_lives(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_stands_while_any_process_of_the_run_lives(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """torchrun closes inherited descriptors for its ranks: the lock goes, the mark stays."""
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
     script = "import os, time; os.closerange(3, 256); print('ready', flush=True); time.sleep(300)"
@@ -119,12 +147,16 @@ def test_a_lease_stands_while_any_process_of_the_run_lives(cli: CommandLine, mon
 
 
 def test_what_is_asked_for_by_name_is_denied_by_name(cli: CommandLine) -> None:
-    said = cli.run("launch", "--gpu-ids", "9", "--", "true", exits=4, FRESNEL_GPUS="sim:2xH100").stderr
+    said = cli.run(
+        "launch", "--gpu-ids", "9", "--", "true", exits=4, FRESNEL_GPUS="sim:2xH100"
+    ).stderr
     assert "no GPU 9 on this machine" in said
     assert not list_run_ids(cli.state)
 
 
-def test_a_plan_that_would_wait_says_so_and_still_is_a_plan(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_would_wait_says_so_and_still_is_a_plan(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
     run = cli.launch("--gpus", "1", "--", "sleep", "300")
     done = cli.run("plan", "--gpus", "1", "--json", "--", "echo", "hi")

@@ -1,6 +1,8 @@
-"""The guard acts with no panel open, in its order, once: whoever kills it, and whatever it cannot read.
+"""The guard acts with no panel open, in its order, once: whoever kills it, and whatever it cannot
+read.
 
-The end commands write a file; nothing here shuts anything down. A dollar is a second: the rate is 3600 $/h.
+The end commands write a file; nothing here shuts anything down. A dollar is a second: the rate is
+3600 $/h.
 """
 
 import json
@@ -18,14 +20,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from runners.backends.local import poke_supervisor
-from runners.cost.guard import Stage, read_guard, read_progress
+from runners.gpus.usage import interval_file
+from runners.guard.rule import Stage, read_guard, read_guard_state
+from runners.guard.spawn import guard_lock
 from runners.host.locks import is_held
-from runners.lifecycle.control.guard import guard_lock
-from runners.lifecycle.store import read_run
+from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.gpus import GpuInterval, UsageInterval
-from runners.model.paths import ROOT, RunDirectory, StateDirectory
-from runners.placement.usage import interval_file
+from runners.state.layout import ROOT, RunDirectory, StateDirectory
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 
@@ -71,7 +73,9 @@ class Guarded:
 
     def reaches(self, stage: Stage) -> None:
         """Wait until it has come so far."""
-        eventually(lambda: self.stage() is stage, what=f"the guard at {stage}, which is at {self.stage()}")
+        eventually(
+            lambda: self.stage() is stage, what=f"the guard at {stage}, which is at {self.stage()}"
+        )
 
     def pid(self) -> int:
         """The process that is the guard; one that has only just begun has not written its pid yet."""
@@ -80,7 +84,11 @@ class Guarded:
     def _pid(self) -> int:
         try:
             pid = int(guard_lock(self.state).read_text())
-            return pid if self.runs() and b"guarding" in Path(f"/proc/{pid}/cmdline").read_bytes() else 0
+            return (
+                pid
+                if self.runs() and b"guarding" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                else 0
+            )
         except (OSError, ValueError):
             return 0
 
@@ -89,7 +97,9 @@ class Guarded:
         return is_held(guard_lock(self.state))
 
     def kill(self) -> int:
-        """SIGKILL to the guard; return once it is gone, whoever may have started another meanwhile."""
+        """SIGKILL to the guard; return once it is gone, whoever may have started another
+        meanwhile.
+        """
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: self._pid() != pid, what="the guard gone")
@@ -120,19 +130,31 @@ def open_session(cli: CommandLine, budget: str = "1000") -> None:
     cli.run("session", "start", "--rate", "3600", "--since", "now", "--budget", budget)
 
 
-# ── every reason ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── every reason ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_ends(guard: Guarded) -> None:
+def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_ends(
+    guard: Guarded,
+) -> None:
     open_session(guard.cli)
     run = guard.train()
-    guard.set("--budget-stop", "0.4%", end=f"cat {run.state} > {guard.ended}.new; mv {guard.ended}.new {guard.ended}")
+    guard.set(
+        "--budget-stop",
+        "0.4%",
+        end=f"cat {run.state} > {guard.ended}.new; mv {guard.ended}.new {guard.ended}",
+    )
     guard.reaches(Stage.ENDED)
     ended = json.loads(guard.ended.read_text())
-    assert ended["state"] == "stopped" and ended["reason"].startswith("guard: budget: $"), "it had ended before"
+    assert ended["state"] == "stopped" and ended["reason"].startswith("guard: budget: $"), (
+        "it had ended before"
+    )
     assert guard.checkpoint.read_text() == "weights"
     (warning,) = lines(guard.warned)
-    assert warning.startswith("budget: $") and "runs stop in 1s" in warning and "guard postpone 1h" in warning
+    assert (
+        warning.startswith("budget: $")
+        and "runs stop in 1s" in warning
+        and "guard postpone 1h" in warning
+    )
     assert "has acted: budget" in guard.says() and "exit code 0" in guard.says()
     (alert,) = [json.loads(line) for line in lines(run.supervisor_events) if '"alert"' in line]
     assert alert["text"] == f"guard: {warning}"
@@ -160,7 +182,9 @@ def test_a_machine_without_a_run_ends_and_one_with_a_run_does_not(guard: Guarded
     assert lines(guard.ended) == ["end"] and "no run for" in guard.says()
 
 
-def train_on_gpus(guard: Guarded, percent: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+def train_on_gpus(
+    guard: Guarded, percent: dict[int, float], monkeypatch: pytest.MonkeyPatch
+) -> RunDirectory:
     """A run on two simulated GPUs whose readings of the last and the next minutes are made up."""
     monkeypatch.setenv("FRESNEL_GPUS", "sim:2xMI300X")
     run = guard.cli.launch("--gpus", "2", "--", "sleep", "600")
@@ -169,11 +193,14 @@ def train_on_gpus(guard: Guarded, percent: dict[int, float], monkeypatch: pytest
     assert plan is not None
     now = time.time()
     run.events.write_text(
-        f'{{"time": {now - 900}, "type": "start", "epochs": 9}}\n{{"time": {now - 600}, "type": "epoch", "epoch": 1}}\n'
+        f'{{"time": {now - 900}, "type": "start", "epochs": 9}}\n{{"time": {now - 600}, '
+        '"type": "epoch", "epoch": 1}}\n'
     )
     made_up = [
         UsageInterval(
-            now - 300 + i, 1.0, tuple(GpuInterval(g.index, g.uuid, percent.get(g.index, 0)) for g in plan.gpus)
+            now - 300 + i,
+            1.0,
+            tuple(GpuInterval(g.index, g.uuid, percent.get(g.index, 0)) for g in plan.gpus),
         )
         for i in range(600)
     ]
@@ -182,7 +209,9 @@ def train_on_gpus(guard: Guarded, percent: dict[int, float], monkeypatch: pytest
     return run
 
 
-def test_gpus_that_idle_while_a_run_says_it_trains_end_it(guard: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_that_idle_while_a_run_says_it_trains_end_it(
+    guard: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = train_on_gpus(guard, {0: 1.0, 1: 4.9}, monkeypatch)
     guard.set("--idle", "60s", countdown="1s")
     guard.reaches(Stage.ENDED)
@@ -190,26 +219,36 @@ def test_gpus_that_idle_while_a_run_says_it_trains_end_it(guard: Guarded, monkey
     assert "GPUs below 5 % for 1m00s" in lines(guard.warned)[0]
 
 
-def test_one_busy_gpu_keeps_the_guard_still(guard: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_busy_gpu_keeps_the_guard_still(
+    guard: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = train_on_gpus(guard, {0: 1.0, 1: 40.0}, monkeypatch)
     guard.set("--idle", "3s", countdown="0")
     began = time.monotonic()
     eventually(lambda: time.monotonic() - began > 1)
-    assert guard.stage() is Stage.WATCHING and record(run)["state"] == "running" and not guard.warned.exists()
+    assert (
+        guard.stage() is Stage.WATCHING
+        and record(run)["state"] == "running"
+        and not guard.warned.exists()
+    )
 
 
-# ── killed, postponed, blind ──────────────────────────────────────────────────────────────────────────────────
+# ── killed, postponed, blind ──────────────────────────────────────────────────────────────────────
 
 
-def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_countdown(guard: Guarded) -> None:
+def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_countdown(
+    guard: Guarded,
+) -> None:
     open_session(guard.cli)
     guard.set("--max-age", "1h", countdown="1h")
     guard.reaches(Stage.WARNED)
-    progress = read_progress(guard.state)
+    progress = read_guard_state(guard.state)
     first = guard.kill()
     eventually(lambda: guard.cli.run("list") and guard.runs())
     assert guard.pid() != first
-    assert read_progress(guard.state) == progress, "neither warned again nor counted from the beginning"
+    assert read_guard_state(guard.state) == progress, (
+        "neither warned again nor counted from the beginning"
+    )
     assert len(lines(guard.warned)) == 1
 
 
@@ -219,7 +258,10 @@ def test_a_killed_guard_is_started_again_by_a_run_s_supervisor(guard: Guarded) -
     guard.set("--max-age", "1h")
     first = guard.kill()
     # It also wakes by itself, every 20 s.
-    eventually(lambda: poke_supervisor(run) or guard.runs(), what="a guard that only the supervisor could start")
+    eventually(
+        lambda: poke_supervisor(run) or guard.runs(),
+        what="a guard that only the supervisor could start",
+    )
     assert guard.pid() != first
 
 
@@ -227,10 +269,14 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
     open_session(guard.cli)
     run = guard.train(saving_s=1.0)
     guard.set("--max-age", "3s", countdown="1s", end=f"sleep 0.5; echo end >> {guard.ended}")
-    call = "import sys; sys.path.insert(0, sys.argv[1]); from runners.lifecycle.guarding import main; main()"
+    call = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from runners.guard.daemon import main; main()"
+    )
     kills = 0
     while guard.stage() is not Stage.ENDED:
-        subprocess.run([sys.executable, "-P", "-c", call, str(ROOT), str(guard.state.root)], check=True)
+        subprocess.run(
+            [sys.executable, "-P", "-c", call, str(ROOT), str(guard.state.root)], check=True
+        )
         eventually(guard.runs)
         wait = time.monotonic() + 0.13 * (kills % 4)
         eventually(lambda until=wait: time.monotonic() >= until)
@@ -242,15 +288,27 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
     assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["presses"] == 1
     assert guard.checkpoint.read_text() == "weights"
-    said = [json.loads(line)["step"] for line in lines(guard.state.guard / "guard.jsonl") if '"said"' in line]
+    said = [
+        json.loads(line)["step"]
+        for line in lines(guard.state.guard / "guard.jsonl")
+        if '"said"' in line
+    ]
     assert said == ["warn", "stop", "end", "finish"]
 
 
 def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:
     gate, out, marker = tmp_path / "gate", tmp_path / "out", tmp_path / "end"
     os.mkfifo(gate)
-    once = [sys.executable, "-I", "-S", str(ROOT / "runners" / "lifecycle" / "oneshot.py"), str(marker)]
-    children = [subprocess.Popen([*once, f"echo $$ >> {out}; cat {gate}; exit 3"]) for _ in range(8)]
+    once = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(ROOT / "runners" / "lifecycle" / "oneshot.py"),
+        str(marker),
+    ]
+    children = [
+        subprocess.Popen([*once, f"echo $$ >> {out}; cat {gate}; exit 3"]) for _ in range(8)
+    ]
     eventually(lambda: sum(child.poll() is not None for child in children) == 7)
     assert is_held(marker) and not (tmp_path / "end.exit").exists()
     gate.write_text("go")
@@ -269,12 +327,18 @@ def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarde
     guard.reaches(Stage.WATCHING)
     assert "postponed for" in guard.says() and record(run)["state"] == "running"
     found = guard.cli.json("guard")
-    assert found["stage"] == "watching" and found["note"] == "postponed" and found["running"] is True
+    assert (
+        found["stage"] == "watching" and found["note"] == "postponed" and found["running"] is True
+    )
     guard.cli.run("guard", "postpone", "0s")
     guard.reaches(Stage.WARNED)
     guard.cli.run("guard", "off")
     eventually(lambda: not guard.runs())
-    assert len(lines(guard.warned)) == 2 and not guard.ended.exists() and record(run)["state"] == "running"
+    assert (
+        len(lines(guard.warned)) == 2
+        and not guard.ended.exists()
+        and record(run)["state"] == "running"
+    )
 
 
 def test_what_it_cannot_read_it_does_not_kill_for_and_says_so(guard: Guarded) -> None:
@@ -313,14 +377,22 @@ def test_a_damaged_ledger_is_no_silence(guard: Guarded) -> None:
     assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
 
 
-# ── the truth about stopping ──────────────────────────────────────────────────────────────────────────────────
+# ── the truth about stopping ──────────────────────────────────────────────────────────────────────
 
 
 def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Guarded) -> None:
     open_session(guard.cli)
     run = guard.train()
     assert "it may still write results" in guard.cli.run("fetched", run.id, exits=2).stderr
-    words = ("--max-age", "1s", "--countdown", "0", "--destroys", "--end-command", f"echo end > {guard.ended}")
+    words = (
+        "--max-age",
+        "1s",
+        "--countdown",
+        "0",
+        "--destroys",
+        "--end-command",
+        f"echo end > {guard.ended}",
+    )
     told = guard.cli.run("guard", "set", *words)
     assert "fresnel-tui fetched" in told.stderr
     guard.reaches(Stage.HOLDING)
@@ -352,7 +424,9 @@ def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
         (["--max-age", "8h", "--webhook", "nowhere"], "--webhook nowhere: expected an address"),
     ],
 )
-def test_a_guard_that_makes_no_sense_is_refused(guard: Guarded, words: list[str], text: str) -> None:
+def test_a_guard_that_makes_no_sense_is_refused(
+    guard: Guarded, words: list[str], text: str
+) -> None:
     assert text in guard.cli.run("guard", "set", *words, exits=2).stderr
     assert not (guard.state.guard / "guard.json").exists()
     assert "no guard is set" in guard.says()

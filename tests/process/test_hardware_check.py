@@ -1,4 +1,6 @@
-"""The check for machines with an NVIDIA GPU, here on a stand-in driver and a stand-in nvidia-smi: it can say no."""
+"""The check for machines with an NVIDIA GPU, here on a stand-in driver and a stand-in nvidia-smi:
+it can say no.
+"""
 
 import os
 import subprocess
@@ -98,7 +100,11 @@ def test_what_agrees_and_a_run_that_comes_and_goes_is_a_table_of_yes(tmp_path: P
 
 @pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
 def test_what_does_not_agree_is_told_by_name(tmp_path: Path) -> None:
-    wrong = GPU | {"power.draw": "471.10", "ecc.errors.uncorrected.volatile.total": "0", "uuid": "GPU-else"}
+    wrong = GPU | {
+        "power.draw": "471.10",
+        "ecc.errors.uncorrected.volatile.total": "0",
+        "uuid": "GPU-else",
+    }
     done = _check(tmp_path, wrong)
     assert done.returncode == 1, done.stdout + done.stderr
     refused = [line for line in done.stdout.splitlines() if line.endswith("| **no** |")]
@@ -109,5 +115,7 @@ def test_what_does_not_agree_is_told_by_name(tmp_path: Path) -> None:
 
 def test_without_a_gpu_there_is_nothing_to_check(tmp_path: Path) -> None:
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, str(CHECK)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(CHECK)], env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "") and "no NVIDIA GPU" in done.stderr

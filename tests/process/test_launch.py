@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.model.paths import RunDirectory
+from runners.state.layout import RunDirectory
 from tests.process.conftest import STUBBORN, CommandLine, leader, record
 from tests.support import eventually
 
@@ -32,28 +32,47 @@ GPU_KEYS = {
         ("exit 127", "failed", 127, "exit code 127 (command not found)"),
         ("exit 200", "failed", 200, "exit code 200"),
         ("kill -TERM $$", "failed", 143, "killed by SIGTERM"),
-        ("kill -KILL $$", "failed", 137, "killed by SIGKILL (out of memory, or killed by somebody)"),
+        (
+            "kill -KILL $$",
+            "failed",
+            137,
+            "killed by SIGKILL (out of memory, or killed by somebody)",
+        ),
         ("kill -SEGV $$", "failed", 139, "killed by SIGSEGV"),
     ],
 )
 def test_how_a_program_ends_is_how_the_run_ends(
     cli: CommandLine, script: str, state: str, code: int, reason: str | None
 ) -> None:
-    run = cli.json("launch", "--wait", "--gpus", "0", "--", "sh", "-c", script, exits=0 if code == 0 else 1)
+    run = cli.json(
+        "launch", "--wait", "--gpus", "0", "--", "sh", "-c", script, exits=0 if code == 0 else 1
+    )
     assert (run["state"], run["exit_code"], run["reason"]) == (state, code, reason)
 
 
 def test_a_run_in_json_has_every_documented_field(cli: CommandLine) -> None:
-    script = "mkdir -p $FRESNEL_RUN_DIR/checkpoints; echo weights >$FRESNEL_RUN_DIR/checkpoints/a.pt; " + (
-        """echo '{"time": 1, "type": "metrics", "step": 2, "values": {"loss": 0.5}}' >$FRESNEL_RUN_DIR/events.jsonl"""
+    script = (
+        "mkdir -p $FRESNEL_RUN_DIR/checkpoints; echo weights >$FRESNEL_RUN_DIR/checkpoints/a.pt; "
+        + (
+            """echo '{"time": 1, "type": "metrics", "step": 2, "values": {"loss": 0.5}}'
+            >$FRESNEL_RUN_DIR/events.jsonl
+            """
+        )
     )
     run = cli.command("sh", "-c", script, options=["--name", "ä b", "--price", "3600"])
     assert cli.run("wait", run.id).stdout == ""
     found = cli.status(run)
     assert set(found) >= RUN_KEYS
     assert found["id"] == run.id and found["name"] == "ä b" and found["preset"] == "command"
-    assert (found["state"], found["reason"], found["exit_code"], found["gpus"]) == ("done", None, 0, [])
-    created, started, ended = (datetime.fromisoformat(found[key]) for key in ("created", "started", "ended"))
+    assert (found["state"], found["reason"], found["exit_code"], found["gpus"]) == (
+        "done",
+        None,
+        0,
+        [],
+    )
+    created, started, ended = (
+        datetime.fromisoformat(found[key]) for key in ("created", "started", "ended")
+    )
     assert created <= started <= ended
     assert found["cost_usd"] == pytest.approx((ended - started).total_seconds(), abs=0.01)
     assert found["metrics"] == {"loss": 0.5}
@@ -93,7 +112,9 @@ def test_every_json_output_is_one_document_and_words_go_to_stderr(
     assert cli.json("wait", "last", exits=1)["id"] == run["id"]
 
 
-def test_a_session_s_machine_rate_is_shared_among_its_gpus(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_s_machine_rate_is_shared_among_its_gpus(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
     cli.run("session", "start", "--rate", "15.92", "--since", "now")
     run = cli.json("launch", "--gpus", "2", "--", "sleep", "300")
@@ -116,7 +137,17 @@ def test_lists_and_tables_stay_off_stderr_and_empty_lists_off_stdout(cli: Comman
 
 
 def test_follow_shows_the_output_then_a_summary(cli: CommandLine) -> None:
-    done = cli.run("launch", "--gpus", "0", "--follow", "--", "sh", "-c", "echo one; echo two >&2; exit 4", exits=1)
+    done = cli.run(
+        "launch",
+        "--gpus",
+        "0",
+        "--follow",
+        "--",
+        "sh",
+        "-c",
+        "echo one; echo two >&2; exit 4",
+        exits=1,
+    )
     assert done.stdout.startswith("one\ntwo\n")
     assert "✘ failed, exit code 4" in done.stdout and "wall time" in done.stdout
     assert "run 20" in done.stderr
@@ -140,7 +171,11 @@ def test_ctrl_c_leaves_the_run_alone(cli: CommandLine, words: list[str]) -> None
 
 
 def _runs(cli: CommandLine) -> list[RunDirectory]:
-    return [cli.state.run(path.name) for path in sorted(cli.state.runs.glob("2*"))] if cli.state.runs.is_dir() else []
+    return (
+        [cli.state.run(path.name) for path in sorted(cli.state.runs.glob("2*"))]
+        if cli.state.runs.is_dir()
+        else []
+    )
 
 
 def test_ctrl_c_ends_waiting_and_reading_with_130(cli: CommandLine) -> None:
@@ -160,7 +195,9 @@ def test_ctrl_c_ends_waiting_and_reading_with_130(cli: CommandLine) -> None:
 def _catches_interrupts(pid: int) -> bool:
     """True once Python has installed its own handler for SIGINT and slept at least once."""
     status = dict(
-        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+        line.split(":\t", 1)
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if ":\t" in line
     )
     return bool(int(status["SigCgt"], 16) & 2) and int(status["voluntary_ctxt_switches"]) > 5
 
@@ -208,12 +245,17 @@ def test_an_environment_that_makes_no_sense_is_wrong_input(cli: CommandLine) -> 
 def test_state_is_for_its_owner_alone(cli: CommandLine) -> None:
     os.umask(0o022)
     cli.run("launch", "--gpus", "0", "--wait", "--", "sh", "-c", "echo hi")
-    cli.run("launch", "--gpus", "0", "--wait", "--set", "terminal=true", "--", "sh", "-c", "echo hi")
+    cli.run(
+        "launch", "--gpus", "0", "--wait", "--set", "terminal=true", "--", "sh", "-c", "echo hi"
+    )
     cli.run("gpus", FRESNEL_GPUS="sim:1xH100")
     cli.run("session", "start", "--rate", "1", "--since", "now")
     run = cli.command("sleep", "300")
     cli.run("stop", run.id, "--force", "--wait")
-    found = {path: stat.S_IMODE(path.lstat().st_mode) for path in [cli.state.root, *cli.state.root.rglob("*")]}
+    found = {
+        path: stat.S_IMODE(path.lstat().st_mode)
+        for path in [cli.state.root, *cli.state.root.rglob("*")]
+    }
     assert len(found) > 25
     wrong = {str(path): oct(mode) for path, mode in found.items() if mode & 0o077}
     assert not wrong
@@ -221,7 +263,9 @@ def test_state_is_for_its_owner_alone(cli: CommandLine) -> None:
 
 def test_the_output_appears_while_the_program_runs(cli: CommandLine) -> None:
     """A Python child is unbuffered by its environment, a C program by stdbuf, a pipe by neither."""
-    python = cli.command(sys.executable, "-c", "import time; print('begun'); time.sleep(300)", ready="begun")
+    python = cli.command(
+        sys.executable, "-c", "import time; print('begun'); time.sleep(300)", ready="begun"
+    )
     assert cli.status(python)["state"] == "running"
 
 
@@ -233,7 +277,10 @@ def test_a_c_program_s_output_appears_while_it_runs(cli: CommandLine) -> None:
     with fifo.open("w") as file:
         file.write("begun\nmore\n")
         file.flush()
-        eventually(lambda: run.output.read_text().startswith("begun\n"), what="the first line while more may come")
+        eventually(
+            lambda: run.output.read_text().startswith("begun\n"),
+            what="the first line while more may come",
+        )
         assert cli.status(run)["state"] == "running"
 
 
@@ -251,7 +298,9 @@ def test_a_run_has_no_input_and_no_terminal(cli: CommandLine) -> None:
 
 
 def test_a_run_launched_inside_a_run_is_a_run_of_its_own(cli: CommandLine) -> None:
-    inner = " ".join([sys.executable, "-P", "-m", "tui", "launch", "--gpus", "0", "--", "sleep", "300"])
+    inner = " ".join(
+        [sys.executable, "-P", "-m", "tui", "launch", "--gpus", "0", "--", "sleep", "300"]
+    )
     outer = cli.command("sh", "-c", inner)
     assert cli.ended(outer)["state"] == "done"
     run = cli.state.run(outer.output.read_text().split()[-1])
@@ -277,7 +326,9 @@ def test_a_working_directory_that_has_vanished_is_refused(cli: CommandLine) -> N
     gone = cli.folder / "gone"
     gone.mkdir()
     preset = cli.folder / "x.yaml"
-    preset.write_text(f"launcher: command\ncommand: sleep 300\ngpus: 0\nworking_directory: '{gone}'\n")
+    preset.write_text(
+        f"launcher: command\ncommand: sleep 300\ngpus: 0\nworking_directory: '{gone}'\n"
+    )
     run = cli.launch(str(preset))
     eventually(lambda: cli.status(run)["state"] == "running")
     gone.rmdir()
@@ -296,7 +347,8 @@ def test_a_program_that_cannot_run_is_a_failed_run_with_its_own_words(cli: Comma
 
 def test_a_dozen_runs_at_once_all_end_and_are_recorded(cli: CommandLine) -> None:
     children = [
-        cli.begin("launch", "--gpus", "0", "--wait", "--", "sh", "-c", f"echo {i}; exit {i % 2}") for i in range(12)
+        cli.begin("launch", "--gpus", "0", "--wait", "--", "sh", "-c", f"echo {i}; exit {i % 2}")
+        for i in range(12)
     ]
     for child in children:
         child.communicate()
@@ -304,11 +356,15 @@ def test_a_dozen_runs_at_once_all_end_and_are_recorded(cli: CommandLine) -> None
     runs = cli.json("list")
     assert len({run["id"] for run in runs}) == 12
     assert sorted(run["state"] for run in runs) == ["done"] * 6 + ["failed"] * 6
-    assert sorted(int(cli.state.run(run["id"]).output.read_text()) for run in runs) == list(range(12))
+    assert sorted(int(cli.state.run(run["id"]).output.read_text()) for run in runs) == list(
+        range(12)
+    )
     assert all(record(cli.state.run(run["id"]))["exit_code"] in (0, 1) for run in runs)
 
 
-def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(cli: CommandLine) -> None:
+def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(
+    cli: CommandLine,
+) -> None:
     preset = cli.folder / "again.yaml"
     preset.write_text(
         "launcher: command\nshell: true\ncommand: echo $API_KEY $0 $*\n"
@@ -316,13 +372,22 @@ def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(
         "environment: {API_KEY: xyzzy}\ngpus: 0\n"
     )
     first = cli.launch(str(preset), "--set", "lr=0.2", "--name", "mine")
-    assert cli.ended(first)["state"] == "done" and first.output.read_text() == "xyzzy --lr 0.2 --epochs 5\n"
+    assert (
+        cli.ended(first)["state"] == "done"
+        and first.output.read_text() == "xyzzy --lr 0.2 --epochs 5\n"
+    )
     again = cli.launch("--again", first.id[:20], "--set", "epochs=9")
     assert cli.ended(again)["name"] == "mine"
     assert again.output.read_text() == "xyzzy --lr 0.2 --epochs 9\n"
     assert "xyzzy" not in again.spec.read_text() + again.plan.read_text()
-    assert "expected at most 9" in cli.run("launch", "--again", first.id, "--set", "epochs=10", exits=2).stderr
-    assert "those of this run: lr, epochs" in cli.run("plan", "--again", first.id, "--set", "x=1", exits=2).stderr
+    assert (
+        "expected at most 9"
+        in cli.run("launch", "--again", first.id, "--set", "epochs=10", exits=2).stderr
+    )
+    assert (
+        "those of this run: lr, epochs"
+        in cli.run("plan", "--again", first.id, "--set", "x=1", exits=2).stderr
+    )
     assert "not both" in cli.run("launch", "again", "--again", first.id, exits=2).stderr
     preset.unlink()
     assert "API_KEY was a secret" in cli.run("launch", "--again", first.id, exits=2).stderr

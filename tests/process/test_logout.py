@@ -1,4 +1,5 @@
-"""Logging out: what systemd would do to a run, and the scope a supervisor is started in where that helps.
+"""Logging out: what systemd would do to a run, and the scope a supervisor is started in where that
+helps.
 
 There is no systemd where tests run: programs named like its own stand in for it, in real processes.
 """
@@ -13,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from runners.backends import detaching
-from runners.health.logout import in_container, judge_logout
+from runners.doctor.logout import in_container, judge_logout
+from runners.host import detach as detaching
 from runners.host import systemd
 from runners.host.identity import boot_id
 from runners.host.ownership import user_name_of
-from runners.lifecycle.control import adopt_orphans, start_together
-from runners.model.paths import RunDirectory
+from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.control.start import start_together
 from runners.presets.load import command_spec
+from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, events
 from tests.support import eventually
 
@@ -28,7 +30,9 @@ WORKS = """
 while :; do case "$1" in --) shift; break;; -*) shift;; *) break;; esac; done
 exec "$@"
 """
-FAILS_AT_LAUNCH = 'case "$*" in *--unit=*) echo "Failed to connect to bus" >&2; exit 1;; esac' + WORKS
+FAILS_AT_LAUNCH = (
+    'case "$*" in *--unit=*) echo "Failed to connect to bus" >&2; exit 1;; esac' + WORKS
+)
 HANGS_AT_LAUNCH = 'case "$*" in *--unit=*) sleep 600;; esac' + WORKS
 HANGS = "sleep 600\n"
 
@@ -37,7 +41,9 @@ Fake = Callable[[str, str], Path]
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Put a shell script in front of a program of this name; its calls are written to NAME.calls beside it."""
+    """Put a shell script in front of a program of this name; its calls are written to NAME.calls
+    beside it.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -74,16 +80,20 @@ def detached(run: RunDirectory) -> dict[str, object]:
     return eventually(lambda: events(run, "detached"), what="how it was detached")[-1]
 
 
-# ── the verdict ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the verdict ───────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: Fake) -> Path:
-    """A root folder on which systemd runs, whose logind answers no questions; we are in a login session of anna's."""
+    """A root folder on which systemd runs, whose logind answers no questions; we are in a login
+    session of anna's.
+    """
     root = tmp_path / "root"
     (root / "run/systemd/system").mkdir(parents=True)
     (root / "usr/lib/systemd").mkdir(parents=True)
-    (root / "usr/lib/systemd/logind.conf").write_text("[Login]\n#KillUserProcesses=no\n#KillExcludeUsers=root\n")
+    (root / "usr/lib/systemd/logind.conf").write_text(
+        "[Login]\n#KillUserProcesses=no\n#KillExcludeUsers=root\n"
+    )
     monkeypatch.setattr(systemd, "session_of_ours", lambda: "session")
     monkeypatch.setattr(systemd, "this_user", lambda: "anna")
     for name in ("loginctl", "busctl"):
@@ -122,7 +132,9 @@ def test_drop_ins_are_read_in_their_order(machine: Path) -> None:
     assert judge_logout(machine).outcome == "safe"
     configure(machine, "etc/systemd/logind.conf.d/90-ours.conf", "")
     configure(machine, "etc/systemd/logind.conf.d/50-site.conf", "KillUserProcesses=no")
-    assert judge_logout(machine).outcome == "safe", "a name in /etc stands for the same name elsewhere"
+    assert judge_logout(machine).outcome == "safe", (
+        "a name in /etc stands for the same name elsewhere"
+    )
 
 
 def test_logind_itself_is_believed_first(machine: Path, fake: Fake) -> None:
@@ -132,14 +144,18 @@ def test_logind_itself_is_believed_first(machine: Path, fake: Fake) -> None:
     assert judge_logout(machine).outcome == "safe"
 
 
-def test_lingering_an_excluded_user_and_no_session_are_safe(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lingering_an_excluded_user_and_no_session_are_safe(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configure(machine, "etc/systemd/logind.conf", "KillUserProcesses=yes")
     assert judge_logout(machine).outcome == "killed"
     (machine / "var/lib/systemd/linger").mkdir(parents=True)
     (machine / "var/lib/systemd/linger/anna").touch()
     assert judge_logout(machine).outcome == "safe"
     (machine / "var/lib/systemd/linger/anna").unlink()
-    configure(machine, "etc/systemd/logind.conf", "KillUserProcesses=yes\nKillExcludeUsers=root anna")
+    configure(
+        machine, "etc/systemd/logind.conf", "KillUserProcesses=yes\nKillExcludeUsers=root anna"
+    )
     assert judge_logout(machine).outcome == "safe"
     configure(machine, "etc/systemd/logind.conf", "KillUserProcesses=yes")
     monkeypatch.setattr(systemd, "session_of_ours", lambda: "")
@@ -154,14 +170,16 @@ def test_below_the_user_s_own_systemd_a_run_ends_whatever_logind_says(
     assert verdict.outcome == "killed" and "loginctl enable-linger anna" in verdict.advice
 
 
-# ── the scope ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the scope ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.usefixtures("bus")
 def test_a_supervisor_gets_a_scope_of_its_own(cli: CommandLine, fake: Fake) -> None:
     calls = fake("systemd-run", WORKS)
     first, second = launched(cli), launched(cli)
-    assert detached(first)["how"] == "scope" and detached(first)["unit"] == f"fresnel-{first.id}.scope"
+    assert (
+        detached(first)["how"] == "scope" and detached(first)["unit"] == f"fresnel-{first.id}.scope"
+    )
     assert cli.status(second)["state"] == "running", "the locks were inherited through systemd-run"
     said = calls.read_text().splitlines()
     assert sum("--unit=" not in line for line in said) == 1, "tried once, then remembered"
@@ -169,11 +187,15 @@ def test_a_supervisor_gets_a_scope_of_its_own(cli: CommandLine, fake: Fake) -> N
     cli.kill_supervisor(first)
     adopt_orphans(cli.state)
     adopted = eventually(lambda: events(first, "detached")[1:], what="the adopting supervisor")[0]
-    assert str(adopted["unit"]).startswith(f"fresnel-{first.id}-adopted-"), "the first scope still has that name"
+    assert str(adopted["unit"]).startswith(f"fresnel-{first.id}-adopted-"), (
+        "the first scope still has that name"
+    )
 
 
 @pytest.mark.usefixtures("bus")
-def test_without_lingering_a_machine_that_kills_nobody_gets_no_scope(cli: CommandLine, fake: Fake) -> None:
+def test_without_lingering_a_machine_that_kills_nobody_gets_no_scope(
+    cli: CommandLine, fake: Fake
+) -> None:
     fake("systemd-run", WORKS)
     fake("loginctl", "echo no\n")
     said = detached(launched(cli))
@@ -196,11 +218,15 @@ def test_a_scope_that_fails_at_the_launch_is_replaced_by_setsid(
     assert said["how"] == "setsid" and why in str(said["reason"])
     assert cli.status(run)["state"] == "running"
     assert detached(launched(cli))["how"] == "setsid"
-    assert len(calls.read_text().splitlines()) == 2, "one probe, one launch, and then no more until the next boot"
+    assert len(calls.read_text().splitlines()) == 2, (
+        "one probe, one launch, and then no more until the next boot"
+    )
 
 
 @pytest.mark.usefixtures("bus")
-def test_a_probe_that_hangs_is_given_up(cli: CommandLine, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_hangs_is_given_up(
+    cli: CommandLine, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(systemd, "_PATIENCE_S", 0.2)
     fake("systemd-run", HANGS)
     said = detached(launched(cli))
@@ -212,25 +238,32 @@ def test_what_was_remembered_of_another_boot_is_asked_again(tmp_path: Path, fake
     remembered = tmp_path / "scope.json"
     calls = fake("systemd-run", WORKS)
     for known, expected in (("another boot", 1), (boot_id(), 1)):
-        remembered.write_text(json.dumps({"boot_id": known, "works": known == boot_id(), "why": ""}))
+        remembered.write_text(
+            json.dumps({"boot_id": known, "works": known == boot_id(), "why": ""})
+        )
         assert systemd.probe_scope(remembered).works
         assert len(calls.read_text().splitlines()) == expected
     systemd.probe_scope(remembered, again=True)
     assert len(calls.read_text().splitlines()) == 2
 
 
-def test_without_a_user_s_systemd_nothing_is_tried(tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_user_s_systemd_nothing_is_tried(
+    tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = fake("systemd-run", WORKS)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "nothing"))
     assert not systemd.probe_scope(tmp_path / "scope.json").works
     assert not calls.exists()
 
 
-def test_a_slow_supervisor_is_waited_for_and_no_second_one_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_supervisor_is_waited_for_and_no_second_one_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(detaching, "_SCOPE_WITHIN_S", 0.05)
     # Ends when it is continued, which happens only after it was stopped and looked at.
     code = (
-        "import os, signal\nsignal.signal(signal.SIGCONT, lambda *_: os._exit(0))\nprint('ready', flush=True)\n"
+        "import os, signal\nsignal.signal(signal.SIGCONT, lambda *_: "
+        "os._exit(0))\nprint('ready', flush=True)\n"
         "while True: signal.pause()"
     )
     command = [sys.executable, "-c", code]

@@ -52,7 +52,9 @@ def settings(tmp_path: Path, text: str) -> None:
     (folder / "settings.yaml").write_text(text)
 
 
-def test_a_failed_run_reaches_the_webhook_and_the_command(cli: CommandLine, tmp_path: Path, receiver: Receiver) -> None:
+def test_a_failed_run_reaches_the_webhook_and_the_command(
+    cli: CommandLine, tmp_path: Path, receiver: Receiver
+) -> None:
     heard = tmp_path / "heard"
     settings(
         tmp_path,
@@ -62,25 +64,39 @@ def test_a_failed_run_reaches_the_webhook_and_the_command(cli: CommandLine, tmp_
     run = cli.launch("--gpus", "0", "--name", "mine", "--", "sh", "-c", "exit 3")
     eventually(lambda: len(events(run, "notice")) == 2)
     (got,) = receiver.got
-    assert (got["kind"], got["run"], got["name"], got["message"]) == ("failed", run.id, "mine", "failed: exit code 3")
+    assert (got["kind"], got["run"], got["name"], got["message"]) == (
+        "failed",
+        run.id,
+        "mine",
+        "failed: exit code 3",
+    )
     assert str(got["text"]).startswith("mine on ") and got["content"] == got["text"]
     assert heard.read_text() == "mine|failed: exit code 3"
     assert [event["result"] for event in events(run, "notice")] == ["exit code 0", "HTTP 200"]
 
 
-def test_only_what_is_asked_for_is_told_and_an_alert_is(cli: CommandLine, tmp_path: Path, receiver: Receiver) -> None:
-    settings(tmp_path, f"notices: {{on: [alert], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n")
+def test_only_what_is_asked_for_is_told_and_an_alert_is(
+    cli: CommandLine, tmp_path: Path, receiver: Receiver
+) -> None:
+    settings(
+        tmp_path, f"notices: {{on: [alert], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n"
+    )
     run = cli.launch("--gpus", "0", "--set", "limits.time=0.2s", "--", "sleep", "300")
     assert cli.ended(run)["state"] == "stopped"
     eventually(lambda: receiver.got)
-    assert [(got["kind"], got["message"]) for got in receiver.got] == [("alert", "time limit of 0.2 s reached")]
+    assert [(got["kind"], got["message"]) for got in receiver.got] == [
+        ("alert", "time limit of 0.2 s reached")
+    ]
     assert cli.status(run)["alerts"][0]["text"] == "time limit of 0.2 s reached"
 
 
 def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
     cli: CommandLine, tmp_path: Path, receiver: Receiver
 ) -> None:
-    settings(tmp_path, f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n")
+    settings(
+        tmp_path,
+        f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
+    )
     run = cli.command("sleep", "300")
     run.overrun.write_text('{"text": "will cost $9.00 by its own pace"}')
     for _ in range(2):

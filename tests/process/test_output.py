@@ -34,7 +34,11 @@ def test_bytes_come_out_as_they_went_in(cli: CommandLine, data: bytes) -> None:
     cli.ended(run)
     assert run.output.read_bytes() == data
     shown = subprocess.run(
-        [*COMMAND, "logs", run.id], env=cli.environment({}), cwd=cli.folder, stdout=subprocess.PIPE, check=True
+        [*COMMAND, "logs", run.id],
+        env=cli.environment({}),
+        cwd=cli.folder,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     assert shown.stdout == data
 
@@ -57,7 +61,15 @@ def test_a_gigabyte_s_worth_of_one_line_needs_no_memory_of_ours(cli: CommandLine
         ("", 3, ""),
         ("x" * 3_000_000 + "\nlast\n", 1, "last\n"),
     ],
-    ids=["some", "no newline at the end", "more than there are", "an empty line", "none", "empty", "after a long line"],
+    ids=[
+        "some",
+        "no newline at the end",
+        "more than there are",
+        "an empty line",
+        "none",
+        "empty",
+        "after a long line",
+    ],
 )
 def test_the_last_lines(cli: CommandLine, text: str, count: int, shown: str) -> None:
     run = cli.command("cat", str(blob(cli, text.encode())))
@@ -88,7 +100,11 @@ def test_a_reader_that_leaves_is_no_error(cli: CommandLine) -> None:
     cli.ended(run)
     line = " ".join([*COMMAND, "logs", run.id, "| head -n 1; exit ${PIPESTATUS[0]}"])
     done = subprocess.run(
-        ["bash", "-c", line], env=cli.environment({}), cwd=cli.folder, capture_output=True, check=False
+        ["bash", "-c", line],
+        env=cli.environment({}),
+        cwd=cli.folder,
+        capture_output=True,
+        check=False,
     )
     assert (done.stdout, done.stderr, done.returncode) == (b"0123456789\n", b"", 0)
 
@@ -97,7 +113,9 @@ def test_two_writers_share_one_file_without_overwriting(cli: CommandLine) -> Non
     script = "for i in 1 2 3 4; do (for j in $(seq 200); do echo line-$i-$j; done) & done; wait"
     run = cli.command("sh", "-c", script)
     cli.ended(run)
-    assert sorted(run.output.read_text().split()) == sorted(f"line-{i}-{j}" for i in range(1, 5) for j in range(1, 201))
+    assert sorted(run.output.read_text().split()) == sorted(
+        f"line-{i}-{j}" for i in range(1, 5) for j in range(1, 201)
+    )
 
 
 def test_a_full_disk_is_said_in_words(cli: CommandLine, tmp_path: Path) -> None:
@@ -111,7 +129,9 @@ def test_a_full_disk_is_said_in_words(cli: CommandLine, tmp_path: Path) -> None:
     try:
         (disk / "ballast").write_bytes(b"")
         _fill(disk / "ballast")
-        done = cli.run("launch", "--gpus", "0", "--", "true", exits=1, FRESNEL_STATE_DIR=str(disk / "state"))
+        done = cli.run(
+            "launch", "--gpus", "0", "--", "true", exits=1, FRESNEL_STATE_DIR=str(disk / "state")
+        )
         assert "No space left on device" in done.stderr and str(disk) in done.stderr
     finally:
         subprocess.run(["umount", disk], check=True)
@@ -130,7 +150,9 @@ def test_a_disk_that_fills_up_loses_no_run(cli: CommandLine, tmp_path: Path) -> 
         gate = cli.folder / "gate"
         os.mkfifo(gate)
         script = f"open({str(gate)!r}).read(); raise SystemExit(7)"
-        run_id = cli.run("launch", "--gpus", "0", "--", sys.executable, "-S", "-c", script, **place).stdout.strip()
+        run_id = cli.run(
+            "launch", "--gpus", "0", "--", sys.executable, "-S", "-c", script, **place
+        ).stdout.strip()
         ballast = disk / "ballast"
         eventually(lambda: '"running"' in cli.run("status", run_id, "--json", **place).stdout)
         _fill(ballast)
@@ -142,7 +164,11 @@ def test_a_disk_that_fills_up_loses_no_run(cli: CommandLine, tmp_path: Path) -> 
         marker = disk / "state" / "live" / run_id
         eventually(lambda: not marker.exists())
     finally:
-        eventually(lambda: not subprocess.run(["umount", disk], capture_output=True, check=False).returncode)
+        eventually(
+            lambda: (
+                not subprocess.run(["umount", disk], capture_output=True, check=False).returncode
+            )
+        )
 
 
 def _fill(path: Path) -> None:

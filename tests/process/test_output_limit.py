@@ -1,12 +1,14 @@
-"""output_limit: the middle of a long output goes, while the program writes on and after it has ended."""
+"""output_limit: the middle of a long output goes, while the program writes on and after it has
+ended.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.trimming import OutputLimit
-from runners.watch.lines import read_line
+from runners.lifecycle.supervisor.output_limit import OutputLimit
+from runners.watch.logs.render import read_line
 from tests.process.conftest import CommandLine, events
 from tests.support import eventually
 
@@ -20,12 +22,17 @@ print("first part over", flush=True)
 while not pathlib.Path("go").exists(): time.sleep(0.01)
 for i in range(10): print(f"last {i}")
 """
-PRESET = f"launcher: python\ninterpreter: ${{python}}\nscript: chatty.py\ngpus: 0\noutput_limit: {LIMIT >> 10}K\n"
+PRESET = (
+    f"launcher: python\ninterpreter: ${{python}}\nscript: chatty.py\ngpus: "
+    f"0\noutput_limit: {LIMIT >> 10}K\n"
+)
 
 
 def numbered(count: int, start: int = 0) -> bytes:
     """`count` lines of 100 bytes."""
-    return b"".join(f"line {i} ".encode().ljust(LINE - 1, b"x") + b"\n" for i in range(start, start + count))
+    return b"".join(
+        f"line {i} ".encode().ljust(LINE - 1, b"x") + b"\n" for i in range(start, start + count)
+    )
 
 
 @pytest.fixture
@@ -38,7 +45,9 @@ def complaints() -> list[str]:
     return []
 
 
-def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(output: Path, complaints: list[str]) -> None:
+def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(
+    output: Path, complaints: list[str]
+) -> None:
     keeper = OutputLimit(output, LIMIT, complaints.append)
     with output.open("ab", buffering=0) as writer:
         writer.write(numbered(5000))
@@ -57,7 +66,9 @@ def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(output: Path, compl
     content = output.read_bytes()
     assert len(content) <= LIMIT and b"\0" not in content
     assert content.startswith(numbered(100)) and content.endswith(numbered(100, 9900))
-    note = re.search(rb"\n\xe2\x80\xa6 ([\d,]+) bytes cut by output_limit 65,536 \xe2\x80\xa6 *\n", content)
+    note = re.search(
+        rb"\n\xe2\x80\xa6 ([\d,]+) bytes cut by output_limit 65,536 \xe2\x80\xa6 *\n", content
+    )
     assert note and int(note[1].replace(b",", b"")) + len(content) - len(note[0]) == written
     keeper.settle()
     assert output.read_bytes() == content, "done twice is done once"
@@ -103,17 +114,29 @@ def test_logs_step_over_the_hole_and_the_ending_is_compact(cli: CommandLine) -> 
     eventually(lambda: run.output.stat().st_blocks * 512 < 3 * LIMIT, what="a hole")
     shown = cli.run("logs", run.id).stdout
     assert "\0" not in shown and len(shown) < 2 * LIMIT
-    assert "line 0 " in shown and "first part over" in shown and "cut from here by output_limit" in shown
+    assert (
+        "line 0 " in shown
+        and "first part over" in shown
+        and "cut from here by output_limit" in shown
+    )
     follower = cli.begin("logs", "-f", run.id)
     cli.kill_supervisor(run)
     cli.run("list")  # adopts it
     (cli.folder / "go").touch()
     assert cli.ended(run)["state"] == "done"
     followed = follower.communicate()[0].decode()
-    assert follower.returncode == 0 and followed.count("last 9") == 1 and followed.count("line 0 ") == 1
+    assert (
+        follower.returncode == 0
+        and followed.count("last 9") == 1
+        and followed.count("line 0 ") == 1
+    )
     content = run.output.read_text()
     assert len(content.encode()) <= LIMIT and "\0" not in content
-    assert "line 0 " in content and "last 9" in content and "bytes cut by output_limit 65,536" in content
+    assert (
+        "line 0 " in content
+        and "last 9" in content
+        and "bytes cut by output_limit 65,536" in content
+    )
     assert not events(run, "alert")
     assert cli.run("logs", run.id).stdout == content
 

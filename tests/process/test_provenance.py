@@ -1,4 +1,6 @@
-"""What ran, as a launch writes it down: in plan.json, source.json and source.diff, at the launch and at the start."""
+"""What ran, as a launch writes it down: in plan.json, source.json and source.diff, at the launch
+and at the start.
+"""
 
 import json
 import os
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.model.paths import RunDirectory
+from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -17,7 +19,9 @@ WHO = ("-c", "user.name=Anna", "-c", "user.email=a@b")
 
 def git(folder: Path, *words: str) -> str:
     """What git says in `folder`."""
-    done = subprocess.run(["git", *WHO, *words], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", *WHO, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -49,10 +53,15 @@ def test_a_launch_writes_down_what_ran(cli: CommandLine, code: Path) -> None:
     found = plan_of(run)["provenance"]
     assert isinstance(found, dict)
     assert found["commit"] == git(code, "rev-parse", "HEAD") and found["branch"] == "trunk"
-    assert found["interpreter"] == sys.executable and found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["interpreter"] == sys.executable and found["python"] == ".".join(
+        map(str, sys.version_info[:3])
+    )
     source = json.loads(run.source.read_text())
     assert source["dirty"] is True and source["untracked"] == 1 and source["root"] == str(code)
-    assert "+print('edited')" in run.source_diff.read_text() and "# untracked: 'notes'" in run.source_diff.read_text()
+    assert (
+        "+print('edited')" in run.source_diff.read_text()
+        and "# untracked: 'notes'" in run.source_diff.read_text()
+    )
     assert {path.stat().st_mode & 0o777 for path in (run.source, run.source_diff)} == {0o600}
 
 
@@ -66,7 +75,9 @@ def test_outside_a_checkout_nothing_is_asked(cli: CommandLine) -> None:
     assert cli.ended(run)["state"] == "done"
 
 
-def test_a_queued_run_says_when_the_code_changed_while_it_waited(cli: CommandLine, code: Path) -> None:
+def test_a_queued_run_says_when_the_code_changed_while_it_waited(
+    cli: CommandLine, code: Path
+) -> None:
     first = git(code, "rev-parse", "HEAD")
     cli.run("drain")
     run = cli.launch("--gpus", "0", "--", sys.executable, "train.py")

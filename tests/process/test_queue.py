@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from runners.lifecycle.control import start
-from runners.lifecycle.queue import dispatch, set_drain
-from runners.lifecycle.store import list_run_ids, read_run
-from runners.model.paths import RunDirectory
+from runners.lifecycle.launch.dispatch import dispatch, set_drain
 from runners.model.states import State
 from runners.presets.load import command_spec
+from runners.state.layout import RunDirectory
+from runners.state.runs import list_run_ids, read_run
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
@@ -33,12 +33,22 @@ def release(cli: CommandLine, run: RunDirectory) -> None:
 
 def holder(cli: CommandLine, *options: str) -> RunDirectory:
     """A run that ends when `release` says so."""
-    return cli.launch(*options, "--", "sh", "-c", "until [ -e $FRESNEL_RUN_ID ]; do sleep 0.05; done")
+    return cli.launch(
+        *options, "--", "sh", "-c", "until [ -e $FRESNEL_RUN_ID ]; do sleep 0.05; done"
+    )
 
 
 def test_a_run_waits_says_why_and_starts_on_the_gpu_that_comes_free(cli: CommandLine) -> None:
     first = holder(cli, "--gpus", "2")
-    queued = cli.run("launch", "--gpus", "1", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES of ${FRESNEL_RUN_ID}")
+    queued = cli.run(
+        "launch",
+        "--gpus",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo on $CUDA_VISIBLE_DEVICES of ${FRESNEL_RUN_ID}",
+    )
     assert first.id in queued.stderr and "0 of 2 free" in queued.stderr
     waiting = cli.state.run(queued.stdout.strip())
     state, reason = state_of(cli, waiting)
@@ -55,14 +65,21 @@ def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> 
     waiting = cli.launch("--gpus", "1", "--", "echo", "never")
     cli.run("stop", waiting.id, "--wait")
     ended = cli.status(waiting)
-    assert (ended["state"], ended["started"], ended["reason"]) == ("stopped", None, "stopped before it started")
+    assert (ended["state"], ended["started"], ended["reason"]) == (
+        "stopped",
+        None,
+        "stopped before it started",
+    )
     assert waiting.output.read_text() == ""
     release(cli, first)
 
 
 def test_priority_and_order(cli: CommandLine) -> None:
     first = holder(cli, "--gpus", "2")
-    waiting = [cli.launch("--gpus", "2", "--priority", priority, "--", "sh", "-c", "date +%s%N") for priority in "0051"]
+    waiting = [
+        cli.launch("--gpus", "2", "--priority", priority, "--", "sh", "-c", "date +%s%N")
+        for priority in "0051"
+    ]
     release(cli, first)
     ended = [cli.ended(run) for run in waiting]
     assert [run["state"] for run in ended] == ["done"] * 4
@@ -78,7 +95,9 @@ def test_no_queue_is_denied(cli: CommandLine) -> None:
     release(cli, first)
 
 
-def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(cli: CommandLine) -> None:
+def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(
+    cli: CommandLine,
+) -> None:
     first = holder(cli, "--gpus", "2")
     lost = cli.launch("--gpus", "2", "--", "true")
     behind = cli.launch("--gpus", "1", "--", "true")
@@ -89,7 +108,9 @@ def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(cli
     assert cli.ended(lost)["state"] == "failed"
 
 
-def test_when_the_holders_supervisor_is_killed_the_first_in_line_finds_out_for_itself(cli: CommandLine) -> None:
+def test_when_the_holders_supervisor_is_killed_the_first_in_line_finds_out_for_itself(
+    cli: CommandLine,
+) -> None:
     first = holder(cli, "--gpus", "2")
     waiting = cli.launch("--gpus", "1", "--", "true")
     cli.kill_supervisor(first)
@@ -123,7 +144,9 @@ def test_drain_lets_what_runs_finish_and_starts_nothing(cli: CommandLine) -> Non
     assert cli.ended(waiting)["state"] == "done"
 
 
-def test_a_waiting_run_keeps_its_secrets_in_memory_and_gets_them_at_its_start(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_waiting_run_keeps_its_secrets_in_memory_and_gets_them_at_its_start(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     preset = tmp_path / "secret.yaml"
     preset.write_text(
         "launcher: command\nshell: true\ncommand: 'echo got $HF_TOKEN and $PLAIN on ${gpu_ids}'\n"
@@ -135,11 +158,15 @@ def test_a_waiting_run_keeps_its_secrets_in_memory_and_gets_them_at_its_start(cl
     release(cli, first)
     assert cli.ended(waiting)["state"] == "done"
     assert waiting.output.read_text() == f"got {SECRET} and /home/of/anna/x on 0,1\n"
-    written = [path for path in cli.state.root.rglob("*") if path.is_file() and path != waiting.output]
+    written = [
+        path for path in cli.state.root.rglob("*") if path.is_file() and path != waiting.output
+    ]
     assert not [path for path in written if SECRET in path.read_text(errors="replace")]
 
 
-def test_a_program_that_vanished_while_its_run_waited_is_a_failure_in_words(cli: CommandLine) -> None:
+def test_a_program_that_vanished_while_its_run_waited_is_a_failure_in_words(
+    cli: CommandLine,
+) -> None:
     script = cli.folder / "train.sh"
     script.write_text("#!/bin/sh\necho hi\n")
     script.chmod(0o755)
@@ -154,7 +181,9 @@ def test_a_program_that_vanished_while_its_run_waited_is_a_failure_in_words(cli:
 def test_a_grant_that_comes_before_the_supervisor_is_spelled_out_all_the_same(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the launch's writing and its supervisor's first look, a GPU may come free and be given to it."""
+    """Between the launch's writing and its supervisor's first look, a GPU may come free and be
+    given to it.
+    """
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xMI300X")
     first = holder(cli, "--gpus", "1")
     real = start.spawn_supervisor
@@ -192,8 +221,14 @@ def test_a_hundred_at_once_for_eight_gpus_all_run_in_order_never_two_on_one(
         gpu, began, ended = run.output.read_text().split()
         spans.setdefault(gpu, []).append((int(began), int(ended)))
         created = json.loads(run.plan.read_text())["origin"]["created"]
-        granted.append((created, next((event["time"] for event in events(run, "granted")), created)))
-    overlaps = sum(a[1] > b[0] for used in spans.values() for a, b in zip(sorted(used), sorted(used)[1:], strict=False))
+        granted.append(
+            (created, next((event["time"] for event in events(run, "granted")), created))
+        )
+    overlaps = sum(
+        a[1] > b[0]
+        for used in spans.values()
+        for a, b in zip(sorted(used), sorted(used)[1:], strict=False)
+    )
     assert set(spans) == {str(i) for i in range(8)}
     assert overlaps == 0
     in_order = [when for _, when in sorted(granted)]
@@ -202,8 +237,13 @@ def test_a_hundred_at_once_for_eight_gpus_all_run_in_order_never_two_on_one(
 
 
 def test_leases_pass_from_hand_to_hand_under_kills(cli: CommandLine) -> None:
-    """Waiting and running supervisors are killed while the queue moves: nobody is lost, nobody shares."""
-    runs = [cli.launch("--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 0.4") for _ in range(6)]
+    """Waiting and running supervisors are killed while the queue moves: nobody is lost, nobody
+    shares.
+    """
+    runs = [
+        cli.launch("--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 0.4")
+        for _ in range(6)
+    ]
     for run in runs[:3]:
         if record(run).get("state") in ("running", "queued"):
             cli.kill_supervisor(run)

@@ -8,7 +8,10 @@ from tests.process.conftest import CommandLine, events
 from tests.support import eventually
 
 # Fails until it is given a checkpoint twice; notes what it was given.
-FLAKY = 'echo "$*"; echo x >> count; touch $FRESNEL_RUN_DIR/step_$(wc -l < count).pt; [ $(wc -l < count) -ge 3 ]'
+FLAKY = (
+    'echo "$*"; echo x >> count; touch $FRESNEL_RUN_DIR/step_$(wc -l < count).pt; [ $(wc '
+    "-l < count) -ge 3 ]"
+)
 RESTART = ["restart={times: 4, backoff: 0.05s, arguments: ['--resume', '${checkpoint}']}"]
 
 
@@ -16,7 +19,9 @@ def sets(*pairs: str) -> list[str]:
     return [word for pair in pairs for word in ("--set", pair)]
 
 
-def test_it_starts_again_from_the_newest_checkpoint_and_keeps_every_output(cli: CommandLine) -> None:
+def test_it_starts_again_from_the_newest_checkpoint_and_keeps_every_output(
+    cli: CommandLine,
+) -> None:
     options = [*sets(*RESTART, "checkpoints=${run_dir}/*.pt"), "--follow"]
     done = cli.run("launch", "--gpus", "0", *options, "--", "sh", "-c", FLAKY, "train")
     (run_id,) = [entry.name for entry in cli.state.runs.iterdir()]
@@ -25,12 +30,16 @@ def test_it_starts_again_from_the_newest_checkpoint_and_keeps_every_output(cli: 
     assert (run.path / "output.1.log").read_text() == "\n"
     assert (run.path / "output.2.log").read_text() == f"--resume {run.path}/step_1.pt\n"
     assert run.output.read_text() == f"--resume {run.path}/step_2.pt\n"
-    assert done.stdout.startswith(f"\n--resume {run.path}/step_1.pt\n--resume {run.path}/step_2.pt\n")
+    assert done.stdout.startswith(
+        f"\n--resume {run.path}/step_1.pt\n--resume {run.path}/step_2.pt\n"
+    )
     assert [event["exit_code"] for event in events(run, "restart")] == [1, 1]
 
 
 def test_it_gives_up_after_the_last_attempt_with_the_last_reason(cli: CommandLine) -> None:
-    run = cli.launch("--gpus", "0", *sets("restart={times: 2, backoff: 0.05s}"), "--", "sh", "-c", "exit 7")
+    run = cli.launch(
+        "--gpus", "0", *sets("restart={times: 2, backoff: 0.05s}"), "--", "sh", "-c", "exit 7"
+    )
     ended = cli.ended(run)
     assert (ended["state"], ended["exit_code"], ended["attempt"]) == ("failed", 7, 3)
 
@@ -39,7 +48,9 @@ def test_a_stop_that_was_asked_for_is_never_followed_by_a_restart(cli: CommandLi
     run = cli.command("sh", "-c", "echo up; sleep 300", options=sets("restart=5"), ready="up")
     cli.run("stop", run.id, "--wait")
     assert (cli.status(run)["state"], cli.status(run)["attempt"]) == ("stopped", 1)
-    paused = cli.command("sh", "-c", "echo up; exit 1", options=sets("restart={times: 5, backoff: 1h}"), ready="up")
+    paused = cli.command(
+        "sh", "-c", "echo up; exit 1", options=sets("restart={times: 5, backoff: 1h}"), ready="up"
+    )
     eventually(lambda: "attempt 2 of 6" in str(cli.status(paused)["reason"]))
     cli.run("stop", paused.id, "--wait")
     assert cli.status(paused)["state"] == "stopped"
@@ -47,9 +58,17 @@ def test_a_stop_that_was_asked_for_is_never_followed_by_a_restart(cli: CommandLi
 
 def test_an_adopted_run_starts_again_too(cli: CommandLine) -> None:
     go = cli.folder / "go"
-    script = "echo $SECRET_WORD; until [ -e go ]; do sleep 0.05; done; [ -e again ] || { touch again; exit 1; }"
+    script = (
+        "echo $SECRET_WORD; until [ -e go ]; do sleep 0.05; done; [ -e again ] || { "
+        "touch again; exit 1; }"
+    )
     run = cli.command(
-        "sh", "-c", script, options=sets("restart={times: 1, backoff: 0.05s}"), ready="xyzzy", SECRET_WORD="xyzzy"
+        "sh",
+        "-c",
+        script,
+        options=sets("restart={times: 1, backoff: 0.05s}"),
+        ready="xyzzy",
+        SECRET_WORD="xyzzy",
     )
     cli.kill_supervisor(run)
     cli.run("list")
@@ -60,11 +79,14 @@ def test_an_adopted_run_starts_again_too(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "reason"), [("limits.time=0.5s", "time limit of 0.5 s"), ("limits.cost=0.0001", "cost limit of $0.0001")]
+    ("limit", "reason"),
+    [("limits.time=0.5s", "time limit of 0.5 s"), ("limits.cost=0.0001", "cost limit of $0.0001")],
 )
 def test_limits_end_a_run_by_its_ladder(cli: CommandLine, limit: str, reason: str) -> None:
     options = [*sets(limit), "--price", "1.99"]
-    run = cli.launch("--gpus", "0", *options, "--", "sh", "-c", "trap 'echo saved; exit 0' INT; sleep 300 & wait")
+    run = cli.launch(
+        "--gpus", "0", *options, "--", "sh", "-c", "trap 'echo saved; exit 0' INT; sleep 300 & wait"
+    )
     ended = cli.ended(run)
     assert ended["state"] == "stopped" and reason in ended["reason"]
     assert run.output.read_text() == "saved\n"
@@ -81,7 +103,10 @@ def both(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xH100")
     folder = cli.folder / "presets"
     folder.mkdir()
-    text = "launcher: command\nshell: true\ncommand: 'echo on ${gpu_ids}; exec sleep 300'\ngpus: {ids: %s}\n"
+    text = (
+        "launcher: command\nshell: true\ncommand: 'echo on ${gpu_ids}; exec sleep "
+        "300'\ngpus: {ids: %s}\n"
+    )
     (folder / "left.yaml").write_text(text % "0-6")
     (folder / "right.yaml").write_text(text % "7")
     (folder / "both.yaml").write_text("runs:\n  - preset: left\n  - {preset: right, name: r}\n")

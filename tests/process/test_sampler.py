@@ -1,4 +1,6 @@
-"""The sampler as a real process: started, shared, killed, hung, replaced, and ended when nobody needs it."""
+"""The sampler as a real process: started, shared, killed, hung, replaced, and ended when nobody
+needs it.
+"""
 
 import os
 import signal
@@ -10,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from runners.gpus import client as reading
+from runners.gpus.sampler_lock import SamplerOwner, host_name, owner_of
 from runners.host.locks import acquire, is_held
-from runners.host.marks import mark_of
+from runners.host.procfs import mark_of
 from runners.model.gpus import GpuReading
-from runners.model.paths import StateDirectory
-from runners.placement import reading
-from runners.placement.gpus.owner import SamplerOwner, host_name, owner_of
+from runners.state.layout import StateDirectory
 from tests.stubs import nvml as stub
 
 CEILING_S = 20.0
@@ -123,7 +125,9 @@ def test_a_lease_makes_its_gpu_work(state: StateDirectory) -> None:
     busy = found.gpus[3]
     assert busy.utilization is not None and busy.utilization > 80
     assert [(process.pid, process.run) for process in busy.processes] == [(marked.pid, RUN)]
-    assert all(gpu.processes == () and (gpu.utilization or 0) <= 2 for gpu in found.gpus if gpu is not busy)
+    assert all(
+        gpu.processes == () and (gpu.utilization or 0) <= 2 for gpu in found.gpus if gpu is not busy
+    )
 
 
 def test_of_five_started_at_once_one_lives(state: StateDirectory, samplers: Samplers) -> None:
@@ -169,7 +173,9 @@ def test_another_setting_replaces_the_sampler(
     assert samplers[0].wait(CEILING_S) == -signal.SIGTERM
 
 
-def test_it_ends_when_nobody_reads(state: StateDirectory, samplers: Samplers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_when_nobody_reads(
+    state: StateDirectory, samplers: Samplers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_SAMPLER_LINGER_S", "0.1")
     reading.ensure_sampler(state)
     assert samplers[0].wait(CEILING_S) == 0
@@ -278,7 +284,9 @@ def test_sigterm_ends_a_sampler_that_hangs_in_the_driver(
     assert samplers[0].wait(CEILING_S) == -signal.SIGTERM
 
 
-def test_a_gpu_that_falls_off_the_bus_degrades_while_sampling(state: StateDirectory, scene: Path) -> None:
+def test_a_gpu_that_falls_off_the_bus_degrades_while_sampling(
+    state: StateDirectory, scene: Path
+) -> None:
     assert _utilizations(reading.read_gpus(state, CEILING_S)) == [50, 60]
     stub.write_scenario(scene, "gpu 0 lost\ngpu 1 utilization 61\n")
 
@@ -287,10 +295,18 @@ def test_a_gpu_that_falls_off_the_bus_degrades_while_sampling(state: StateDirect
 
     _until(degraded, "a lost GPU beside a healthy one")
     lost = reading.read_gpus(state, CEILING_S).gpus[0]
-    assert lost.uuid == "GPU-stub-0" and lost.error is not None and lost.error.startswith("GPU is lost")
+    assert (
+        lost.uuid == "GPU-stub-0"
+        and lost.error is not None
+        and lost.error.startswith("GPU is lost")
+    )
 
 
 def test_a_broken_driver_is_a_problem_not_an_error(state: StateDirectory, scene: Path) -> None:
     stub.write_scenario(scene, "init 18\n")
     found = reading.read_gpus(state, CEILING_S)
-    assert found.gpus == () and found.problem is not None and "reboot or reload the driver" in found.problem
+    assert (
+        found.gpus == ()
+        and found.problem is not None
+        and "reboot or reload the driver" in found.problem
+    )

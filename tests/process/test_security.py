@@ -1,4 +1,6 @@
-"""Whose the state folder is: private by itself, refused where others may write, and left alone across hosts."""
+"""Whose the state folder is: private by itself, refused where others may write, and left alone
+across hosts.
+"""
 
 import os
 import shutil
@@ -12,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.control import adopt_orphans, request_stop
-from runners.lifecycle.control.adopt import adopt
-from runners.lifecycle.queue import dispatch
-from runners.lifecycle.store import read_run
+from runners.lifecycle.control.adopt import adopt, adopt_orphans
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.dispatch import dispatch
 from runners.model.errors import DeniedError
-from runners.model.paths import StateDirectory
 from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, events
 from tests.support import REPOSITORY, eventually
 
@@ -30,7 +32,9 @@ SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin")
 def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
     """Run a command as a user who owns nothing."""
     ids = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-    return subprocess.run(["setpriv", *ids, *words], capture_output=True, text=True, check=False, cwd="/")
+    return subprocess.run(
+        ["setpriv", *ids, *words], capture_output=True, text=True, check=False, cwd="/"
+    )
 
 
 @pytest.fixture
@@ -44,7 +48,9 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def cli(shared: Path, cli: CommandLine) -> CommandLine:
-    """The command line on the shared folder: every command that the test starts, and what is cleaned up after it."""
+    """The command line on the shared folder: every command that the test starts, and what is
+    cleaned up after it.
+    """
     assert cli.state.root == shared
     return cli
 
@@ -52,16 +58,22 @@ def cli(shared: Path, cli: CommandLine) -> CommandLine:
 def modes(folder: Path) -> dict[str, int]:
     """The mode of everything below `folder`, and of itself."""
     places = [folder, *folder.rglob("*")]
-    return {str(place.relative_to(folder)): stat.S_IMODE(place.lstat().st_mode) for place in places if place.exists()}
+    return {
+        str(place.relative_to(folder)): stat.S_IMODE(place.lstat().st_mode)
+        for place in places
+        if place.exists()
+    }
 
 
-# ── private by itself ─────────────────────────────────────────────────────────────────────────────────────────
+# ── private by itself ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_everything_is_for_its_owner_alone_whatever_the_umask(cli: CommandLine) -> None:
     before = os.umask(0)
     try:
-        run = cli.command("sh", "-c", "echo over; sleep 60", ready="over", FRESNEL_GPUS="sim:1xH100")
+        run = cli.command(
+            "sh", "-c", "echo over; sleep 60", ready="over", FRESNEL_GPUS="sim:1xH100"
+        )
         cli.run("gpus", FRESNEL_GPUS="sim:1xH100")
         cli.run("stop", run.id, "--force", "--wait")
         cli.run("drain")
@@ -72,7 +84,9 @@ def test_everything_is_for_its_owner_alone_whatever_the_umask(cli: CommandLine) 
     assert {mode for mode in found.values() if mode & 0o100} == {0o700}, found
 
 
-def test_a_folder_that_became_open_is_closed_and_it_is_said_once(cli: CommandLine, shared: Path) -> None:
+def test_a_folder_that_became_open_is_closed_and_it_is_said_once(
+    cli: CommandLine, shared: Path
+) -> None:
     cli.ended(cli.command("true"))
     shared.chmod(0o777)
     said = cli.run("launch", "--gpus", "0", "--", "true").stderr
@@ -93,14 +107,21 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(cli: CommandLine, sh
     assert cli.ended(run)["state"] == "done" and stat.S_IMODE(shared.stat().st_mode) == 0o755
 
 
-# ── refused ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── refused ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @as_root
-def test_another_user_s_state_folder_is_refused_by_every_command_that_acts(cli: CommandLine, shared: Path) -> None:
+def test_another_user_s_state_folder_is_refused_by_every_command_that_acts(
+    cli: CommandLine, shared: Path
+) -> None:
     cli.state.create()
     os.chown(shared, NOBODY, NOBODY)
-    for words in (["launch", "--gpus", "0", "--", "true"], ["prune", "--keep", "0"], ["drain"], ["drain", "off"]):
+    for words in (
+        ["launch", "--gpus", "0", "--", "true"],
+        ["prune", "--keep", "0"],
+        ["drain"],
+        ["drain", "off"],
+    ):
         said = cli.run(*words, exits=4).stderr
         assert "belongs to nobody, not to root" in said, words
     assert list((shared / "runs").iterdir()) == []
@@ -108,10 +129,14 @@ def test_another_user_s_state_folder_is_refused_by_every_command_that_acts(cli: 
 
 
 @pytest.mark.parametrize("where", ["the run's folder", "runs", "the state folder"])
-def test_a_run_in_a_folder_that_others_may_write_is_not_acted_on(cli: CommandLine, shared: Path, where: str) -> None:
+def test_a_run_in_a_folder_that_others_may_write_is_not_acted_on(
+    cli: CommandLine, shared: Path, where: str
+) -> None:
     run = cli.command("sleep", "60")
     cli.kill_supervisor(run)
-    folder = {"the run's folder": run.path, "runs": shared / "runs", "the state folder": shared}[where]
+    folder = {"the run's folder": run.path, "runs": shared / "runs", "the state folder": shared}[
+        where
+    ]
     folder.chmod(0o777)
     said = cli.run("stop", run.id, exits=4).stderr
     assert said.count("may be written by others (mode 0777)") == 1 and "chmod 700" in said
@@ -121,7 +146,13 @@ def test_a_run_in_a_folder_that_others_may_write_is_not_acted_on(cli: CommandLin
     assert now.state is State.ORPHANED and "is not adopted: " in now.reason
     with pytest.raises(DeniedError):
         adopt(cli.state, run.id)
-    supervise = [sys.executable, "-I", "-S", str(REPOSITORY / "runners/lifecycle/supervise.py"), str(run.path)]
+    supervise = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(REPOSITORY / "runners/lifecycle/supervisor/supervisor.py"),
+        str(run.path),
+    ]
     refused = subprocess.run(supervise, capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and refused.stderr.startswith("refused: ")
     folder.chmod(0o700)
@@ -158,7 +189,7 @@ def test_another_user_sees_nothing_and_supervises_nothing(cli: CommandLine, shar
     assert modes(run.path) == before
 
 
-# ── two hosts, one folder ─────────────────────────────────────────────────────────────────────────────────────
+# ── two hosts, one folder ─────────────────────────────────────────────────────────────────────────
 
 ELSEWHERE = {"FRESNEL_HOST": "gpu-box-9"}
 
@@ -179,7 +210,9 @@ def test_another_host_s_run_is_neither_stopped_nor_adopted_nor_pruned(cli: Comma
     assert eventually(lambda: events(run, "adopted"), what="an adoption here")
 
 
-def test_another_host_s_queue_is_left_alone(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_host_s_queue_is_left_alone(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli.run("drain")
     run = cli.launch("--gpus", "0", "--", "true")
     eventually(lambda: cli.status(run)["state"] == "queued", what="a queued run")

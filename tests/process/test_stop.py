@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.host.marks import marked_processes
-from runners.lifecycle.control import request_stop
-from runners.lifecycle.store import read_run
-from runners.model.paths import RunDirectory
+from runners.host.procfs import marked_processes
+from runners.lifecycle.control.stop import request_stop
 from runners.model.run import Run
+from runners.state.layout import RunDirectory
+from runners.state.runs import read_run
 from tests.process.conftest import STUBBORN, CommandLine, events, leader
 from tests.support import eventually
 
@@ -65,7 +65,11 @@ def test_a_program_that_ignores_only_sigint_ends_by_sigterm(cli: CommandLine) ->
     run = cli.command(*PYTHON, STUBBORN, "SIGINT", options=QUICK, ready="ready")
     ask(cli, run)
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], rungs(run)) == ("stopped", 143, ["SIGINT", "SIGTERM"])
+    assert (found["state"], found["exit_code"], rungs(run)) == (
+        "stopped",
+        143,
+        ["SIGINT", "SIGTERM"],
+    )
 
 
 def test_while_it_stops_the_rung_and_its_countdown_are_shown(cli: CommandLine) -> None:
@@ -120,23 +124,38 @@ def test_stop_all_stops_every_live_run_and_says_nothing_of_the_ended(cli: Comman
 
 
 def test_a_stop_file_is_seen_by_the_program_and_needs_no_signal(cli: CommandLine) -> None:
-    script = 'echo ready; while [ ! -e "$FRESNEL_RUN_DIR/stop.json" ]; do sleep 0.01; done; echo saved'
-    run = cli.command("sh", "-c", script, options=["--set", "stop.ladder=[stop-file 10m, SIGINT 10m]"], ready="ready")
+    script = (
+        'echo ready; while [ ! -e "$FRESNEL_RUN_DIR/stop.json" ]; do sleep 0.01; done; echo saved'
+    )
+    run = cli.command(
+        "sh",
+        "-c",
+        script,
+        options=["--set", "stop.ladder=[stop-file 10m, SIGINT 10m]"],
+        ready="ready",
+    )
     ask(cli, run)
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], run.output.read_text()) == ("stopped", 0, "ready\nsaved\n")
+    assert (found["state"], found["exit_code"], run.output.read_text()) == (
+        "stopped",
+        0,
+        "ready\nsaved\n",
+    )
     assert rungs(run) == ["stop-file"] and events(run, "stop")[0]["signalled"] == []
 
 
-# A leader in a group with a child, and a worker that is a session of its own, as torchrun's ranks are.
+# A leader in a group with a child, and a worker that is a session of its own, as torchrun's ranks
+# are.
 FAMILY = (
     "import os, signal, subprocess, sys, time\n"
-    "def say(word): os.write(1, f'{sys.argv[1]} {word}\\n'.encode())  # one write: three of them share the file\n"
+    "def say(word): os.write(1, f'{sys.argv[1]} {word}\\n'.encode())  # one write: three of "
+    "them share the file\n"
     "def tell(number, _): say(signal.Signals(number).name); os._exit(0)\n"
     "signal.signal(signal.SIGINT, tell)\n"
     "if sys.argv[1] == 'leader':\n"
     "    for name, alone in (('child', False), ('worker', True)):\n"
-    "        subprocess.Popen([sys.executable, '-S', '-c', sys.argv[2], name], start_new_session=alone)\n"
+    "        subprocess.Popen([sys.executable, '-S', '-c', sys.argv[2], name], "
+    "start_new_session=alone)\n"
     "say('ready')\n"
     "while True: time.sleep(60)\n"
 )
@@ -157,11 +176,14 @@ def test_signals_go_where_the_preset_says(cli: CommandLine, target: str, reached
     assert len(rung["signalled"]) == len(reached)
     ask(cli, run, force=True)
     assert cli.ended(run)["state"] == "stopped"
-    assert set(run.output.read_text().splitlines()) == told | {f"{n} ready" for n in ("leader", "child", "worker")}
+    assert set(run.output.read_text().splitlines()) == told | {
+        f"{n} ready" for n in ("leader", "child", "worker")
+    }
     assert not marked_processes(run.id)
 
 
-# A wrapper that leaves at the signal at once; the trainer below it saves until the file named by its argument appears.
+# A wrapper that leaves at the signal at once; the trainer below it saves until the file named by
+# its argument appears.
 WRAPPED = (
     "import os, signal, subprocess, sys, time\n"
     "def save(number, _):\n"
@@ -174,7 +196,9 @@ WRAPPED = (
 )
 
 
-def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(cli: CommandLine) -> None:
+def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(
+    cli: CommandLine,
+) -> None:
     options = [*SLOW, "--set", "stop.target=group"]
     run = cli.command(*PYTHON, WRAPPED, str(cli.folder / "go"), options=options, ready="ready")
     ask(cli, run)
@@ -182,17 +206,25 @@ def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(c
     assert cli.status(run)["state"] == "stopping" and cli.status(run)["stop"]["rung"] == "SIGINT"
     (cli.folder / "go").touch()
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], run.output.read_text()) == ("stopped", 0, "ready\nsaving\nsaved\n")
+    assert (found["state"], found["exit_code"], run.output.read_text()) == (
+        "stopped",
+        0,
+        "ready\nsaving\nsaved\n",
+    )
     assert rungs(run) == ["SIGINT"] and not events(run, "left over")
 
 
 def test_what_never_heard_the_signal_is_not_waited_for(cli: CommandLine) -> None:
     """A shell's background jobs ignore SIGINT: they get SIGTERM as soon as the shell has left."""
     script = "trap 'echo saved; exit 0' INT; sleep 300 & echo ready; wait"
-    run = cli.command("sh", "-c", script, options=[*SLOW, "--set", "stop.target=group"], ready="ready")
+    run = cli.command(
+        "sh", "-c", script, options=[*SLOW, "--set", "stop.target=group"], ready="ready"
+    )
     ask(cli, run)
     assert cli.ended(run)["state"] == "stopped" and run.output.read_text() == "ready\nsaved\n"
-    assert rungs(run) == ["SIGINT"] and [event["signal"] for event in events(run, "left over")] == ["SIGTERM"]
+    assert rungs(run) == ["SIGINT"] and [event["signal"] for event in events(run, "left over")] == [
+        "SIGTERM"
+    ]
 
 
 def test_a_trainer_whose_wrapper_left_is_driven_on_by_another_press(cli: CommandLine) -> None:
@@ -234,7 +266,9 @@ def test_a_grandchild_that_hides_is_ended_with_a_forced_stop(cli: CommandLine) -
 
 def test_a_grandchild_that_heeds_sigterm_is_ended_after_its_program(cli: CommandLine) -> None:
     noted = cli.folder / "pid"
-    run = cli.command(*PYTHON, DAEMON.replace("signal.SIG_IGN", "signal.SIG_DFL"), str(noted), ready="ready")
+    run = cli.command(
+        *PYTHON, DAEMON.replace("signal.SIG_IGN", "signal.SIG_DFL"), str(noted), ready="ready"
+    )
     found = cli.ended(run)
     assert (found["state"], found["exit_code"]) == ("done", 0)
     assert [event["signal"] for event in events(run, "left over")] == ["SIGTERM"]
@@ -250,7 +284,10 @@ def test_a_grandchild_that_ignores_sigterm_is_killed_after_its_program(cli: Comm
 
 
 def _alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}/status").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    return (
+        Path(f"/proc/{pid}/status").exists()
+        and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    )
 
 
 def test_a_program_that_lost_its_mark_is_stopped_all_the_same(cli: CommandLine) -> None:
@@ -264,8 +301,12 @@ def test_a_program_that_lost_its_mark_is_stopped_all_the_same(cli: CommandLine) 
 
 
 def test_somebody_else_s_process_is_never_signalled(cli: CommandLine) -> None:
-    """The pid file of a run is no licence: a pid without the run's mark, not below its waiter, is left alone."""
-    bystander, run = (cli.command(*PYTHON, TELLTALE, "SIGUSR1", options=SLOW, ready="ready") for _ in range(2))
+    """The pid file of a run is no licence: a pid without the run's mark, not below its waiter, is
+    left alone.
+    """
+    bystander, run = (
+        cli.command(*PYTHON, TELLTALE, "SIGUSR1", options=SLOW, ready="ready") for _ in range(2)
+    )
     run.leader.write_text(str(leader(bystander)))
     ask(cli, run)
     eventually(lambda: rungs(run))

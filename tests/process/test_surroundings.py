@@ -1,4 +1,6 @@
-"""Where a run lives: odd paths, folders with our own names, the user's presets, secrets, a terminal that goes."""
+"""Where a run lives: odd paths, folders with our own names, the user's presets, secrets, a
+terminal that goes.
+"""
 
 import hashlib
 import json
@@ -11,7 +13,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from runners.model.paths import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from tests.mistakes import MISTAKES
 from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader
 from tests.support import eventually
@@ -19,10 +21,15 @@ from tests.support import eventually
 ODD = "sp ace 'q' \"qq\" $HOME `id` ünï→ *[x]? #;&"
 
 
-def test_paths_of_any_name(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_of_any_name(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, place = tmp_path / ODD, tmp_path / f"state {ODD}"
     (folder / "presets").mkdir(parents=True)
-    script = "import os, sys\nprint(os.getcwd()); print(sys.argv[1:]); open(sys.argv[1], 'w').write('weights')\n"
+    script = (
+        "import os, sys\nprint(os.getcwd()); print(sys.argv[1:]); open(sys.argv[1], "
+        "'w').write('weights')\n"
+    )
     (folder / f"train {ODD}.py").write_text(script)
     (folder / "presets" / "odd.yaml").write_text(
         json.dumps(
@@ -66,7 +73,10 @@ def test_a_folder_with_packages_of_our_names_disturbs_nobody(cli: CommandLine) -
     for words in (["./mine/x.yaml"], ["--gpus", "0", "--", sys.executable, "fit.py"]):
         run = cli.launch(*words)
         found = cli.ended(run)
-        assert (found["state"], run.output.read_text()) == ("done", "theirs: tui theirs: runners theirs: trainers\n")
+        assert (found["state"], run.output.read_text()) == (
+            "done",
+            "theirs: tui theirs: runners theirs: trainers\n",
+        )
     assert "gaussian-validate" in cli.run("presets").stdout
     run = cli.command("sleep", "300")
     cli.kill_supervisor(run)
@@ -99,15 +109,18 @@ def test_presets_of_the_folder_and_of_the_user(cli: CommandLine, tmp_path: Path)
     assert cli.json("status", "a")["preset"] == "a"
 
 
-def test_every_mistake_in_a_preset_is_one_error_exit_code_2_and_nothing_started(cli: CommandLine) -> None:
+def test_every_mistake_in_a_preset_is_one_error_exit_code_2_and_nothing_started(
+    cli: CommandLine,
+) -> None:
     (cli.folder / "presets").mkdir()
     names = []
     for number, mistake in enumerate(MISTAKES.values()):
         names.append(f"wrong{number}")
         (cli.folder / "presets" / f"wrong{number}.yaml").write_text(mistake.text)
-    # One Python for all of them, through the same door as the command: sixty starts of it would test only Python.
+    # One Python for all of them, through the same door as the command: sixty starts of it would
+    # test only Python.
     code = (
-        "import contextlib, io, json, sys\nfrom tui.headless import run_command\ntold = {}\n"
+        "import contextlib, io, json, sys\nfrom tui.cli import run_command\ntold = {}\n"
         "for name in sys.argv[1:]:\n"
         "    said, shown = io.StringIO(), io.StringIO()\n"
         "    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):\n"
@@ -144,14 +157,19 @@ def test_secrets_reach_the_program_and_no_file_and_no_screen(cli: CommandLine) -
     assert "s3cret" not in shown.stdout + shown.stderr and "API_KEY=********" in shown.stdout
     run = cli.launch("s", HF_TOKEN="s3cret-2")
     assert cli.ended(run)["state"] == "done"
-    assert run.output.read_text().split()[0] == hashlib.sha256(b"s3cret-1s3cret-2xs3cret-2\n").hexdigest()
+    assert (
+        run.output.read_text().split()[0]
+        == hashlib.sha256(b"s3cret-1s3cret-2xs3cret-2\n").hexdigest()
+    )
     for path in cli.state.root.rglob("*"):
         assert not path.is_file() or b"s3cret" not in path.read_bytes(), path
-    refused = cli.run("launch", "s", "--set", "arguments=['${HF_TOKEN}']", exits=2, HF_TOKEN="s3cret-2")
+    refused = cli.run(
+        "launch", "s", "--set", "arguments=['${HF_TOKEN}']", exits=2, HF_TOKEN="s3cret-2"
+    )
     assert "can be read by everyone" in refused.stderr and "s3cret" not in refused.stderr
 
 
-# ── terminals ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── terminals ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_preset_may_ask_for_a_terminal(cli: CommandLine) -> None:
@@ -173,7 +191,8 @@ def test_a_terminal_outlives_the_supervisor_and_can_be_stopped(cli: CommandLine)
     gate = cli.folder / "gate"
     os.mkfifo(gate)
     script = (
-        f"echo ready; cat '{gate}'; test -t 1 && echo still; trap 'echo told; exit 0' INT; while :; do sleep 0.05; done"
+        f"echo ready; cat '{gate}'; test -t 1 && echo still; trap 'echo told; exit 0' "
+        "INT; while :; do sleep 0.05; done"
     )
     run = cli.command("sh", "-c", script, options=["--set", "terminal=true"], ready="ready")
     cli.kill_supervisor(run)
@@ -186,10 +205,16 @@ def test_a_terminal_outlives_the_supervisor_and_can_be_stopped(cli: CommandLine)
 
 @pytest.mark.parametrize("words", [[], ["--follow"]], ids=["launch", "follow"])
 def test_a_terminal_that_is_closed_takes_no_run_with_it(cli: CommandLine, words: list[str]) -> None:
-    """No nohup, no tmux: the shell's terminal goes, the whole session gets SIGHUP, the run does not notice."""
-    line = " ".join([*COMMAND, "launch", *words, "--gpus", "0", "--", sys.executable, "-S", "child.py"])
+    """No nohup, no tmux: the shell's terminal goes, the whole session gets SIGHUP, the run does
+    not notice.
+    """
+    line = " ".join(
+        [*COMMAND, "launch", *words, "--gpus", "0", "--", sys.executable, "-S", "child.py"]
+    )
     (cli.folder / "child.py").write_text(STUBBORN)
-    shell = pexpect.spawn("bash", ["--norc", "-i"], cwd=str(cli.folder), env=cli.environment({}), timeout=30)
+    shell = pexpect.spawn(
+        "bash", ["--norc", "-i"], cwd=str(cli.folder), env=cli.environment({}), timeout=30
+    )
     shell.sendline(line)
     run = eventually(lambda: _only_run(cli))
     eventually(lambda: run.output.exists() and b"ready" in run.output.read_bytes())
@@ -214,9 +239,15 @@ def _only_run(cli: CommandLine) -> RunDirectory | None:
     ("keys", "place"),
     [
         ("launcher: command\ncommand: 'true'\nprice: amd-cloud-mi300", "x.yaml:3: price: "),
-        ("launcher: command\ncommand: 'true'\nworking_directory: nope", "x.yaml:3: working_directory: "),
+        (
+            "launcher: command\ncommand: 'true'\nworking_directory: nope",
+            "x.yaml:3: working_directory: ",
+        ),
         ("launcher: python\nscript: nope.py", "x.yaml:2: script: "),
-        ("launcher: command\ncommand: 'true'\nenvironment: {A: '${NOT_SET}'}", "x.yaml:3: environment.A: "),
+        (
+            "launcher: command\ncommand: 'true'\nenvironment: {A: '${NOT_SET}'}",
+            "x.yaml:3: environment.A: ",
+        ),
     ],
     ids=["price", "working directory", "script", "unset variable"],
 )
@@ -227,7 +258,9 @@ def test_what_is_wrong_only_on_this_machine_names_file_line_and_key_too(
     assert place in cli.run("plan", "./x.yaml", exits=2).stderr
 
 
-def test_a_working_directory_that_is_not_utf8_is_refused_and_leaves_nothing(cli: CommandLine) -> None:
+def test_a_working_directory_that_is_not_utf8_is_refused_and_leaves_nothing(
+    cli: CommandLine,
+) -> None:
     odd = Path(os.fsdecode(os.fsencode(cli.folder) + b"/\xff"))
     odd.mkdir()
     assert "not UTF-8" in cli.run("launch", "--gpus", "0", "--", "true", exits=2, folder=odd).stderr

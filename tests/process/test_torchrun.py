@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from runners.host.marks import is_zombie, marked_processes, parent_of
-from runners.model.paths import RunDirectory
+from runners.host.procfs import is_zombie, marked_processes, parent_of
+from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, events, leader
 from tests.support import eventually
 
@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 
-# Two ranks that meet once through gloo, then wait; rank 0 ends by itself when the stop file appears.
+# Two ranks that meet once through gloo, then wait; rank 0 ends by itself when the stop file
+# appears.
 WORKER = """
 import os, time
 import torch, torch.distributed as dist
@@ -41,7 +42,11 @@ def pair(cli: CommandLine, ladder: str) -> tuple[RunDirectory, list[int]]:
     (cli.folder / "worker.py").write_text(WORKER)
     (cli.folder / "pair.yaml").write_text(f"{PRESET}stop: {{ladder: [{ladder}]}}\n")
     run = cli.launch("./pair.yaml")
-    eventually(lambda: run.output.read_text().count(" of 2 pid ") == 2, ceiling_s=90, what="two ranks that met")
+    eventually(
+        lambda: run.output.read_text().count(" of 2 pid ") == 2,
+        ceiling_s=90,
+        what="two ranks that met",
+    )
     lines = [line.split() for line in run.output.read_text().splitlines() if " of 2 pid " in line]
     return run, [int(words[-1]) for words in sorted(lines)]
 

@@ -1,7 +1,8 @@
-"""Builds the stand-in for AMD's libamd_smi.so, to be loaded by the real `amdsmi`, whatever version is installed.
+"""Builds the stand-in for AMD's libamd_smi.so, to be loaded by the real `amdsmi`, whatever version
+is installed.
 
-The package binds nearly two hundred functions when it is imported; where what lies in its structures differs from one
-version to the next, the stub is told by the package itself.
+The package binds nearly two hundred functions when it is imported; where what lies in its
+structures differs from one version to the next, the stub is told by the package itself.
 """
 
 import os
@@ -42,11 +43,17 @@ def build(folder: Path) -> Path:
     everything = _nothing_but(folder / "everything.c", bound)
     subprocess.run([tool, "-shared", "-fPIC", "-o", str(library), str(everything)], check=True)
     asked = subprocess.run(
-        [sys.executable, "-c", _LAYOUT], env=environment(folder, folder), capture_output=True, text=True, check=True
+        [sys.executable, "-c", _LAYOUT],
+        env=environment(folder, folder),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", *asked.stdout.split()]
     others = _nothing_but(folder / "others.c", bound - written)
-    subprocess.run([tool, "-shared", "-fPIC", *flags, "-o", str(library), str(SOURCE), str(others)], check=True)
+    subprocess.run(
+        [tool, "-shared", "-fPIC", *flags, "-o", str(library), str(SOURCE), str(others)], check=True
+    )
     return folder
 
 

@@ -17,12 +17,22 @@ def compiler() -> str | None:
 
 
 def build(folder: Path, *defines: str) -> Path:
-    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH. `R535`: another driver's."""
+    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH. `R535`:
+    another driver's.
+    """
     tool = compiler()
     assert tool is not None
     sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
     library = folder / "libnvidia-ml.so.1"
-    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *(f"-D{name}" for name in defines)]
+    flags = [
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *(f"-D{name}" for name in defines),
+    ]
     subprocess.run([tool, *flags, "-o", str(library), *sources], check=True)
     return folder
 
@@ -36,7 +46,9 @@ def write_scenario(path: Path, text: str) -> Path:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> Path:
-    """Build the stub into `folder` and let new processes find it; the scenario's file. Skips without a compiler."""
+    """Build the stub into `folder` and let new processes find it; the scenario's file. Skips
+    without a compiler.
+    """
     if compiler() is None:
         pytest.skip("no C compiler to build the stand-in NVML with")
     scenario = write_scenario(folder / "scenario", text)

@@ -13,7 +13,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
-SMALL = ("--max_images", "10", "--image_size", "32", "--batch_size", "2", "--threads", "1", "--device", "cpu")
+SMALL = (
+    "--max_images",
+    "10",
+    "--image_size",
+    "32",
+    "--batch_size",
+    "2",
+    "--threads",
+    "1",
+    "--device",
+    "cpu",
+)
 
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))

@@ -72,7 +72,9 @@ def test_fewer_gaussians_are_widened_to_cover_as_much() -> None:
         for fewer in (decoder(features, slots=1), sample_gaussians(everything, GRID * GRID)):
             assert fewer.opacities.shape == (1, GRID * GRID)
             area = (fewer.scales[..., 0] * fewer.scales[..., 1]).sum()
-            assert torch.allclose(area, (everything.scales[..., 0] * everything.scales[..., 1]).sum(), rtol=1e-4)
+            assert torch.allclose(
+                area, (everything.scales[..., 0] * everything.scales[..., 1]).sum(), rtol=1e-4
+            )
 
 
 def test_ssim_and_psnr_are_what_scikit_image_calls_so() -> None:

@@ -48,8 +48,12 @@ def render_slowly(gaussians: Gaussians, image: int, size: int) -> Rendering:
             )
         )
         spread = rotations[index] @ torch.diag(scales[index] ** 2) @ rotations[index].T
-        covariance = jacobian @ spread @ jacobian.T + (0.3 + 1e-4) * torch.eye(2, dtype=positions.dtype)
-        across = torch.stack((u - (size / 2 + focal * x / -z), v - (size / 2 - focal * y / -z)), dim=-1)
+        covariance = jacobian @ spread @ jacobian.T + (0.3 + 1e-4) * torch.eye(
+            2, dtype=positions.dtype
+        )
+        across = torch.stack(
+            (u - (size / 2 + focal * x / -z), v - (size / 2 - focal * y / -z)), dim=-1
+        )
         squared = torch.einsum("hwi,ij,hwj->hw", across, torch.linalg.inv(covariance), across)
         alpha = (opacities[index] * torch.exp(-squared / 2)).clamp(0, 0.99) * (squared <= 9)
         for place, value in enumerate((*colours[index], -z, torch.ones_like(z))):
@@ -70,10 +74,16 @@ def test_agrees_with_a_loop_over_gaussians(dtype: torch.dtype, close: float, til
 
 
 @pytest.mark.parametrize("pairs", [1 << 23, 2000])
-def test_gradients_agree_whether_or_not_it_works_in_chunks(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_agree_whether_or_not_it_works_in_chunks(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(renderer, "PAIRS_PER_CHUNK", pairs)
-    fast = Gaussians(*(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3)))
-    slow = Gaussians(*(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3)))
+    fast = Gaussians(
+        *(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3))
+    )
+    slow = Gaussians(
+        *(part.requires_grad_() for part in some_gaussians(1, 25, torch.float64, seed=3))
+    )
     weight = torch.linspace(0, 1, 20 * 20, dtype=torch.float64).view(20, 20)
     (render(fast, 20).image * weight).sum().backward()
     (render_slowly(slow, 0, 20).image * weight).sum().backward()
@@ -103,7 +113,9 @@ def test_what_is_up_is_drawn_at_the_top_and_what_is_right_at_the_right() -> None
 @pytest.mark.parametrize("near_first", [True, False])
 def test_what_is_nearer_hides_what_is_farther(near_first: bool) -> None:
     near, far = one_gaussian(0, 0, -1.5, (1, 0, 0)), one_gaussian(0, 0, -3.0, (0, 0, 1))
-    red, _, blue = render(together(near, far) if near_first else together(far, near), 33).image[0, :, 16, 16]
+    red, _, blue = render(together(near, far) if near_first else together(far, near), 33).image[
+        0, :, 16, 16
+    ]
     assert red > 0.9
     assert blue < 0.1
 
@@ -116,6 +128,8 @@ def test_a_gaussian_smaller_than_a_pixel_is_seen_wherever_it_lies() -> None:
     seen = []
     for offset in (0.0, 0.25, 0.5, 0.75):
         tiny = one_gaussian(offset * 2 / (0.8 * 32), 0, -2.0, (1, 1, 1))
-        seen.append(render(tiny._replace(scales=torch.full((1, 1, 3), 1e-5)), 32).image[0, 0].sum().item())
+        seen.append(
+            render(tiny._replace(scales=torch.full((1, 1, 3), 1e-5)), 32).image[0, 0].sum().item()
+        )
     assert min(seen) > 0.8 * max(seen) > 0
     assert math.isfinite(max(seen))

@@ -20,7 +20,9 @@ def whole(tmp_path_factory, run_trainer):
     """Two epochs without interruption, started in a folder that has a `trainers` package of its own."""
     home = tmp_path_factory.mktemp("whole")
     (home / "trainers").mkdir()
-    (home / "trainers" / "__init__.py").write_text("raise RuntimeError('the wrong trainers package')\n")
+    (home / "trainers" / "__init__.py").write_text(
+        "raise RuntimeError('the wrong trainers package')\n"
+    )
     done = run_trainer("--epochs", "2", run_directory=home / "run", cwd=home, PYTHONPATH=str(home))
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout
@@ -36,7 +38,11 @@ def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
     assert "8 for training, 2 held out" in output
     assert "not DINOv2 features" in output
     assert re.search(r"^epoch 1/2  step 1/4  loss \d\.\d+ ", output, re.MULTILINE)
-    assert re.search(r"^held out +PSNR \d+\.\d+ dB, SSIM 0\.\d+; the mean colour alone reaches", output, re.MULTILINE)
+    assert re.search(
+        r"^held out +PSNR \d+\.\d+ dB, SSIM 0\.\d+; the mean colour alone reaches",
+        output,
+        re.MULTILINE,
+    )
 
 
 def test_events_follow_the_run(whole, read_events) -> None:
@@ -67,7 +73,15 @@ def test_checkpoints_are_on_disk_as_reported(whole, read_events) -> None:
     for path, event in reported.items():
         assert Path(path).stat().st_size == event["bytes"] > 5_000_000
     last = load(run / "checkpoints" / "epoch_0002.pt")
-    assert {"model", "optimiser", "schedule", "random", "progress", "settings", "global_step"} <= last.keys()
+    assert {
+        "model",
+        "optimiser",
+        "schedule",
+        "random",
+        "progress",
+        "settings",
+        "global_step",
+    } <= last.keys()
 
 
 def test_the_picture_shows_photographs_and_renders(whole, read_events) -> None:
@@ -78,7 +92,9 @@ def test_the_picture_shows_photographs_and_renders(whole, read_events) -> None:
         assert picture.width > 2 * 160
 
 
-def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(whole, tmp_path, run_trainer, read_events) -> None:
+def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
+    whole, tmp_path, run_trainer, read_events
+) -> None:
     straight, _ = whole
     run = tmp_path / "run"
     run.mkdir()
@@ -120,14 +136,25 @@ def test_sigterm_saves_and_ends_well_and_the_checkpoint_is_refused_by_another_mo
     assert f"resume with  --resume {last['path']}" in rest
     assert Path(last["path"]).stat().st_size == last["bytes"]
 
-    refused = run_trainer("--resume", last["path"], "--gaussians_per_patch", "2", "--output_dir", str(tmp_path))
+    refused = run_trainer(
+        "--resume", last["path"], "--gaussians_per_patch", "2", "--output_dir", str(tmp_path)
+    )
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "gaussians_per_patch is 4 there and 2 here" in refused.stderr
 
 
 def test_without_a_run_directory_nothing_is_reported(tmp_path, run_trainer) -> None:
-    done = run_trainer("--epochs", "1", "--keep", "1", "--stochastic_k", "600", "--progressive_schedule", cwd=tmp_path)
+    done = run_trainer(
+        "--epochs",
+        "1",
+        "--keep",
+        "1",
+        "--stochastic_k",
+        "600",
+        "--progressive_schedule",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {
@@ -142,10 +169,16 @@ def test_two_ranks_write_once_stop_together_and_go_on(tmp_path, run_trainer, rea
     stopped = run_trainer("--epochs", "1", run_directory=tmp_path, processes=2)
     assert stopped.returncode == 0, stopped.stderr
     assert stopped.stdout.count("stopped on request") == 1
-    assert len(list((tmp_path / "checkpoints").iterdir())) == len(read_events(tmp_path, "checkpoint")) == 1
+    assert (
+        len(list((tmp_path / "checkpoints").iterdir()))
+        == len(read_events(tmp_path, "checkpoint"))
+        == 1
+    )
 
     (tmp_path / "stop.json").unlink()
-    done = run_trainer("--epochs", "1", "--resume", "auto", "--workers", "1", run_directory=tmp_path, processes=2)
+    done = run_trainer(
+        "--epochs", "1", "--resume", "auto", "--workers", "1", run_directory=tmp_path, processes=2
+    )
     assert done.returncode == 0, done.stderr
     assert [(event["epoch"], event["step"]) for event in read_events(tmp_path, "epoch")] == [(1, 2)]
     assert len(read_events(tmp_path, "summary")) == 1
@@ -178,10 +211,14 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(
     assert expected in errors
 
 
-def test_a_loss_that_stays_not_finite_fails_the_run(tmp_path, monkeypatch, capfd, keep_signals) -> None:
+def test_a_loss_that_stays_not_finite_fails_the_run(
+    tmp_path, monkeypatch, capfd, keep_signals
+) -> None:
     from trainers.gaussian import train
 
-    monkeypatch.setattr(train.losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan"))
+    monkeypatch.setattr(
+        train.losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan")
+    )
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     small = ["--max_images", "20", "--image_size", "16", "--batch_size", "1", "--device", "cpu"]
     assert train.main([*small, "--output_dir", str(tmp_path)]) == 1

@@ -1,4 +1,6 @@
-"""Takes the README's pictures: real runs on simulated GPUs, the real panel, exported as SVG (`make screenshots`)."""
+"""Takes the README's pictures: real runs on simulated GPUs, the real panel, exported as SVG (`make
+screenshots`).
+"""
 
 import asyncio
 import os
@@ -16,16 +18,18 @@ os.environ["FRESNEL_HOST"] = "gpu-box-3"
 import msgspec  # noqa: E402
 
 from runners.cost.sessions import start_session  # noqa: E402
-from runners.lifecycle.control import request_stop, start_together, wait_until_ended  # noqa: E402
-from runners.lifecycle.store import list_runs  # noqa: E402
-from runners.model.paths import StateDirectory  # noqa: E402
+from runners.gpus.client import read_gpus  # noqa: E402
+from runners.lifecycle.control.start import start_together  # noqa: E402
+from runners.lifecycle.control.stop import request_stop  # noqa: E402
+from runners.lifecycle.control.wait import wait_until_ended  # noqa: E402
 from runners.model.spec import GpuRequest, RunSpec  # noqa: E402
-from runners.placement.reading import read_gpus  # noqa: E402
 from runners.presets.catalogue import resolve_preset  # noqa: E402
 from runners.presets.load import command_spec  # noqa: E402
-from runners.presets.settings import PanelKeys, Settings  # noqa: E402
-from tui.app import PanelApp  # noqa: E402
-from tui.themes import THEMES  # noqa: E402
+from runners.presets.reading.settings import PanelKeys, Settings  # noqa: E402
+from runners.state.layout import StateDirectory  # noqa: E402
+from runners.state.runs import list_runs  # noqa: E402
+from tui.panel.app import PanelApp  # noqa: E402
+from tui.panel.theme.themes import THEMES  # noqa: E402
 
 # A stand-in for a long training: reports what our trainers report, at a pace one can watch.
 SCRIPT = """
@@ -49,15 +53,21 @@ while True:
 LAUNCH = ("n", "down", "down", "down", "enter", "end", "backspace", "2")
 
 
-async def take(app: PanelApp, size: tuple[int, int], name: str, keys: tuple[str, ...], ready: str) -> None:
-    """Run the panel at `size`, press `keys`, wait until the text `ready` is shown, save the picture."""
+async def take(
+    app: PanelApp, size: tuple[int, int], name: str, keys: tuple[str, ...], ready: str
+) -> None:
+    """Run the panel at `size`, press `keys`, wait until the text `ready` is shown, save the
+    picture.
+    """
     async with app.run_test(size=size) as pilot:
         deadline = time.monotonic() + CEILING_S
         await pilot.pause(2.5)
         for key in keys:
             await pilot.press(key)
             await pilot.pause(0.7)
-        while ready not in (svg := app.export_screenshot(title="fresnel-tui")).replace("&#160;", " "):
+        while ready not in (svg := app.export_screenshot(title="fresnel-tui")).replace(
+            "&#160;", " "
+        ):
             await pilot.pause(0.3)
             assert time.monotonic() < deadline, f"{ready!r} never appeared"
         (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
@@ -72,9 +82,14 @@ def main() -> None:
         os.chdir(folder)
         state = StateDirectory().create()
         start_session(state, "amd-cloud-mi300x", 8, "now", "100")
-        (done,) = start_together(state, [resolve_preset("gaussian-validate", ["epochs=1", "max_images=10"])])
+        (done,) = start_together(
+            state, [resolve_preset("gaussian-validate", ["epochs=1", "max_images=10"])]
+        )
         wait_until_ended(state, done.id)
-        for name, gpus, pause, step in (("pcdiff", "0123456", "0.4", "9200"), ("voxelization", "7", "0.9", "1650")):
+        for name, gpus, pause, step in (
+            ("pcdiff", "0123456", "0.4", "9200"),
+            ("voxelization", "7", "0.9", "1650"),
+        ):
             command = [sys.executable, "-c", SCRIPT, pause, step]
             spec = command_spec(command, ["stop.ladder=[SIGINT 60s, SIGKILL 5s]"], name)
             start_together(state, [replace_gpus(spec, tuple(gpus))])
@@ -84,7 +99,9 @@ def main() -> None:
             asyncio.run(take(PanelApp(state), (120, 36), "cockpit", (), "ETA"))
             asyncio.run(take(PanelApp(state), (80, 24), "cockpit-80x24", (), "loss"))
             asyncio.run(take(PanelApp(state), (120, 36), "stop", ("s",), "Newest checkpoint"))
-            asyncio.run(take(PanelApp(state), (120, 40), "launch", LAUNCH, "Plan: exactly what runs"))
+            asyncio.run(
+                take(PanelApp(state), (120, 40), "launch", LAUNCH, "Plan: exactly what runs")
+            )
             asyncio.run(take(PanelApp(state), (120, 36), "metrics", ("m",), "loss"))
             for theme in THEMES:
                 panel = PanelApp(state, settings=Settings(panel=PanelKeys(theme=theme)))

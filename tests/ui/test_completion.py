@@ -14,7 +14,10 @@ from tests.terminal import Terminal
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(fresnel-tui completion bash)"'),
-    "zsh": (["zsh", "-f", "-i"], 'autoload -Uz compinit; compinit -u; eval "$(fresnel-tui completion zsh)"'),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        'autoload -Uz compinit; compinit -u; eval "$(fresnel-tui completion zsh)"',
+    ),
     "fish": (["fish", "--no-config", "--private"], "fresnel-tui completion fish | source"),
 }
 PRESET = """\
@@ -48,16 +51,31 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def run(*words: str) -> str:
-    return subprocess.run(["fresnel-tui", *words], capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        ["fresnel-tui", *words], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 def offers(line: str, **environment: str) -> list[str]:
     """What is offered at the end of the line, in the words that the shell's script would ask with."""
     answer = Path("answer")
-    asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_SHELL": "fish"}
-    where = {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    asked = {
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_SHELL": "fish",
+    }
+    where = {
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+    }
     done = subprocess.run(
-        ["fresnel-tui"], env={**os.environ, **asked, **where, **environment}, capture_output=True, text=True, check=True
+        ["fresnel-tui"],
+        env={**os.environ, **asked, **where, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "Traceback" not in done.stderr
     return answer.read_text().splitlines()
@@ -89,7 +107,9 @@ def test_tab_finishes_the_id_of_the_live_run(shell: Terminal) -> None:
     shell.press(f"fresnel-tui stop {year}", "Tab")
     shell.wait_for(f"stop {live}")
     shell.press("Enter")
-    eventually(lambda: live in run("list", "--json") and '"stopped"' in run("status", live, "--json"))
+    eventually(
+        lambda: live in run("list", "--json") and '"stopped"' in run("status", live, "--json")
+    )
 
 
 def test_tab_finishes_presets_and_their_parameters(shell: Terminal) -> None:
@@ -116,7 +136,9 @@ def test_live_runs_come_first_each_command_is_offered_what_it_can_use(place: Pat
 
 def test_options_parameters_values_prices_and_files(place: Path) -> None:
     assert "serve" in offers("fresnel-tui ") and "stop" in offers("fresnel-tui --no-ui ")
-    assert "--launch" in offers("fresnel-tui --") and "--gpu-ids" in offers("fresnel-tui launch --gpu")
+    assert "--launch" in offers("fresnel-tui --") and "--gpu-ids" in offers(
+        "fresnel-tui launch --gpu"
+    )
     assert offers("fresnel-tui --launch zz-counter --set ") == ["unused=", "flavour="]
     assert offers("fresnel-tui plan zz-counter --set flavour=") == ["flavour=sweet", "flavour=sour"]
     assert "amd-cloud-mi300x" in offers("fresnel-tui session start --price amd")
@@ -128,7 +150,9 @@ def test_options_parameters_values_prices_and_files(place: Path) -> None:
     assert offers("fresnel-tui launch --gpus 0 -- python tra") == ["train.py"]
 
 
-def test_gpus_are_those_that_the_sampler_last_saw(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_those_that_the_sampler_last_saw(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:3xH100")
     assert offers("fresnel-tui launch zz-counter --gpu-ids ") == []
     run("gpus")
@@ -137,7 +161,14 @@ def test_gpus_are_those_that_the_sampler_last_saw(place: Path, monkeypatch: pyte
     assert offers("fresnel-tui launch zz-counter --gpu-ids ", FRESNEL_GPUS="none") == []
 
 
-LINES = ("stop ", "logs 2", "launch ", "launch zz-counter --set ", "launch --gpu-ids ", "session start --price ")
+LINES = (
+    "stop ",
+    "logs 2",
+    "launch ",
+    "launch zz-counter --set ",
+    "launch --gpu-ids ",
+    "session start --price ",
+)
 
 
 def test_looking_writes_nothing_and_starts_nothing(place: Path) -> None:
@@ -167,9 +198,20 @@ def test_no_screen_is_imported(place: Path, line: str) -> None:
         text=True,
         check=True,
     )
-    loaded = {words.rpartition("|")[2].strip().partition(".")[0] for words in done.stderr.splitlines()}
+    loaded = {
+        words.rpartition("|")[2].strip().partition(".")[0] for words in done.stderr.splitlines()
+    }
     assert "argcomplete" in loaded
-    assert not loaded & {"textual", "rich", "torch", "numpy", "watchfiles", "pynvml", "aiohttp", "textual_serve"}
+    assert not loaded & {
+        "textual",
+        "rich",
+        "torch",
+        "numpy",
+        "watchfiles",
+        "pynvml",
+        "aiohttp",
+        "textual_serve",
+    }
 
 
 def test_without_argcomplete_it_says_what_to_install(place: Path) -> None:

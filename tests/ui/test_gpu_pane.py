@@ -1,4 +1,6 @@
-"""The GPU pane in a real terminal: every GPU of a stand-in driver, one of them in full, and drivers in trouble."""
+"""The GPU pane in a real terminal: every GPU of a stand-in driver, one of them in full, and
+drivers in trouble.
+"""
 
 import os
 import re
@@ -11,7 +13,7 @@ import pytest
 from tests.stubs import nvml as stub
 from tests.terminal import Terminal, panel_command
 from tests.ui.test_panel import headless
-from tui.panes.gpu.detail import course
+from tui.panel.screens.gpu_detail import course
 
 SCENE = """\
 driver 570.86.15
@@ -105,7 +107,15 @@ def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: 
         ("driver 570.1\n", "the driver sees no GPU: start the container with its GPUs"),
         (None, "libnvidia-ml.so.1 is not found: install the NVIDIA driver"),
     ],
-    ids=["mismatch", "permission", "not loaded", "unknown", "mismatch later", "zero GPUs", "no driver"],
+    ids=[
+        "mismatch",
+        "permission",
+        "not loaded",
+        "unknown",
+        "mismatch later",
+        "zero GPUs",
+        "no driver",
+    ],
 )
 def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
     scene: Path, show: Show, monkeypatch: pytest.MonkeyPatch, scenario: str | None, words: str
@@ -120,7 +130,9 @@ def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
     pane = panel.wait_for(r"(?s)CPU · no GPU here.*CPU    ")
     said = " ".join(re.findall(r"(?m)^│ ?(.*?) *│", pane.string))
     assert all(word in said for word in words.split()), pane.string
-    started = headless("launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300")
+    started = headless(
+        "launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300"
+    )
     assert started.returncode == 0, started.stderr
     panel.wait_for(r"▶ running\s+onward")
     panel.wait_for("it goes on")

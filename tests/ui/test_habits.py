@@ -20,7 +20,9 @@ MOUSE_ON, MOUSE_OFF = b"\x1b[?1000h", b"\x1b[?1000l"
 def show() -> Iterator[object]:
     opened: list[Terminal] = []
 
-    def show_it(*arguments: str, columns: int = 100, rows: int = 30, **environment: str) -> Terminal:
+    def show_it(
+        *arguments: str, columns: int = 100, rows: int = 30, **environment: str
+    ) -> Terminal:
         opened.append(Terminal(panel_command(*arguments), columns, rows, **environment))
         return opened[-1]
 
@@ -48,7 +50,12 @@ def settings(tmp_path: Path, text: str) -> None:
 
 
 def test_read_only_shows_and_touches_nothing(show) -> None:
-    assert headless("launch", "--gpus", "0", "--name", "mine", "--", "sh", "-c", "echo here; sleep 300").returncode == 0
+    assert (
+        headless(
+            "launch", "--gpus", "0", "--name", "mine", "--", "sh", "-c", "echo here; sleep 300"
+        ).returncode
+        == 0
+    )
     panel = show("--read-only")
     panel.wait_for(r"▶ running\s+mine")
     panel.wait_for("here")
@@ -75,7 +82,8 @@ def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> No
     folder = tmp_path / "config" / "fresnel-tui" / "presets"
     folder.mkdir(parents=True)
     (folder / "aa-mine.yaml").write_text(
-        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, flag: ''}}\n"
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, "
+        "flag: ''}}\n"
     )
     panel = show()
     panel.wait_for("no runs yet")
@@ -112,7 +120,9 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_pa
     panel.wait_for("contrast-dark|Search")
     panel.press("contrast-light", "Enter")
     chosen = tmp_path / "state" / "panel.json"
-    eventually(lambda: chosen.exists() and json.loads(chosen.read_text())["theme"] == "contrast-light")
+    eventually(
+        lambda: chosen.exists() and json.loads(chosen.read_text())["theme"] == "contrast-light"
+    )
     panel.press("Ctrl+Q")
     assert panel.wait_end() == 0
     again = show(COLORTERM="truecolor")
@@ -153,7 +163,9 @@ def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
     try:
         panel.wait_for("failed after")
         eventually(lambda: panel.read() or b"\x1b]9;mi ne;x: failed after" in panel.raw)
-        assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), "the bell, beside the end of the notice"
+        assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), (
+            "the bell, beside the end of the notice"
+        )
     finally:
         (working / "go").unlink()
 

@@ -16,9 +16,9 @@ from textual.widgets import Footer
 
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.waiting import append, until
-from tui.panes.log.area import LogArea
-from tui.panes.log.pane import LogPane
-from tui.screens.cockpit import CockpitScreen
+from tui.panel.screens.cockpit import CockpitScreen
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.log.pane import LogPane
 
 HOSTILE = b"\x1b]52;c;cm0gLXJmIH4=\x07"
 
@@ -27,7 +27,9 @@ class AreaApp(App[None]):
     """The place of the logs alone, with the cockpit's keys for it."""
 
     BINDINGS = [  # noqa: RUF012
-        binding for binding in CockpitScreen.BINDINGS if isinstance(binding, Binding) and binding.key != "escape"
+        binding
+        for binding in CockpitScreen.BINDINGS
+        if isinstance(binding, Binding) and binding.key != "escape"
     ]
 
     def compose(self) -> ComposeResult:
@@ -63,7 +65,9 @@ class AreaApp(App[None]):
 
 
 @asynccontextmanager
-async def opened(path: Path, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[AreaApp, Pilot[None]]]:
+async def opened(
+    path: Path, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[AreaApp, Pilot[None]]]:
     app = AreaApp()
     async with app.run_test(size=size) as pilot:
         app.area.show(path, "gaussian · output.log")
@@ -86,7 +90,9 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("TMUX", "STY", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "output.log"
-    path.write_bytes(b"".join(b"%s %d\n" % (b"loss" if at % 10 == 0 else b"step", at) for at in range(1000)))
+    path.write_bytes(
+        b"".join(b"%s %d\n" % (b"loss" if at % 10 == 0 else b"step", at) for at in range(1000))
+    )
     return path
 
 
@@ -149,14 +155,17 @@ async def test_the_line_stays_in_view_when_the_filter_ends(log: Path) -> None:
 
 async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
     append(
-        log, b"[rank0]: \x1b[31mTraceback (most recent call last):\x1b[0m\n[rank1]: ValueError: x\n" + b"step\n" * 50
+        log,
+        b"[rank0]: \x1b[31mTraceback (most recent call last):\x1b[0m\n[rank1]: ValueError: x\n"
+        + b"step\n" * 50,
     )
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
         await answer(app, pilot, "slash", "5")
         await until(pilot, lambda: app.pane.here is not None)
         await until(
-            pilot, lambda: app.pane.search_state is not None and app.pane.search_state.matches.count == 19
+            pilot,
+            lambda: app.pane.search_state is not None and app.pane.search_state.matches.count == 19,
         )  # 50, 150 … 950 and 500 … 590
         first = app.pane.here
         await pilot.press("N")
@@ -165,11 +174,16 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
         await pilot.press("e")
         await until(pilot, lambda: app.said("no such line"))
         await pilot.press("escape", "e")
-        await until(pilot, lambda: "Traceback" in app.pane.line_here() or "ValueError" in app.pane.line_here())
+        await until(
+            pilot,
+            lambda: "Traceback" in app.pane.line_here() or "ValueError" in app.pane.line_here(),
+        )
         await answer(app, pilot, "ampersand", "rank0")
         await until(pilot, lambda: "Traceback" in app.pane.shown_text()[0])
         await pilot.press("g", "e")
-        await until(pilot, lambda: app.pane.line_here() == "[rank0]: Traceback (most recent call last):")
+        await until(
+            pilot, lambda: app.pane.line_here() == "[rank0]: Traceback (most recent call last):"
+        )
 
 
 async def test_ranks_are_gone_through(tmp_path: Path) -> None:
@@ -210,13 +224,22 @@ async def test_lines_are_selected_and_sent(log: Path, sent: list[str]) -> None:
         await pilot.press("v", "down", "j", "k", "j")
         assert str(app.pane.border_subtitle).startswith("3 lines selected")
         first = int(middle.split()[1])
-        wanted = "\n".join(f"{'loss' if at % 10 == 0 else 'step'} {at}" for at in range(first, first + 3))
+        wanted = "\n".join(
+            f"{'loss' if at % 10 == 0 else 'step'} {at}" for at in range(first, first + 3)
+        )
         await pilot.press("y")
-        await until(pilot, lambda: app.said("sent 3 lines (26 B)") or app.said("sent 3 lines (23 B)"))
+        await until(
+            pilot, lambda: app.said("sent 3 lines (26 B)") or app.said("sent 3 lines (23 B)")
+        )
         assert f"\x1b]52;c;{b64encode(wanted.encode()).decode()}\x07" in sent
         assert app.pane.picked is None
         await pilot.press("G", "v", "G", "y")
-        await until(pilot, lambda: any(b64encode(b"\nlast").decode()[:4] in words for words in sent) or len(sent) > 2)
+        await until(
+            pilot,
+            lambda: (
+                any(b64encode(b"\nlast").decode()[:4] in words for words in sent) or len(sent) > 2
+            ),
+        )
         assert not any("cm0gLXJmIH4" in words for words in sent)
         assert not app.said("copied")
         await pilot.press("v", "pageup", "escape")
@@ -257,7 +280,9 @@ async def test_writing_a_file(log: Path, tmp_path: Path) -> None:
         assert app.area.asking
         assert out.read_bytes() == log.read_bytes()
         await pilot.press("enter")
-        filtered = b"".join(line + b"\n" for line in log.read_bytes().split(b"\n") if b"loss" in line)
+        filtered = b"".join(
+            line + b"\n" for line in log.read_bytes().split(b"\n") if b"loss" in line
+        )
         await until(pilot, lambda: out.read_bytes() == filtered)
         await answer(app, pilot, "w", "no/folder.log")
         await until(pilot, lambda: app.said("there is no folder"))
@@ -311,12 +336,20 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         await until(pilot, lambda: len(app.query(LogPane)) == 2)
         pinned = app.query_one("#pinned", LogPane)
         app.area.show(other, "other")
-        await until(pilot, lambda: pinned.shown_text()[-1:] == ["step 999"] and app.pane.shown_text()[-1:] == ["other"])
+        await until(
+            pilot,
+            lambda: (
+                pinned.shown_text()[-1:] == ["step 999"] and app.pane.shown_text()[-1:] == ["other"]
+            ),
+        )
         assert (pinned.region.y == app.pane.region.y) == beside
         assert (pinned.region.x == app.pane.region.x) != beside
         append(log, b"more\n")
         append(other, b"more too\n")
-        await until(pilot, lambda: pinned.shown_text()[-1] == "more" and app.pane.shown_text()[-1] == "more too")
+        await until(
+            pilot,
+            lambda: pinned.shown_text()[-1] == "more" and app.pane.shown_text()[-1] == "more too",
+        )
         pinned.focus()
         await answer(app, pilot, "ampersand", "loss")
         await until(pilot, lambda: pinned.wanted is not None and app.pane.wanted is None)
@@ -336,7 +369,12 @@ def test_over_ssh_fewer_frames(monkeypatch: pytest.MonkeyPatch) -> None:
 def panel_with_a_log(tmp_path: Path, lines: str, columns: int = 80, **environment: str) -> Terminal:
     """The panel on one ended run whose log holds `lines`."""
     subprocess.run(
-        [*panel_command("--no-ui", "launch", "--gpus", "0", "--name", "shown", "--wait"), "--", "printf", lines],
+        [
+            *panel_command("--no-ui", "launch", "--gpus", "0", "--name", "shown", "--wait"),
+            "--",
+            "printf",
+            lines,
+        ],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         check=True,
         capture_output=True,

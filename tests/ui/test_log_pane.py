@@ -14,9 +14,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from tests.ui.waiting import CEILING, append, until
-from tui.panes.log import watch as log_watch
-from tui.panes.log.pane import LogPane
-from tui.panes.log.search import SearchBar
+from tui.panel.widgets.log import watch as log_watch
+from tui.panel.widgets.log.pane import LogPane
+from tui.panel.widgets.log.search import SearchBar
 
 
 class LogApp(App[None]):
@@ -57,7 +57,9 @@ class LogApp(App[None]):
 
 
 @asynccontextmanager
-async def opened(path: Path | None, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[LogApp, Pilot[None]]]:
+async def opened(
+    path: Path | None, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[LogApp, Pilot[None]]]:
     app = LogApp(path)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -93,7 +95,9 @@ async def test_scrolled_up_nothing_jumps_until_the_end_is_asked_for(log: Path) -
         append(log, b"more\n" * 1234)
         await until(pilot, lambda: "1,234 new lines" in str(app.pane.border_subtitle))
         assert app.screen_rows() == there
-        assert str(app.pane.border_subtitle).startswith("paused · 1,234 new lines · G follows · line 957 of 2,234")
+        assert str(app.pane.border_subtitle).startswith(
+            "paused · 1,234 new lines · G follows · line 957 of 2,234"
+        )
         await pilot.press("G")
         assert app.screen_rows()[-1] == "more"
         assert app.heard == [False, True]
@@ -188,12 +192,21 @@ async def test_wide_characters_wrap_by_cells(tmp_path: Path) -> None:
     path.write_bytes("日本語".encode() * 30 + b"\n")
     async with opened(path) as (app, pilot):
         await pilot.press("W")
-        assert app.screen_rows()[:3] == ["日本語" * 12 + "日本", "語" + "日本語" * 12 + "日", "本語" + "日本語" * 4]
+        assert app.screen_rows()[:3] == [
+            "日本語" * 12 + "日本",
+            "語" + "日本語" * 12 + "日",
+            "本語" + "日本語" * 4,
+        ]
 
 
 async def test_scrolling_sideways(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    path.write_bytes("".join(str(at % 10) for at in range(200)).encode() + b"\nshort\n" + "é".encode() * 150 + b"\n")
+    path.write_bytes(
+        "".join(str(at % 10) for at in range(200)).encode()
+        + b"\nshort\n"
+        + "é".encode() * 150
+        + b"\n"
+    )
     async with opened(path) as (app, pilot):
         await pilot.press("l")
         rows = app.screen_rows()
@@ -235,7 +248,11 @@ async def test_matches_are_marked(log: Path) -> None:
         await until(pilot, lambda: app.pane.here is not None)
         await pilot.pause()
         row = app.pane.shown_text().index("line 995")
-        marked = [segment for segment in app.pane.render_line(row) if segment.style and segment.style.reverse]
+        marked = [
+            segment
+            for segment in app.pane.render_line(row)
+            if segment.style and segment.style.reverse
+        ]
         assert [segment.text for segment in marked] == ["995"]
         assert marked[0].style is not None
         assert marked[0].style.underline
@@ -300,8 +317,10 @@ def test_in_a_real_terminal(tmp_path: Path) -> None:
     hostile = b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J\x1bP+q436f\x1b\\ end\n"
     path.write_bytes(b"first\n" * 50 + hostile)
     program = (
-        "import sys; from pathlib import Path; from textual.app import App; from tui.panes.log.pane import LogPane\n"
-        "class Only(App):\n    def compose(self):\n        pane = LogPane(); pane.show(Path(sys.argv[1])); yield pane\n"
+        "import sys; from pathlib import Path; from textual.app import App; from "
+        "tui.panel.widgets.log.pane import LogPane\n"
+        "class Only(App):\n    def compose(self):\n        pane = LogPane(); "
+        "pane.show(Path(sys.argv[1])); yield pane\n"
         "Only().run()"
     )
     root = str(Path(__file__).resolve().parents[2])
@@ -353,14 +372,21 @@ async def test_resizing_and_another_log(log: Path, tmp_path: Path) -> None:
         append(log, b"of the first\n")
         append(other, b"of the second\n")
         await until(pilot, lambda: app.screen_rows()[:3] == ["another", "of the second", ""])
-        assert len([worker for worker in app.workers if worker.group == "watch" and worker.is_running]) == 1
+        assert (
+            len([worker for worker in app.workers if worker.group == "watch" and worker.is_running])
+            == 1
+        )
 
 
-async def test_nothing_is_painted_when_nothing_changed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_painted_when_nothing_changed(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(log) as (app, pilot):
         drawn: list[int] = []
         render_line = LogPane.render_line
-        monkeypatch.setattr(LogPane, "render_line", lambda pane, y: drawn.append(y) or render_line(pane, y))
+        monkeypatch.setattr(
+            LogPane, "render_line", lambda pane, y: drawn.append(y) or render_line(pane, y)
+        )
         for _ in range(5):
             assert not app.pane.poll()
             await pilot.pause()
@@ -373,7 +399,12 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown(log: Path) -> None:
         await pilot.pause()
         append(log, b"while away\n")
         await until(
-            pilot, lambda: not app.pane.poll() and app.pane.log_file is not None and app.pane.log_file.size > 8890
+            pilot,
+            lambda: (
+                not app.pane.poll()
+                and app.pane.log_file is not None
+                and app.pane.log_file.size > 8890
+            ),
         )
         assert app.pane.shown_text()[-1] == "line 999"
         app.pane.display = True
@@ -382,7 +413,9 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown(log: Path) -> None:
 
 
 @pytest.mark.parametrize("deaf", ["glances", "notices"])
-async def test_either_notices_or_glances_are_enough(log: Path, monkeypatch: pytest.MonkeyPatch, deaf: str) -> None:
+async def test_either_notices_or_glances_are_enough(
+    log: Path, monkeypatch: pytest.MonkeyPatch, deaf: str
+) -> None:
     if deaf == "glances":
         monkeypatch.setattr(log_watch, "GLANCE", 3600)
     else:
@@ -403,7 +436,8 @@ async def test_watching_ends_with_the_pane(log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("loss", ("loss", False)), ("/a|b/", ("a|b", True)), ("/", ("/", False)), ("", ("", False))]
+    ("text", "wanted"),
+    [("loss", ("loss", False)), ("/a|b/", ("a|b", True)), ("/", ("/", False)), ("", ("", False))],
 )
 async def test_the_search_bar_tells_a_regex_from_text(text: str, wanted: tuple[str, bool]) -> None:
     async with LogApp(None).run_test():

@@ -1,4 +1,6 @@
-"""The metrics page in a real terminal, by keys: at 80×24 and wider, without colour, with a run that goes on."""
+"""The metrics page in a real terminal, by keys: at 80×24 and wider, without colour, with a run
+that goes on.
+"""
 
 import json
 import time
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.control import request_stop
-from runners.lifecycle.store import list_runs
-from runners.model.paths import StateDirectory
+from runners.lifecycle.control.stop import request_stop
+from runners.state.layout import StateDirectory
+from runners.state.runs import list_runs
 from tests.process.conftest import CommandLine
 from tests.terminal import Terminal, panel_command
 
@@ -43,13 +45,29 @@ def open_panel() -> Iterator[Open]:
 
 
 def a_run(cli: CommandLine, name: str, losses: list[float], *command: str) -> Path:
-    """A run that tells its losses and settings; it has ended unless it is given a command that goes on."""
+    """A run that tells its losses and settings; it has ended unless it is given a command that
+    goes on.
+    """
     run = cli.launch("--gpus", "0", "--name", name, "--", *(command or ("true",)))
     if not command:
         cli.ended(run)
-    tell(run.events, 0, type="start", epochs=1, steps=len(losses), settings={"lr": losses[0], "batch": 8})
+    tell(
+        run.events,
+        0,
+        type="start",
+        epochs=1,
+        steps=len(losses),
+        settings={"lr": losses[0], "batch": 8},
+    )
     for i, loss in enumerate(losses, 1):
-        tell(run.events, i, type="metrics", epoch=1, step=i, values={"loss": loss, "acc": 1 - loss / 10})
+        tell(
+            run.events,
+            i,
+            type="metrics",
+            epoch=1,
+            step=i,
+            values={"loss": loss, "acc": 1 - loss / 10},
+        )
     return run.events
 
 
@@ -58,7 +76,9 @@ def tell(events: Path, second: float, **event: object) -> None:
         file.write(json.dumps({"time": time.time() + second, **event}) + "\n")
 
 
-def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, open_panel: Open) -> None:
+def test_two_runs_are_overlaid_pinned_and_looked_at_closely(
+    cli: CommandLine, open_panel: Open
+) -> None:
     a_run(cli, "first", [10.0 - i / 10 for i in range(99)])
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
     panel = open_panel(120, 40)
@@ -101,10 +121,14 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: O
     panel.wait_gone("acc")
     panel.wait_for(r"[⠀-⣿]A[⠀-⣿](.|\n)*[⠀-⣿]A[⠀-⣿]")
     lines = panel.text.splitlines()
-    assert len(lines) == 24 and sum("B" in line for line in lines[2:-2]) >= 2, "letters stand along each curve"
+    assert len(lines) == 24 and sum("B" in line for line in lines[2:-2]) >= 2, (
+        "letters stand along each curve"
+    )
 
 
-def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, open_panel: Open) -> None:
+def test_the_filter_says_what_is_wrong_and_what_is_hidden(
+    cli: CommandLine, open_panel: Open
+) -> None:
     a_run(cli, "only", [3.0, 2.0, 1.0])
     panel = open_panel()
     panel.press("m")

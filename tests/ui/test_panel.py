@@ -133,7 +133,9 @@ gpus: 2
 """
 
 
-def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(open_terminal, presets: Path) -> None:
+def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
+    open_terminal, presets: Path
+) -> None:
     (presets / "aa-counter.yaml").unlink()
     (presets / "aa-scaled.yaml").write_text(SCALED)
     panel = open_terminal(FRESNEL_GPUS="sim:4xH100", columns=120, rows=40)
@@ -175,7 +177,9 @@ def test_a_run_is_launched_again_as_it_was_or_varied(open_terminal) -> None:
     panel.wait_for(r"2 in all")
     panel.wait_gone(r"▶")
     assert sorted(spec_value(run, "unused") for run in runs()) == [41, 42]
-    assert {run["name"] for run in runs()} == {"old"} and {run["state"] for run in runs()} == {"done"}
+    assert {run["name"] for run in runs()} == {"old"} and {run["state"] for run in runs()} == {
+        "done"
+    }
 
 
 def spec_value(run: dict[str, object], name: str) -> object:
@@ -183,11 +187,16 @@ def spec_value(run: dict[str, object], name: str) -> object:
     return next(parameter["value"] for parameter in spec["parameters"] if parameter["name"] == name)
 
 
-def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_launch_says_who_holds_the_gpus(
+    open_terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600")
     assert held.returncode == 4  # no GPU without the simulation
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
-    assert headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600").returncode == 0
+    assert (
+        headless("launch", "--gpu-ids", "0", "--name", "holder", "--", "sleep", "600").returncode
+        == 0
+    )
     panel = open_terminal()
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
@@ -195,9 +204,12 @@ def test_refused_launch_says_who_holds_the_gpus(open_terminal, monkeypatch: pyte
     panel.wait_for("held by A holder")
 
 
-def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(open_terminal, presets: Path) -> None:
+def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(
+    open_terminal, presets: Path
+) -> None:
     (presets / "stubborn.yaml").write_text(
-        "launcher: command\nshell: true\ncommand: trap '' INT; echo up; while :; do sleep 0.1; done\ngpus: 0\n"
+        "launcher: command\nshell: true\ncommand: trap '' INT; echo up; while :; do sleep "
+        "0.1; done\ngpus: 0\n"
         "stop: {ladder: [SIGINT 90s, SIGKILL 5s]}\n"
     )
     panel = open_terminal("--launch", "stubborn", columns=160, rows=40)
@@ -236,7 +248,9 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)])
 def test_sizes_show_gpus_runs_log_and_keys(open_terminal, size: tuple[int, int]) -> None:
-    panel = open_terminal("--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X")
+    panel = open_terminal(
+        "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
+    )
     panel.wait_for(r"▶ running\s+aa-counter")
     panel.wait_for("GPUs · simulated")
     panel.wait_for(r"7 .*free")
@@ -260,7 +274,11 @@ def test_terminal_gone_ends_the_panel_and_not_the_run(open_terminal) -> None:
 
 def test_panel_without_a_terminal_says_what_to_do() -> None:
     ended = subprocess.run(
-        panel_command(), env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True, check=False
+        panel_command(),
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 2
     assert "needs a terminal" in ended.stderr

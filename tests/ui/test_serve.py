@@ -1,4 +1,6 @@
-"""The panel in a browser: who is refused, and the real thing over a real server, websocket and browser."""
+"""The panel in a browser: who is refused, and the real thing over a real server, websocket and
+browser.
+"""
 
 import asyncio
 import base64
@@ -23,7 +25,9 @@ from tests.support import CEILING_S, REPOSITORY, eventually
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 PRESET = """\
 launcher: command
 shell: true
@@ -61,7 +65,9 @@ class Served:
 
     def socket(self, client: Any, **headers: str) -> Any:
         """The websocket as our own page opens it."""
-        return client.ws_connect(f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base, **headers})
+        return client.ws_connect(
+            f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base, **headers}
+        )
 
 
 @pytest.fixture
@@ -118,7 +124,9 @@ async def until(socket: Any, page: Page, pattern: str) -> None:
                 page.feed(message.data)
 
 
-async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(serve: Callable[..., Served]) -> None:
+async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
+    serve: Callable[..., Served],
+) -> None:
     served = serve()
     async with served.visitor() as client:
         async with client.get(served.base) as answer:
@@ -132,10 +140,14 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(se
             await socket.send_json(["stdin", "?"])
             await until(socket, page, "Everywhere")
             assert len(served.panels()) == 1
-    await asyncio.to_thread(eventually, lambda: not served.panels(), what="the panel gone with its page")
+    await asyncio.to_thread(
+        eventually, lambda: not served.panels(), what="the panel gone with its page"
+    )
 
 
-async def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(serve: Callable[..., Served]) -> None:
+async def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(
+    serve: Callable[..., Served],
+) -> None:
     served = serve()
     async with aiohttp.ClientSession() as client, client.get(served.url) as answer:
         (cookie,) = answer.headers.getall("Set-Cookie")
@@ -146,13 +158,25 @@ async def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_ge
 
 REFUSALS: dict[str, tuple[str, dict[str, str], str]] = {
     "no token": ("/", {"Cookie": ""}, "open the address"),
-    "no token for the parts of the page": ("/static/js/textual.js", {"Cookie": ""}, "open the address"),
+    "no token for the parts of the page": (
+        "/static/js/textual.js",
+        {"Cookie": ""},
+        "open the address",
+    ),
     "a wrong token": ("/?token=wrong", {"Cookie": ""}, "token"),
     "a token that is not even ASCII": ("/?token=%C3%A9", {"Cookie": ""}, "token"),
     "a wrong cookie": ("/", {"Cookie": "fresnel-tui-{port}=wrong"}, "open the address"),
     "another name for this machine": ("/", {"Host": "evil.example"}, "no name of this server"),
-    "another name, with our port": ("/?token={token}", {"Host": "evil.example:{port}"}, "no name of this server"),
-    "a name that begins like ours": ("/", {"Host": "127.0.0.1.evil.example"}, "no name of this server"),
+    "another name, with our port": (
+        "/?token={token}",
+        {"Host": "evil.example:{port}"},
+        "no name of this server",
+    ),
+    "a name that begins like ours": (
+        "/",
+        {"Host": "127.0.0.1.evil.example"},
+        "no name of this server",
+    ),
     "websocket without token": ("/ws", {"Cookie": "", "Origin": "{base}"}, "open the address"),
     "websocket of another page": ("/ws", {"Origin": "http://evil.example"}, "another origin"),
     "websocket of another server here": ("/ws", {"Origin": "http://127.0.0.1:1"}, "another origin"),
@@ -184,7 +208,9 @@ async def test_everybody_else_is_refused_and_no_panel_starts(serve: Callable[...
     assert not served.panels()
 
 
-async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(serve: Callable[..., Served]) -> None:
+async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(
+    serve: Callable[..., Served],
+) -> None:
     served = serve()
     there = "localhost:9999"
     async with served.visitor() as client:
@@ -194,7 +220,9 @@ async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(serve
             await until(socket, Page(), "no runs yet")
 
 
-async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(serve: Callable[..., Served]) -> None:
+async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(
+    serve: Callable[..., Served],
+) -> None:
     served = serve()
     async with served.visitor() as client:
         for nonsense in ("no json", "{}", "[]", '["resize", 3]', '["stdin", null]'):
@@ -202,7 +230,10 @@ async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(serve:
                 await until(socket, Page(), "no runs yet")
                 await socket.send_str(nonsense)
                 async with asyncio.timeout(CEILING_S):
-                    while (await socket.receive()).type not in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED):
+                    while (await socket.receive()).type not in (
+                        aiohttp.WSMsgType.CLOSE,
+                        aiohttp.WSMsgType.CLOSED,
+                    ):
                         pass
         async with served.socket(client) as socket:
             await until(socket, Page(), "no runs yet")
@@ -236,7 +267,9 @@ async def test_a_run_launched_here_knows_nothing_of_the_page_and_outlives_the_se
         await until(socket, page, r"▶ running\s+aa-env(.|\n)*all said")
         panels = served.panels()
         served.process.kill()
-        await asyncio.to_thread(eventually, lambda: not any(map(_is_alive, panels)), what="the panel gone")
+        await asyncio.to_thread(
+            eventually, lambda: not any(map(_is_alive, panels)), what="the panel gone"
+        )
     (launched,) = json.loads(run("list", "--json").stdout)
     assert launched["state"] == "running"
     said = (Path(launched["directory"]) / "output.log").read_text()
@@ -251,7 +284,9 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-async def test_ctrl_c_ends_the_server_and_its_panels(serve: Callable[..., Served], how: signal.Signals) -> None:
+async def test_ctrl_c_ends_the_server_and_its_panels(
+    serve: Callable[..., Served], how: signal.Signals
+) -> None:
     served = serve()
     async with served.visitor() as client, served.socket(client) as socket:
         await until(socket, Page(), "no runs yet")
@@ -273,10 +308,16 @@ def test_what_it_says(serve: Callable[..., Served]) -> None:
 def test_the_network_is_not_let_in_by_mistake(host: str) -> None:
     refused = run("serve", "--host", host, "--port", "0")
     assert refused.returncode == 2
-    assert "no TLS" in refused.stderr and "ssh -L" in refused.stderr and "--without-tls" in refused.stderr
+    assert (
+        "no TLS" in refused.stderr
+        and "ssh -L" in refused.stderr
+        and "--without-tls" in refused.stderr
+    )
 
 
-async def test_let_in_on_purpose_it_still_asks_for_the_token_and_its_name(serve: Callable[..., Served]) -> None:
+async def test_let_in_on_purpose_it_still_asks_for_the_token_and_its_name(
+    serve: Callable[..., Served],
+) -> None:
     served = serve("--host", "0.0.0.0", "--without-tls")
     async with served.visitor() as client:
         for host, status in (("192.0.2.7:8811", 200), ("evil.example", 403)):
@@ -286,7 +327,9 @@ async def test_let_in_on_purpose_it_still_asks_for_the_token_and_its_name(serve:
         assert answer.status == 403
 
 
-@pytest.mark.parametrize("words", [["--port", "99999"], ["--host", "no.such.host.invalid", "--without-tls"]])
+@pytest.mark.parametrize(
+    "words", [["--port", "99999"], ["--host", "no.such.host.invalid", "--without-tls"]]
+)
 def test_a_place_where_nobody_can_listen_is_one_clear_error(words: list[str]) -> None:
     refused = run("serve", *words)
     assert refused.returncode == 2
@@ -295,10 +338,14 @@ def test_a_place_where_nobody_can_listen_is_one_clear_error(words: list[str]) ->
 
 def test_a_port_that_is_taken_is_one_clear_error(serve: Callable[..., Served]) -> None:
     refused = run("serve", "--port", str(serve().port))
-    assert refused.returncode == 2 and "cannot listen" in refused.stderr and "--port 0" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and "cannot listen" in refused.stderr
+        and "--port 0" in refused.stderr
+    )
 
 
-# ── a real browser ────────────────────────────────────────────────────────────────────────────────────────────
+# ── a real browser ────────────────────────────────────────────────────────────────────────────────
 
 
 class Browser:
@@ -347,7 +394,13 @@ class Browser:
 @asynccontextmanager
 async def browser(folder: Path) -> AsyncIterator[Browser]:
     assert BROWSER is not None
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+    ]
     process = subprocess.Popen(
         [BROWSER, *flags, "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"],
         stdout=subprocess.DEVNULL,
@@ -356,7 +409,9 @@ async def browser(folder: Path) -> AsyncIterator[Browser]:
     )
     try:
         noted = folder / "DevToolsActivePort"
-        port = await asyncio.to_thread(eventually, lambda: noted.exists() and noted.read_text().partition("\n")[0])
+        port = await asyncio.to_thread(
+            eventually, lambda: noted.exists() and noted.read_text().partition("\n")[0]
+        )
         async with aiohttp.ClientSession() as client:
             async with client.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
                 opened = await answer.json()
@@ -377,12 +432,17 @@ async def test_a_real_browser_shows_the_panel_and_a_key_without_a_click_reaches_
             await window.call(f"{domain}.enable")
         await window.call("Page.navigate", url=served.url)
         await window.shows("no runs yet")
-        address = await window.call("Runtime.evaluate", expression="location.href + '|' + document.cookie")
+        address = await window.call(
+            "Runtime.evaluate", expression="location.href + '|' + document.cookie"
+        )
         assert address["result"]["value"] == f"{served.base}/|"  # the token is out of sight
         focus = "document.activeElement.className"
 
         async def has_focus() -> bool:
-            return "xterm" in (await window.call("Runtime.evaluate", expression=focus))["result"]["value"]
+            return (
+                "xterm"
+                in (await window.call("Runtime.evaluate", expression=focus))["result"]["value"]
+            )
 
         await window.until(has_focus)
         before = await window.picture()

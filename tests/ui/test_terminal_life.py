@@ -1,4 +1,6 @@
-"""What happens to a terminal: suspended, resized, detached, cut off; without colours or mouse; small and large."""
+"""What happens to a terminal: suspended, resized, detached, cut off; without colours or mouse;
+small and large.
+"""
 
 import getpass
 import json
@@ -108,20 +110,25 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-# ── Ctrl+Z ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ctrl+Z ────────────────────────────────────────────────────────────────────────────────────────
 
 SHELL = ("bash", "--norc", "--noprofile", "-i")
 MODES = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{mouse_all_flag}"
 
 
 @needs_tmux
-@pytest.mark.parametrize("wrapped", [False, True], ids=["from the shell", "from a program like make"])
+@pytest.mark.parametrize(
+    "wrapped", [False, True], ids=["from the shell", "from a program like make"]
+)
 def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
     tmux: Callable[..., Tmux], tmp_path: Path, wrapped: bool
 ) -> None:
     window = tmux(*SHELL, PS1="ready> ", FRESNEL_GPUS="sim:2xH100")
     panel = " ".join(panel_command())
-    window.press(f"cd {tmp_path}; stty -a > before; " + (f"sh -c '{panel}; true'" if wrapped else panel), "Enter")
+    window.press(
+        f"cd {tmp_path}; stty -a > before; " + (f"sh -c '{panel}; true'" if wrapped else panel),
+        "Enter",
+    )
     window.wait_for("no runs yet")
     window.wait_for("1 .*free")
     assert window.ask(MODES) == "1 0 1 1 1"
@@ -159,7 +166,9 @@ def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tm
     window.wait_gone("ready> fg")
 
     def asked_to_leave() -> bool:
-        window.press("q")  # again and again: what is typed while the terminal is set up anew is lost
+        window.press(
+            "q"
+        )  # again and again: what is typed while the terminal is set up anew is lost
         return not is_alive(panel)
 
     eventually(asked_to_leave, what="the panel gone")
@@ -170,7 +179,9 @@ def test_continued_without_having_stopped_it_still_ends(terminal: Callable[..., 
     panel.wait_for("no runs yet")
     for started in range(2, 7):
         os.kill(panel.child.pid, signal.SIGCONT)
-        eventually(lambda started=started: panel.read() or panel.raw.count(b"\x1b[?1049h") == started)
+        eventually(
+            lambda started=started: panel.read() or panel.raw.count(b"\x1b[?1049h") == started
+        )
         panel.press("?")
         panel.wait_for("Everywhere")
         panel.press("Escape")
@@ -201,7 +212,7 @@ def test_a_suspended_panel_ends_with_its_terminal(tmux: Callable[..., Tmux]) -> 
     assert [run["state"] for run in json.loads(headless("list", "--json"))] == ["running"]
 
 
-# ── sizes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sizes ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def outline(text: str) -> str:
@@ -210,12 +221,15 @@ def outline(text: str) -> str:
 
 
 @needs_tmux
-def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(tmux: Callable[..., Tmux]) -> None:
+def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(
+    tmux: Callable[..., Tmux],
+) -> None:
     simulated = {"FRESNEL_GPUS": "sim:2xH100", "FRESNEL_HOST": "here"}
     window = tmux(*panel_command(), **simulated)
     window.wait_for("1 .*free")
     opened = {
-        size: tmux(*panel_command(), columns=size[0], rows=size[1], **simulated) for size in ((200, 60), (80, 24))
+        size: tmux(*panel_command(), columns=size[0], rows=size[1], **simulated)
+        for size in ((200, 60), (80, 24))
     }
     for size in ((200, 60), (40, 12), (20, 5), (250, 70), (80, 24), (200, 60), (40, 12), (80, 24)):
         window.resize(*size)
@@ -224,7 +238,10 @@ def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(tmu
         if size in opened:
             same = opened[size]
             same.wait_for("1 .*free")
-            eventually(lambda same=same: outline(window.text) == outline(same.text), what=f"the picture at {size}")
+            eventually(
+                lambda same=same: outline(window.text) == outline(same.text),
+                what=f"the picture at {size}",
+            )
     window.press("?")
     window.wait_for("Everywhere")
 
@@ -248,16 +265,22 @@ def test_detached_and_attached_at_another_size_the_panel_goes_on(
     second = Terminal(attach, 140, 40)
     second.wait_for(r"(?m)^╭.{138}╮$")
     second.wait_for(rf"counting {before + 21}\b|counting \d+")
-    eventually(lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 20)
+    eventually(
+        lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 20
+    )
     assert is_alive(panel)
     second.press("q")
     second.wait_end()
     eventually(lambda: not is_alive(panel))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", [(80, 24), (120, 40), (250, 70)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int, int]) -> None:
-    panel = terminal("--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X")
+    panel = terminal(
+        "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
+    )
     panel.wait_for(r"▶ running\s+aa-counter")
     panel.wait_for(r"counting \d+")
     panel.wait_for("7 .*free")
@@ -276,7 +299,11 @@ def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int
         look(panel)
         panel.press(back)
         panel.wait_gone(shown)
-    for key, shown, gone in (("1", "GPUs", "Runs ─"), ("2", "Runs ─", "GPUs"), ("3", r"counting \d+", "Runs ─")):
+    for key, shown, gone in (
+        ("1", "GPUs", "Runs ─"),
+        ("2", "Runs ─", "GPUs"),
+        ("3", r"counting \d+", "Runs ─"),
+    ):
         panel.press(f"{key}z")  # as fast as a person who has the habit
         panel.wait_gone(gone)
         panel.wait_for(shown)
@@ -302,12 +329,17 @@ def look(panel: Terminal) -> None:
     assert not broken, panel.text
 
 
-# ── colours and mouse ─────────────────────────────────────────────────────────────────────────────────────────
+# ── colours and mouse ─────────────────────────────────────────────────────────────────────────────
 
 
 def colours(stream: bytes) -> set[str]:
     """Every SGR parameter that sets a colour."""
-    found = {part for codes in re.findall(rb"\x1b\[([0-9;:]*)m", stream) for part in re.split(rb"[;:]", codes) if part}
+    found = {
+        part
+        for codes in re.findall(rb"\x1b\[([0-9;:]*)m", stream)
+        for part in re.split(rb"[;:]", codes)
+        if part
+    }
     numbers = {int(part) for part in found}
     return {str(n) for n in numbers if 30 <= n <= 38 or 40 <= n <= 48 or n == 58 or 90 <= n <= 107}
 
@@ -316,21 +348,43 @@ def colours(stream: bytes) -> set[str]:
 def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     terminal: Callable[..., Terminal], place: Path, theme: str
 ) -> None:
-    (place / "config" / "fresnel-tui" / "settings.yaml").write_text(f"panel: {{theme: '{theme}'}}\n")
-    headless("launch", "--gpus", "0", "--name", "broken", "--", "sh", "-c", "printf '\\033[31mred\\033[0m'; exit 3")
-    panel = terminal("--launch", "aa-counter", columns=120, rows=40, NO_COLOR="1", FRESNEL_GPUS="sim:2xH100")
+    (place / "config" / "fresnel-tui" / "settings.yaml").write_text(
+        f"panel: {{theme: '{theme}'}}\n"
+    )
+    headless(
+        "launch",
+        "--gpus",
+        "0",
+        "--name",
+        "broken",
+        "--",
+        "sh",
+        "-c",
+        "printf '\\033[31mred\\033[0m'; exit 3",
+    )
+    panel = terminal(
+        "--launch", "aa-counter", columns=120, rows=40, NO_COLOR="1", FRESNEL_GPUS="sim:2xH100"
+    )
     panel.wait_for(r"▶ running\s+aa-counter")
     panel.wait_for(r"✘ failed\s+broken")
     panel.wait_for("1 .*free")
     cursor, failed = (
-        next(row for row, line in enumerate(panel.screen.display) if sign in line) for sign in ("▶ running", "✘ failed")
+        next(row for row, line in enumerate(panel.screen.display) if sign in line)
+        for sign in ("▶ running", "✘ failed")
     )
-    eventually(lambda: panel.read() or panel.screen.buffer[cursor][60].reverse, what="the cursor's row reversed")
+    eventually(
+        lambda: panel.read() or panel.screen.buffer[cursor][60].reverse,
+        what="the cursor's row reversed",
+    )
     panel.wait_for("┏━ Runs")  # the pane with the keys
     panel.press("1")
     panel.wait_for("┏━ GPUs")
     panel.press("2")
-    for key, shown in (("n", "Plan: exactly what runs"), ("?", "Everywhere"), ("Ctrl+P", "Search for commands")):
+    for key, shown in (
+        ("n", "Plan: exactly what runs"),
+        ("?", "Everywhere"),
+        ("Ctrl+P", "Search for commands"),
+    ):
         panel.press(key)
         panel.wait_for(shown)
         panel.press("Escape")
@@ -364,7 +418,7 @@ def test_no_mouse_leaves_it_to_the_terminal(terminal: Callable[..., Terminal]) -
     assert MOUSE.search(bytes(other.raw))
 
 
-# ── ssh ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ssh ───────────────────────────────────────────────────────────────────────────────────────────
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 GONE_S = 2.0
@@ -377,22 +431,30 @@ class Sshd:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
         for name in ("host", "mine"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True
+            )
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         (folder / "sshd_config").write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/mine.pub\n"
-            f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile "
+            f"{folder}/mine.pub\n"
+            f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication "
+            "no\nPermitRootLogin yes\n"
         )
         (folder / "ssh_config").write_text(
-            f"Host box\nHostName 127.0.0.1\nPort {port}\nUser {getpass.getuser()}\nIdentityFile {folder}/mine\n"
-            f"IdentitiesOnly yes\nUserKnownHostsFile {folder}/known\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n"
+            f"Host box\nHostName 127.0.0.1\nPort {port}\nUser "
+            f"{getpass.getuser()}\nIdentityFile {folder}/mine\n"
+            f"IdentitiesOnly yes\nUserKnownHostsFile {folder}/known\nStrictHostKeyChecking "
+            "accept-new\nLogLevel ERROR\n"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)  # Debian's sshd asks for it
         self.folder = folder
         assert SSHD is not None
-        self.process = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=subprocess.DEVNULL
+        )
 
         def answers() -> bool:
             with socket.socket() as probe:
@@ -402,7 +464,11 @@ class Sshd:
 
     def command(self, *words: str) -> list[str]:
         """The client's command line for a program in a terminal over there."""
-        kept = [f"{name}={os.environ[name]}" for name in os.environ if name.startswith(("FRESNEL_", "XDG_", "HOME"))]
+        kept = [
+            f"{name}={os.environ[name]}"
+            for name in os.environ
+            if name.startswith(("FRESNEL_", "XDG_", "HOME"))
+        ]
         there = ["env", *kept, f"PYTHONPATH={REPOSITORY}", "LANG=C.UTF-8", *words]
         return ["ssh", "-F", str(self.folder / "ssh_config"), "-tt", "box", " ".join(there)]
 

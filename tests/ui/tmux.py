@@ -1,4 +1,6 @@
-"""A tmux server of a test's own: a terminal with an alternate screen, a shell with job control, a size that changes."""
+"""A tmux server of a test's own: a terminal with an alternate screen, a shell with job control, a
+size that changes.
+"""
 
 import os
 import re
@@ -14,7 +16,9 @@ from tests.terminal import terminal_environment
 class Tmux:
     """One session in a server of its own, under `folder`; its window is `columns` × `rows`."""
 
-    def __init__(self, folder: Path, command: Sequence[str], columns: int = 80, rows: int = 24, **more: str) -> None:
+    def __init__(
+        self, folder: Path, command: Sequence[str], columns: int = 80, rows: int = 24, **more: str
+    ) -> None:
         self.environment = {**terminal_environment(more), "TMUX_TMPDIR": str(folder), "TMUX": ""}
         del self.environment["TMUX"]
         size = ["-x", str(columns), "-y", str(rows)]
@@ -25,7 +29,12 @@ class Tmux:
     def call(self, *words: str) -> str:
         """A tmux command's output."""
         done = subprocess.run(
-            ["tmux", *words], env=self.environment, capture_output=True, text=True, timeout=CEILING_S, check=False
+            ["tmux", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=CEILING_S,
+            check=False,
         )
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout
@@ -73,4 +82,6 @@ class Tmux:
 
     def close(self) -> None:
         """End the server and what runs in it."""
-        subprocess.run(["tmux", "kill-server"], env=self.environment, capture_output=True, check=False)
+        subprocess.run(
+            ["tmux", "kill-server"], env=self.environment, capture_output=True, check=False
+        )

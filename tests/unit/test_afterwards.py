@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.afterwards import explain_exit, failed_rank
+from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank
 
 REPORT = """
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -22,7 +22,11 @@ Root Cause (first observed failure):
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(-9, "killed by SIGKILL (out of memory, or killed by somebody)"), (1, "exit code 1"), (-11, "killed by SIGSEGV")],
+    [
+        (-9, "killed by SIGKILL (out of memory, or killed by somebody)"),
+        (1, "exit code 1"),
+        (-11, "killed by SIGSEGV"),
+    ],
 )
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, code: int, words: str) -> None:
     output = tmp_path / "output.log"
@@ -30,13 +34,17 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, code: int, words: s
     assert failed_rank(output) == f"rank 3 failed first: {words}"
 
 
-@pytest.mark.parametrize("text", ["", "rank : 1\nexitcode : 2\n", "Root Cause (first observed failure):\n"])
+@pytest.mark.parametrize(
+    "text", ["", "rank : 1\nexitcode : 2\n", "Root Cause (first observed failure):\n"]
+)
 def test_other_output_names_no_rank(tmp_path: Path, text: str) -> None:
     (tmp_path / "output.log").write_text(text)
     assert failed_rank(tmp_path / "output.log") == ""
     assert failed_rank(tmp_path / "missing.log") == ""
 
 
-@pytest.mark.parametrize(("code", "word"), [(137, "SIGKILL"), (127, "not found"), (3, "exit code 3"), (255, "255")])
+@pytest.mark.parametrize(
+    ("code", "word"), [(137, "SIGKILL"), (127, "not found"), (3, "exit code 3"), (255, "255")]
+)
 def test_exit_codes_in_words(code: int, word: str) -> None:
     assert word in explain_exit(code)

@@ -6,15 +6,17 @@ import pytest
 
 from runners.model.gpus import UNREAD, GpuProcess, GpuReading, GpuSnapshot
 from runners.model.spec import GpuRequest
-from runners.placement.allocation import Allocation, Denied, allocate
-from runners.placement.leases import Lease
-from runners.placement.visibility import visibility
+from runners.scheduling.allocation import Allocation, Denied, allocate
+from runners.scheduling.visibility import visibility
+from runners.state.leases import Lease
 
 FOREIGN = GpuProcess(4711, "anna", "python train.py", 1 << 30)
 
 
 def test_gpus_that_cannot_be_read_yet_are_waited_for_not_replaced_by_the_cpu() -> None:
-    unread = GpuReading(0.0, "here", UNREAD, problem="No GPU reading yet: the driver does not answer")
+    unread = GpuReading(
+        0.0, "here", UNREAD, problem="No GPU reading yet: the driver does not answer"
+    )
     answer = allocate(GpuRequest(1), unread, {})
     assert isinstance(answer, Denied) and not answer.never
     assert "the driver does not answer" in refused(answer)
@@ -25,14 +27,22 @@ def test_what_is_recorded_of_a_gpu_is_enough_to_show_it_to_a_program() -> None:
     """A granted run is spelled out later, perhaps while nothing can be read."""
     gpus = gpu(3, vendor="amd"), gpu(5, vendor="amd")
     recorded = Allocation(gpus).assigned(None)
-    again = [GpuSnapshot(one.index, one.uuid, one.name, one.vendor, mig_parent=one.mig_parent) for one in recorded]
+    again = [
+        GpuSnapshot(one.index, one.uuid, one.name, one.vendor, mig_parent=one.mig_parent)
+        for one in recorded
+    ]
     assert visibility(again, None) == visibility(gpus, None) == {"HIP_VISIBLE_DEVICES": "3,5"}
     (slice_,) = Allocation((gpu(0, mig_parent="GPU-9"),)).assigned(None)
     assert slice_.mig_parent == "GPU-9"
 
 
 def gpu(index: int, **changes: Any) -> GpuSnapshot:
-    fields: dict[str, Any] = {"index": index, "uuid": f"GPU-{index}", "name": "H100", "vendor": "nvidia"}
+    fields: dict[str, Any] = {
+        "index": index,
+        "uuid": f"GPU-{index}",
+        "name": "H100",
+        "vendor": "nvidia",
+    }
     return GpuSnapshot(**(fields | changes))
 
 
@@ -76,7 +86,9 @@ def test_a_wish_is_met_in_the_order_asked_for(wish: GpuRequest, indices: list[in
 
 
 def test_a_count_goes_round_what_is_busy() -> None:
-    host = reading(gpu(0), gpu(1, processes=(FOREIGN,)), gpu(2, error="lost: fell off the bus"), gpu(3), gpu(4))
+    host = reading(
+        gpu(0), gpu(1, processes=(FOREIGN,)), gpu(2, error="lost: fell off the bus"), gpu(3), gpu(4)
+    )
     assert given(allocate(GpuRequest(count=2), host, lease(0))) == [3, 4]
 
 
@@ -87,19 +99,25 @@ def test_a_lease_names_its_run() -> None:
 
 def test_a_foreign_process_names_pid_and_user() -> None:
     host = reading(gpu(0, processes=(FOREIGN,)))
-    assert "GPU 0 used by pid 4711 of user anna, not ours" in refused(allocate(GpuRequest(count=1), host, {}))
+    assert "GPU 0 used by pid 4711 of user anna, not ours" in refused(
+        allocate(GpuRequest(count=1), host, {})
+    )
 
 
 def test_a_process_of_another_namespace_is_foreign_too() -> None:
     host = reading(gpu(0, processes=(GpuProcess(99, outside=True),)))
-    assert "pid 99 of somebody outside this container" in refused(allocate(GpuRequest(count=1), host, {}))
+    assert "pid 99 of somebody outside this container" in refused(
+        allocate(GpuRequest(count=1), host, {})
+    )
 
 
 def test_the_process_of_an_own_run_is_told_by_its_lease_not_as_foreign() -> None:
     ours = GpuProcess(4711, "me", "python", run="20261120-101500-demo-7f3a")
     host = reading(gpu(0, processes=(ours,)), gpu(1))
     assert given(allocate(GpuRequest(count=1), host, lease(0))) == [1]
-    assert given(allocate(GpuRequest(count=1), host, {})) == [0], "without its lease it only is on its way out"
+    assert given(allocate(GpuRequest(count=1), host, {})) == [0], (
+        "without its lease it only is on its way out"
+    )
 
 
 def test_a_broken_gpu_is_refused_with_its_error() -> None:
@@ -119,7 +137,9 @@ def test_all_means_all() -> None:
 
 
 def test_more_than_the_machine_has_is_said_so() -> None:
-    assert "8 GPUs asked for, but this machine has 4" in refused(allocate(GpuRequest(count=8), FOUR, {}))
+    assert "8 GPUs asked for, but this machine has 4" in refused(
+        allocate(GpuRequest(count=8), FOUR, {})
+    )
 
 
 def test_an_unknown_gpu_is_refused_with_those_there_are() -> None:

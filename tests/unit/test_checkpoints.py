@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from runners.watch.checkpoints import newest_checkpoint
+from runners.watch.metrics.checkpoints import newest_checkpoint
 
 
 def put(path: Path, size: int, modified: float) -> Path:

@@ -1,4 +1,6 @@
-"""Money: prices with sources, runs and sessions to the cent, and a meter that never makes numbers up."""
+"""Money: prices with sources, runs and sessions to the cent, and a meter that never makes numbers
+up.
+"""
 
 import json
 import time
@@ -14,9 +16,9 @@ from runners.cost.meter import cents, hourly_rate, money, projected_cost, read_m
 from runners.cost.prices import choose_price, list_prices, parse_rate
 from runners.cost.sessions import Session, end_session, read_session, start_session
 from runners.model.errors import NotFound, WrongInput
-from runners.model.paths import StateDirectory
 from runners.model.spec import Price
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from tests.support import make_run
 
 PER_GPU = Price("1.99", "gpu", "flag")
@@ -27,7 +29,11 @@ def test_every_shipped_price_has_a_source_and_a_date() -> None:
     entries = list_prices()
     assert len(entries) >= 10
     for entry in entries:
-        assert entry.source and time.strptime(entry.date, "%Y-%m-%d") and parse_rate(entry.usd_per_hour) > 0
+        assert (
+            entry.source
+            and time.strptime(entry.date, "%Y-%m-%d")
+            and parse_rate(entry.usd_per_hour) > 0
+        )
         assert entry.per == "machine" or not entry.gpu.startswith("8")
 
 
@@ -44,7 +50,12 @@ def test_what_is_no_rate(text: str) -> None:
 
 def test_a_price_is_chosen_by_name_or_amount() -> None:
     named = choose_price("amd-cloud-mi300x", "preset")
-    assert (named.usd_per_hour, named.per, named.basis, named.date) == ("1.99", "gpu", "preset", "2026-05-28")
+    assert (named.usd_per_hour, named.per, named.basis, named.date) == (
+        "1.99",
+        "gpu",
+        "preset",
+        "2026-05-28",
+    )
     assert choose_price("2.50", "flag") == Price("2.50", "gpu", "flag")
     assert choose_price("16", "session", "machine").per == "machine"
     with pytest.raises(WrongInput, match="did you mean `amd-cloud-mi300x`"):
@@ -66,8 +77,14 @@ def test_the_user_s_own_prices_come_first(tmp_path: Path) -> None:
     [
         ("prices:\n  a: {gpu: X}\n", "prices.yaml:2: prices.a:"),
         ("prices:\n  a: 1.99\n", "prices.yaml:2: prices.a: expected provider, gpu"),
-        ("prices:\n  a: {provider: p, gpu: g, usd_per_hour: cheap, source: s, date: d}\n", "such as 1.99, got 'cheap'"),
-        ("prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, date: d, oops: 1}\n", "unknown field `oops`"),
+        (
+            "prices:\n  a: {provider: p, gpu: g, usd_per_hour: cheap, source: s, date: d}\n",
+            "such as 1.99, got 'cheap'",
+        ),
+        (
+            "prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, date: d, oops: 1}\n",
+            "unknown field `oops`",
+        ),
         ("- 1\n", "expected a mapping `prices:`"),
     ],
 )
@@ -140,7 +157,9 @@ def test_the_meter_knows_no_rate_when_there_is_none() -> None:
 def test_a_session_s_rate_is_the_machine_s_busy_or_idle() -> None:
     session = Session(0.0, "here", PER_GPU, gpus=8, budget="100")
     meter = read_meter([make_run(State.RUNNING, PER_GPU, 2, started=1800.0)], session, now=3600.0)
-    assert (meter.per_hour, meter.session, meter.budget_left) == tuple(map(Decimal, ("15.92", "15.92", "84.08")))
+    assert (meter.per_hour, meter.session, meter.budget_left) == tuple(
+        map(Decimal, ("15.92", "15.92", "84.08"))
+    )
     assert meter.live_runs == Decimal("1.99")
     assert Session(0.0, "here", MACHINE, gpus=8).rate == Decimal("23.92")
 
@@ -189,7 +208,9 @@ def test_a_session_counts_from_boot_or_a_stated_start() -> None:
         ("now", "lots", "--budget lots: expected US dollars"),
     ],
 )
-def test_a_session_that_makes_no_sense_is_refused(since: str, budget: str | None, words: str) -> None:
+def test_a_session_that_makes_no_sense_is_refused(
+    since: str, budget: str | None, words: str
+) -> None:
     with pytest.raises(WrongInput) as caught:
         start_session(StateDirectory(), "1.99", 1, since, budget)
     assert words in str(caught.value)

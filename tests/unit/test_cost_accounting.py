@@ -1,4 +1,6 @@
-"""Sharing money out: exact sums whatever happens, and a day with everything in it, reckoned again by seconds."""
+"""Sharing money out: exact sums whatever happens, and a day with everything in it, reckoned again
+by seconds.
+"""
 
 import random
 import time
@@ -12,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.cost.accounting import Holding, Period, in_cents, local_days, settle, to_decimal
-from runners.cost.books import Bookkeeper, Books, open_books
-from runners.cost.ledger import RunLine
+from runners.cost.accounting import Period, Usage, apportion, local_days, round_to_cents, to_decimal
+from runners.cost.ledger import RunEntry
 from runners.cost.sessions import Session, SessionLine
+from runners.cost.statement import LiveAccount, Statement, open_statement
 from runners.cost.timeline import SECOND, Timeline
 from runners.host.clock import Moment, seconds_between
 from runners.host.identity import host_name
-from runners.model.paths import StateDirectory
 from runners.model.plan import AssignedGpu
 from runners.model.run import RunRecord
 from runners.model.spec import Price
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from tests.support import make_plan, make_run
 
 HOUR = 3600 * SECOND
@@ -40,19 +42,21 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-# ── sharing ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sharing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_run_pays_for_the_gpus_it_holds_and_the_rest_is_idle() -> None:
-    account = settle(Period(0, HOUR, RATE, 8), [Holding("a", ("0", "1"), 0, HOUR // 2)])
+    account = apportion(Period(0, HOUR, RATE, 8), [Usage("a", ("0", "1"), 0, HOUR // 2)])
     assert account.shares == {"a": Fraction("1.99")} and account.gpu_hours == {"a": 1}
     assert (account.total, account.idle) == (Fraction("15.92"), Fraction("13.93"))
 
 
 def test_a_gpu_that_three_share_is_paid_by_each_with_a_third() -> None:
-    account = settle(Period(0, HOUR, Decimal(1), 1), [Holding(run, ("0",), 0, HOUR) for run in "abc"])
+    account = apportion(
+        Period(0, HOUR, Decimal(1), 1), [Usage(run, ("0",), 0, HOUR) for run in "abc"]
+    )
     assert account.shares == dict.fromkeys("abc", Fraction(1, 3)) and account.idle == 0
-    assert in_cents(account.total, {**account.shares, "": account.idle}) == {
+    assert round_to_cents(account.total, {**account.shares, "": account.idle}) == {
         "a": Decimal("0.34"),
         "b": Decimal("0.33"),
         "c": Decimal("0.33"),
@@ -61,14 +65,14 @@ def test_a_gpu_that_three_share_is_paid_by_each_with_a_third() -> None:
 
 
 def test_what_lies_outside_of_the_period_is_not_its_money() -> None:
-    held = [Holding("a", ("0",), 0, HOUR), Holding("b", ("0",), 0, 9 * HOUR)]
-    account = settle(Period(HOUR, 2 * HOUR, RATE, 8), held)
+    held = [Usage("a", ("0",), 0, HOUR), Usage("b", ("0",), 0, 9 * HOUR)]
+    account = apportion(Period(HOUR, 2 * HOUR, RATE, 8), held)
     assert account.shares == {"b": Fraction("1.99")}
 
 
 holdings = st.lists(
     st.builds(
-        lambda run, gpus, start, length: Holding(run, tuple(sorted(gpus)), start, start + length),
+        lambda run, gpus, start, length: Usage(run, tuple(sorted(gpus)), start, start + length),
         st.sampled_from("abcdef"),
         st.sets(st.sampled_from("0123"), max_size=4),
         st.integers(0, 3 * HOUR),
@@ -80,26 +84,35 @@ holdings = st.lists(
 
 @given(holdings, st.integers(0, 4 * HOUR), st.integers(1, 6), st.decimals("0.01", "99", places=2))
 def test_shares_and_idle_are_the_total_however_it_is_cut(
-    held: list[Holding], cut: int, gpus: int, rate: Decimal
+    held: list[Usage], cut: int, gpus: int, rate: Decimal
 ) -> None:
-    whole = settle(Period(0, 4 * HOUR, rate, gpus), held)
-    first, second = settle(Period(0, cut, rate, gpus), held), settle(Period(cut, 4 * HOUR, rate, gpus), held)
+    whole = apportion(Period(0, 4 * HOUR, rate, gpus), held)
+    first, second = (
+        apportion(Period(0, cut, rate, gpus), held),
+        apportion(Period(cut, 4 * HOUR, rate, gpus), held),
+    )
     assert sum(whole.shares.values(), whole.idle) == whole.total == Fraction(rate) * 4
     assert min([whole.idle, *whole.shares.values()]) >= 0
     assert first.idle + second.idle == whole.idle
     for run, share in whole.shares.items():
         assert first.shares.get(run, 0) + second.shares.get(run, 0) == share
-    shown = in_cents(whole.total, {**whole.shares, "": whole.idle})
+    shown = round_to_cents(whole.total, {**whole.shares, "": whole.idle})
     assert sum(shown.values()) == to_decimal(whole.total, 2)
 
 
-# ── time ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── time ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_changed_clock_neither_adds_nor_takes_time_within_a_boot() -> None:
-    start, back, forward = Moment(1000.0, "a", 0), Moment(500.0, "a", 60 * SECOND), Moment(9e9, "a", 61 * SECOND)
+    start, back, forward = (
+        Moment(1000.0, "a", 0),
+        Moment(500.0, "a", 60 * SECOND),
+        Moment(9e9, "a", 61 * SECOND),
+    )
     assert (seconds_between(start, back), seconds_between(start, forward)) == (60.0, 61.0)
-    assert seconds_between(start, Moment(1200.0, "b", 5)) == 200.0, "another boot: only the wall clock knows both"
+    assert seconds_between(start, Moment(1200.0, "b", 5)) == 200.0, (
+        "another boot: only the wall clock knows both"
+    )
     assert seconds_between(start, Moment(900.0, "b", 5)) == 0.0
 
 
@@ -113,7 +126,9 @@ def test_a_live_run_and_a_session_do_not_pay_for_a_changed_clock() -> None:
 
 
 def test_a_boot_lies_where_its_latest_moment_puts_it() -> None:
-    line = Timeline([Moment(100.0, "a", 0), Moment(50.0, "a", 10 * SECOND), Moment(200.0, "b", SECOND)])
+    line = Timeline(
+        [Moment(100.0, "a", 0), Moment(50.0, "a", 10 * SECOND), Moment(200.0, "b", SECOND)]
+    )
     assert line.place(Moment(100.0, "a", 0)) == 40 * SECOND
     assert line.next_boot("a") == 199 * SECOND and line.next_boot("b") is None
     assert line.place(Moment(7.5)) == 7_500_000_000
@@ -126,7 +141,7 @@ def test_a_day_has_25_hours_when_the_clocks_go_back(berlin: None) -> None:
     assert [(end - start) // HOUR for _, start, end in days] == [1, 25, 1]
 
 
-# ── a day ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a day ─────────────────────────────────────────────────────────────────────────────────────────
 
 BEGIN = 1_792_879_200 - 2 * 3600  # two hours before the long day
 END = BEGIN + 28 * 3600
@@ -144,7 +159,11 @@ def wall_of(second: int) -> float:
 def moment_at(second: int) -> Moment:
     """What the machine notes of a moment."""
     first = second < UP_AGAIN
-    return Moment(wall_of(second), "boot-1" if first else "boot-2", (second - (BEGIN if first else UP_AGAIN)) * SECOND)
+    return Moment(
+        wall_of(second),
+        "boot-1" if first else "boot-2",
+        (second - (BEGIN if first else UP_AGAIN)) * SECOND,
+    )
 
 
 class Truth(msgspec.Struct):
@@ -165,7 +184,9 @@ SESSIONS = [
 
 
 def invent_runs() -> list[Truth]:
-    """40 runs that overlap, share GPUs, cross the ends of sessions, one that crashes and some that a reboot ends."""
+    """40 runs that overlap, share GPUs, cross the ends of sessions, one that crashes and some that
+    a reboot ends.
+    """
     dice = random.Random(20261025)
     runs = []
     for i in range(40):
@@ -182,10 +203,12 @@ def invent_runs() -> list[Truth]:
     return runs
 
 
-def line_for(truth: Truth) -> RunLine:
-    """What the ledger knows of a run: of a lost one, its last sign of life, and a record written much later."""
+def line_for(truth: Truth) -> RunEntry:
+    """What the ledger knows of a run: of a lost one, its last sign of life, and a record written
+    much later.
+    """
     noted = max(truth.end + 5000, UP_AGAIN + 50) if truth.lost else truth.end
-    return RunLine(
+    return RunEntry(
         truth.run,
         host_name(),
         f"preset-{int(truth.run[-1]) % 3}",
@@ -213,8 +236,12 @@ def session_of(start: int, end: int | None, price: Price, gpus: int) -> Session:
     )
 
 
-def reckon(start: int, end: int, rate: Decimal, gpus: int, runs: list[Truth]) -> dict[str, Fraction]:
-    """Second by second, GPU by GPU: who pays for it; `idle` where nobody holds it. Counted in 840ths of a second."""
+def reckon(
+    start: int, end: int, rate: Decimal, gpus: int, runs: list[Truth]
+) -> dict[str, Fraction]:
+    """Second by second, GPU by GPU: who pays for it; `idle` where nobody holds it. Counted in
+    840ths of a second.
+    """
     paid: dict[str, int] = {"idle": 0}
     for second in range(start, end):
         present = [run for run in runs if run.start <= second < run.end]
@@ -225,16 +252,21 @@ def reckon(start: int, end: int, rate: Decimal, gpus: int, runs: list[Truth]) ->
     return {run: Fraction(count, 840) * Fraction(rate) / gpus / 3600 for run, count in paid.items()}
 
 
-def test_a_day_of_three_sessions_and_forty_runs_agrees_with_a_second_reckoning(berlin: None, tmp_path: Path) -> None:
+def test_a_day_of_three_sessions_and_forty_runs_agrees_with_a_second_reckoning(
+    berlin: None, tmp_path: Path
+) -> None:
     truths = invent_runs()
-    sharers = [sum(a.start <= t.start < a.end and bool({*a.gpus} & {*t.gpus}) for a in truths) for t in truths]
+    sharers = [
+        sum(a.start <= t.start < a.end and bool({*a.gpus} & {*t.gpus}) for a in truths)
+        for t in truths
+    ]
     assert 2 <= max(sharers) <= 8, "some share a GPU, and no more than 840 can be divided by"
     state = StateDirectory().create()
     sessions = [session_of(*session) for session in SESSIONS]
     written = [*map(line_for, truths), line_for(truths[0]), *map(SessionLine, sessions)]
     state.ledger.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in written))
     state.session.write_bytes(msgspec.json.encode(sessions[-1]))
-    books = open_books(state, [], moment_at(END))
+    books = open_statement(state, [], moment_at(END))
     assert len(books.lines) == 40 and len(books.sessions) == 3
     spent = Fraction(0)
     for session, (start, stated_end, _, gpus) in zip(books.sessions, SESSIONS, strict=True):
@@ -243,15 +275,21 @@ def test_a_day_of_three_sessions_and_forty_runs_agrees_with_a_second_reckoning(b
         account = books.account(session)
         assert sum(account.shares.values(), account.idle) == account.total
         assert account.total == Fraction(session.rate) * (end - start) / 3600
-        assert {**account.shares, "idle": account.idle} == {run: sum_ for run, sum_ in expected.items() if sum_}
-        shown = in_cents(account.total, {**account.shares, "idle": account.idle})
+        assert {**account.shares, "idle": account.idle} == {
+            run: sum_ for run, sum_ in expected.items() if sum_
+        }
+        shown = round_to_cents(account.total, {**account.shares, "idle": account.idle})
         assert sum(shown.values()) == to_decimal(account.total, 2)
-        assert all(abs(shown[run] - to_decimal(expected[run], 6)) < Decimal("0.01") for run in shown)
+        assert all(
+            abs(shown[run] - to_decimal(expected[run], 6)) < Decimal("0.01") for run in shown
+        )
         spent += account.total
     spending = books.spending()
     assert [*spending.days] == ["2026-10-24", "2026-10-25", "2026-10-26"]
     assert sum((sum_ for sum_, _ in spending.days.values()), Fraction(0)) == spent
-    outside = sum((books.outside(line) or Fraction(0) for line in books.lines.values()), Fraction(0))
+    outside = sum(
+        (books.outside(line) or Fraction(0) for line in books.lines.values()), Fraction(0)
+    )
     idle = sum((idle for _, idle in spending.days.values()), Fraction(0))
     assert outside > 0 and sum(spending.runs.values()) + idle == spent + outside
     assert sum(spending.presets.values()) == sum(spending.runs.values())
@@ -261,15 +299,20 @@ def test_the_panel_s_account_is_the_book_s_at_every_moment() -> None:
     state = StateDirectory().create()
     session = session_of(BEGIN, None, Price("1.99", "gpu", "session"), 8)
     state.session.write_bytes(msgspec.json.encode(session))
-    state.ledger.write_bytes(msgspec.json.encode(line_for(Truth("run-00", (0,), BEGIN, BEGIN + 600))) + b"\n")
+    state.ledger.write_bytes(
+        msgspec.json.encode(line_for(Truth("run-00", (0,), BEGIN, BEGIN + 600))) + b"\n"
+    )
     gpus = (AssignedGpu(0, "GPU-0", "H100", 0), AssignedGpu(1, "GPU-1", "H100", 1))
     origin = msgspec.structs.replace(make_plan().origin, host=host_name())
     record = RunRecord(State.RUNNING, started=wall_of(BEGIN + 300), began=moment_at(BEGIN + 300))
     live = make_run(id="run-01", plan=make_plan(gpus=gpus, origin=origin), record=record)
-    keeper = Bookkeeper(state)
+    keeper = LiveAccount(state)
     for second in (BEGIN + 600, BEGIN + 601, BEGIN + 3600):
         now = moment_at(second)
-        kept, fresh = keeper.account(session, [live], now), open_books(state, [live], now).account(session)
+        kept, fresh = (
+            keeper.account(session, [live], now),
+            open_statement(state, [live], now).account(session),
+        )
         assert (kept.total, kept.shares, kept.idle) == (fresh.total, fresh.shares, fresh.idle)
     ended = RunRecord(State.DONE, started=wall_of(BEGIN + 300), ended=wall_of(BEGIN + 3700))
     done = msgspec.structs.replace(live, state=State.DONE, record=ended)
@@ -277,7 +320,9 @@ def test_the_panel_s_account_is_the_book_s_at_every_moment() -> None:
     with state.ledger.open("ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
     kept = keeper.account(session, [done], moment_at(BEGIN + 7200))
-    assert kept.shares["run-01"] == Fraction("1.99") * (3400 + 150 + 3100) / 3600, "it shared GPU 0 for 300 s"
+    assert kept.shares["run-01"] == Fraction("1.99") * (3400 + 150 + 3100) / 3600, (
+        "it shared GPU 0 for 300 s"
+    )
     assert sum(kept.shares.values(), kept.idle) == kept.total == Fraction(RATE) * 2
 
 
@@ -285,12 +330,16 @@ def test_damaged_and_foreign_lines_of_the_ledger_are_passed_over() -> None:
     state = StateDirectory().create()
     mine = line_for(Truth("run-00", (0,), BEGIN, BEGIN + 3600))
     other = msgspec.structs.replace(mine, run="run-01", host="elsewhere")
-    state.ledger.write_bytes(b'{"half": \n' + msgspec.json.encode(mine) + b"\n\n" + msgspec.json.encode(other) + b"\n")
-    assert [*open_books(state, [], moment_at(END)).lines] == ["run-00"]
+    state.ledger.write_bytes(
+        b'{"half": \n' + msgspec.json.encode(mine) + b"\n\n" + msgspec.json.encode(other) + b"\n"
+    )
+    assert [*open_statement(state, [], moment_at(END)).lines] == ["run-00"]
 
 
 def test_a_run_outside_of_every_session_costs_its_own_price() -> None:
     line = line_for(Truth("run-00", (0, 1), BEGIN, BEGIN + 1800))
-    books = Books([], [line], moment_at(END))
+    books = Statement([], [line], moment_at(END))
     assert books.run_costs() == {"run-00": Fraction("2.5")}
-    assert Books([], [msgspec.structs.replace(line, price=None)], moment_at(END)).run_costs() == {}
+    assert (
+        Statement([], [msgspec.structs.replace(line, price=None)], moment_at(END)).run_costs() == {}
+    )

@@ -1,4 +1,6 @@
-"""Estimates before a launch, projections after two epochs, alerts of overruns, and the guide's budget table."""
+"""Estimates before a launch, projections after two epochs, alerts of overruns, and the guide's
+budget table.
+"""
 
 import json
 from datetime import date
@@ -10,30 +12,30 @@ import pytest
 
 from runners.cost.age import price_age
 from runners.cost.estimate import forecast
-from runners.cost.ledger import RunLine
-from runners.cost.overruns import judge_overrun, warn_of_overrun
+from runners.cost.ledger import RunEntry
+from runners.cost.overrun import judge_overrun, warn_of_overrun
 from runners.cost.prices import fitting_prices, list_prices, stopping_words
-from runners.cost.rhythm import read_rhythm
 from runners.host.clock import Moment
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
-from runners.model.paths import StateDirectory
-from runners.model.plan import AssignedGpu, Forecast
+from runners.model.plan import AssignedGpu, Estimate
 from runners.model.run import RunRecord
-from runners.model.spec import Estimate, Parameter, Price, RunSpec
+from runners.model.spec import Parameter, PresetEstimate, Price, RunSpec
 from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.watch.metrics.epoch_timing import read_epoch_timing
 from tests.support import REPOSITORY, make_plan, make_run
-from tui.headless.cost_plan import plan_lines
+from tui.cli.cost_plan import plan_lines
 
 PRICE = Price("3.60", "gpu", "flag")
 GPU = AssignedGpu(0, "GPU-0", "MI300X", 0)
 BEGAN = 1_790_000_000.0
 
 
-NO_WORD = Estimate()
+NO_WORD = PresetEstimate()
 
 
-def spec_of(epochs: int | None = 10, estimate: Estimate = NO_WORD, **more: int) -> RunSpec:
+def spec_of(epochs: int | None = 10, estimate: PresetEstimate = NO_WORD, **more: int) -> RunSpec:
     """A preset `demo` whose default is 10 epochs at 64 px."""
     values = {"epochs": epochs, "image_size": 64} | more
     parameters = tuple(
@@ -54,16 +56,21 @@ def leave_run(
     gpu: AssignedGpu = GPU,
     end: str = "done",
 ) -> None:
-    """A run that has ended: 5 s until its first epoch began, so long for that one, so long for each after it."""
+    """A run that has ended: 5 s until its first epoch began, so long for that one, so long for
+    each after it.
+    """
     run = state.run(f"2026112{number % 10}-101500-demo-{number:04x}")
     run.path.mkdir(parents=True)
     run.spec.write_bytes(msgspec.json.encode(spec))
     moments = [BEGAN + 5 + first_s + each_s * i for i in range(epochs)]
     events = [{"time": BEGAN + 5, "type": "start", "epochs": epochs, "steps": epochs}]
-    events += [{"time": moment, "type": "epoch", "epoch": i + 1, "step": i + 1} for i, moment in enumerate(moments)]
+    events += [
+        {"time": moment, "type": "epoch", "epoch": i + 1, "step": i + 1}
+        for i, moment in enumerate(moments)
+    ]
     run.events.write_text("".join(json.dumps(event) + "\n" for event in events))
     finished = Moment(moments[-1] + 3)
-    line = RunLine(run.id, host_name(), "demo", "demo", end, (gpu,), None, Moment(BEGAN), finished)
+    line = RunEntry(run.id, host_name(), "demo", "demo", end, (gpu,), None, Moment(BEGAN), finished)
     with state.ledger.open("ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
 
@@ -88,12 +95,22 @@ def test_only_runs_that_cost_the_same_are_history() -> None:
     leave_run(state, 3, spec_of(), end="lost")
     leave_run(state, 4, spec_of(), epochs=1, end="stopped")
     assert forecast(state, spec_of(), [GPU], PRICE) is None
-    word = forecast(state, spec_of(estimate=Estimate(3600.0, "4", "it is too low")), [GPU], PRICE)
-    assert word is not None and (word.basis, word.runs, word.doubt) == ("the preset's word", 0, "it is too low")
-    assert word.usd is not None and Decimal(word.usd) == Decimal("3.6"), "its time, at the price of today"
+    word = forecast(
+        state, spec_of(estimate=PresetEstimate(3600.0, "4", "it is too low")), [GPU], PRICE
+    )
+    assert word is not None and (word.basis, word.runs, word.doubt) == (
+        "the preset's word",
+        0,
+        "it is too low",
+    )
+    assert word.usd is not None and Decimal(word.usd) == Decimal("3.6"), (
+        "its time, at the price of today"
+    )
     leave_run(state, 5, spec_of(lr=1), end="stopped", epochs=3)
     learned = forecast(state, spec_of(lr=3, seed=4), [GPU], PRICE)
-    assert learned is not None and learned.runs == 1, "a learning rate costs nothing, three epochs say enough"
+    assert learned is not None and learned.runs == 1, (
+        "a learning rate costs nothing, three epochs say enough"
+    )
 
 
 def test_a_program_that_has_no_parameter_for_its_epochs_says_them_itself() -> None:
@@ -101,12 +118,14 @@ def test_a_program_that_has_no_parameter_for_its_epochs_says_them_itself() -> No
     leave_run(state, 1, spec_of(None), epochs=4, end="stopped")
     leave_run(state, 2, spec_of(None), epochs=4, each_s=20.0, end="stopped")
     found = forecast(state, spec_of(None), [GPU], None)
-    assert found is not None and (found.seconds, found.epoch_s) == (5 + 100 + 3 * 15, 15), "the mean of two"
+    assert found is not None and (found.seconds, found.epoch_s) == (5 + 100 + 3 * 15, 15), (
+        "the mean of two"
+    )
 
 
 def test_the_preset_s_word_goes_with_the_epochs() -> None:
     state = StateDirectory()
-    word = forecast(state, spec_of(5, Estimate(7200.0, "4")), [GPU], None)
+    word = forecast(state, spec_of(5, PresetEstimate(7200.0, "4")), [GPU], None)
     assert word is not None and (word.seconds, word.usd) == (3600.0, "2.000000")
     assert word.basis == "the preset's word for 10 epochs, in proportion"
     assert forecast(state, spec_of(), [GPU], PRICE) is None
@@ -115,8 +134,10 @@ def test_the_preset_s_word_goes_with_the_epochs() -> None:
 def test_a_command_s_history_is_its_own_name_s() -> None:
     state = StateDirectory().create()
     leave_run(state, 1, RunSpec("command", "demo", "command"), epochs=0 + 1)
-    line = msgspec.json.decode(state.ledger.read_bytes(), type=RunLine)
-    state.ledger.write_bytes(msgspec.json.encode(msgspec.structs.replace(line, preset="command")) + b"\n")
+    line = msgspec.json.decode(state.ledger.read_bytes(), type=RunEntry)
+    state.ledger.write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(line, preset="command")) + b"\n"
+    )
     found = forecast(state, RunSpec("command", "demo", "command"), [GPU], PRICE)
     assert found is not None and found.seconds == 108 and found.runs == 1
     assert forecast(state, RunSpec("command", "another", "command"), [GPU], PRICE) is None
@@ -130,32 +151,60 @@ def test_a_rhythm_needs_two_epochs_and_begins_anew_with_an_attempt(tmp_path: Pat
 
     start = '{"time": 0, "type": "start", "epochs": 10}'
     write(start, '{"time": 900, "type": "epoch", "epoch": 1}')
-    assert read_rhythm(tmp_path).left_s(900) is None, "the first epoch says nothing about the others"
-    write(start, '{"time": 900, "type": "epoch", "epoch": 1}', '{"time": 960, "type": "epoch", "epoch": 2}')
-    assert read_rhythm(tmp_path).left_s(970) == 8 * 60 - 10
-    resumed = ['{"time": 5000, "type": "start", "epochs": 10}', '{"time": 5900, "type": "epoch", "epoch": 3}']
+    assert read_epoch_timing(tmp_path).remaining_s(900) is None, (
+        "the first epoch says nothing about the others"
+    )
+    write(
+        start,
+        '{"time": 900, "type": "epoch", "epoch": 1}',
+        '{"time": 960, "type": "epoch", "epoch": 2}',
+    )
+    assert read_epoch_timing(tmp_path).remaining_s(970) == 8 * 60 - 10
+    resumed = [
+        '{"time": 5000, "type": "start", "epochs": 10}',
+        '{"time": 5900, "type": "epoch", "epoch": 3}',
+    ]
     write(start, '{"time": 900, "type": "epoch", "epoch": 1}', *resumed)
-    assert read_rhythm(tmp_path).ends == ((3, 5900.0),) and read_rhythm(tmp_path).each_s is None
-    metrics = [json.dumps({"time": t, "type": "metrics", "epoch": 1 + t // 100}) for t in range(0, 400, 50)]
+    assert (
+        read_epoch_timing(tmp_path).ends == ((3, 5900.0),)
+        and read_epoch_timing(tmp_path).seconds_per_epoch is None
+    )
+    metrics = [
+        json.dumps({"time": t, "type": "metrics", "epoch": 1 + t // 100}) for t in range(0, 400, 50)
+    ]
     write(start, *metrics)
-    assert read_rhythm(tmp_path).ends == ((1, 50.0), (2, 150.0), (3, 250.0)), "the fourth may not be done"
-    write(start, "half a li", '{"time": true, "type": 3}', '{"time": 900, "type": "epoch", "epoch": 1}')
-    assert read_rhythm(tmp_path).done == 1
+    assert read_epoch_timing(tmp_path).ends == ((1, 50.0), (2, 150.0), (3, 250.0)), (
+        "the fourth may not be done"
+    )
+    write(
+        start,
+        "half a li",
+        '{"time": true, "type": 3}',
+        '{"time": 900, "type": "epoch", "epoch": 1}',
+    )
+    assert read_epoch_timing(tmp_path).done == 1
 
 
 def test_an_overrun_is_more_than_half_as_much_again() -> None:
-    expected = Forecast(3600.0, "3.60", "the preset's word")
-    assert judge_overrun(Decimal("1.80"), 3600, Decimal("3.60"), expected) is None, "exactly 1.5 times"
+    expected = Estimate(3600.0, "3.60", "the preset's word")
+    assert judge_overrun(Decimal("1.80"), 3600, Decimal("3.60"), expected) is None, (
+        "exactly 1.5 times"
+    )
     found = judge_overrun(Decimal("3.60"), 3600, Decimal("3.60"), expected)
     assert found is not None
-    assert found.text == "will cost $7.20 by its own pace: 2.0 times its estimate of $3.60 (the preset's word)"
+    assert (
+        found.text
+        == "will cost $7.20 by its own pace: 2.0 times its estimate of $3.60 (the preset's word)"
+    )
     assert judge_overrun(Decimal(9), 9e9, Decimal(9), None) is None
-    assert judge_overrun(Decimal(9), 9e9, Decimal(9), Forecast(None, "0", "free")) is None
+    assert judge_overrun(Decimal(9), 9e9, Decimal(9), Estimate(None, "0", "free")) is None
 
 
 def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
     state = StateDirectory().create()
-    plan = make_plan(price=PRICE, gpus=(GPU,), forecast=Forecast(600.0, "0.60", "the preset's word"))
+    plan = make_plan(
+        price=PRICE, gpus=(GPU,), forecast=Estimate(600.0, "0.60", "the preset's word")
+    )
     record = RunRecord(State.RUNNING, started=BEGAN)
     run = make_run(id="20261121-101500-demo-0001", plan=plan, record=record)
     directory = state.run(run.id)
@@ -163,7 +212,9 @@ def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
     lines = ['{"time": 0, "type": "start", "epochs": 100}']
     lines += [f'{{"time": {BEGAN + 60 * i}, "type": "epoch", "epoch": {i}}}' for i in (1, 2)]
     directory.events.write_text("\n".join(lines[:2]) + "\n")
-    assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is None, "after one epoch nothing is known"
+    assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is None, (
+        "after one epoch nothing is known"
+    )
     directory.events.write_text("\n".join(lines) + "\n")
     for _ in range(3):
         assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is not None
@@ -174,7 +225,7 @@ def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
     assert warn_of_overrun(state, ended, Moment(BEGAN + 130)) is None
 
 
-# ── the guide's modes and its table ───────────────────────────────────────────────────────────────────────────
+# ── the guide's modes and its table ───────────────────────────────────────────────────────────────
 
 
 def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
@@ -192,7 +243,9 @@ def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
     assert round(total, 2) == Decimal("63.85"), "its hours at $1.99"
     assert all(line.each is not None and line.each.basis == "the preset's word" for line in lines)
     doubts = {line.preset: line.each.doubt for line in lines if line.each is not None}
-    assert "76 to 167 h" in doubts["gaussian-standard"] and "228 to 502 h" in doubts["gaussian-full"]
+    assert (
+        "76 to 167 h" in doubts["gaussian-standard"] and "228 to 502 h" in doubts["gaussian-full"]
+    )
     assert not doubts["gaussian-fast"]
 
 
@@ -204,7 +257,9 @@ def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
         ("fats:1", NotFound, "no preset `fats`"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(words: str, error: type[Exception], text: str) -> None:
+def test_a_plan_that_makes_no_sense_is_refused(
+    words: str, error: type[Exception], text: str
+) -> None:
     with pytest.raises(error) as caught:
         plan_lines(StateDirectory(), words)
     assert text in str(caught.value)
@@ -215,18 +270,22 @@ def test_no_estimate_of_ours_stands_without_its_doubt() -> None:
         assert "doubt:" in (REPOSITORY / "presets" / f"gaussian-{mode}.yaml").read_text()
 
 
-# ── prices ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── prices ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_price_says_its_age_after_90_days() -> None:
     price = Price("1.99", "gpu", "preset", "x", "somewhere", "2026-05-28")
-    assert price_age(price, date(2026, 8, 26)) == "" and price_age(price, date(2026, 8, 27)) == "91 days old"
+    assert (
+        price_age(price, date(2026, 8, 26)) == ""
+        and price_age(price, date(2026, 8, 27)) == "91 days old"
+    )
     assert price_age(Price("1.99", "gpu", "flag"), date(2099, 1, 1)) == ""
 
 
 def test_what_a_shutdown_saves_is_said_by_provider() -> None:
     assert stopping_words("amd-cloud-mi300x") == (
-        "AMD Developer Cloud (DigitalOcean): a powered-off machine is still billed; destroy it to end the bill"
+        "AMD Developer Cloud (DigitalOcean): a powered-off machine is still billed; destroy "
+        "it to end the bill"
     )
     assert "keeps paying for its disk" in stopping_words("runpod-community-4090")
     assert "not known" in stopping_words("lambda-h100-sxm") and "not known" in stopping_words("")
@@ -237,5 +296,8 @@ def test_what_a_shutdown_saves_is_said_by_provider() -> None:
 def test_prices_that_fit_a_machine_are_found_by_its_gpus() -> None:
     fit = [entry.name for entry in fitting_prices("DigitalOcean", "NVIDIA H100 80GB HBM3", 1)]
     assert fit == ["digitalocean-h100"], "not the price of a machine with eight"
-    assert {entry.provider for entry in fitting_prices("", "AMD Instinct MI300X", 8)} >= {"TensorWave", "Vultr"}
+    assert {entry.provider for entry in fitting_prices("", "AMD Instinct MI300X", 8)} >= {
+        "TensorWave",
+        "Vultr",
+    }
     assert fitting_prices("Nowhere", "AMD Instinct MI300X", 8) == []

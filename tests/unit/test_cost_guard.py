@@ -1,4 +1,6 @@
-"""The guard's decisions, with a clock that runs as fast as it is told to; nothing here starts or ends anything."""
+"""The guard's decisions, with a clock that runs as fast as it is told to; nothing here starts or
+ends anything.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -8,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.cost.guard import (
+from runners.guard.idleness import judge_idleness
+from runners.guard.policy import Act, Ending, Observation, next_step
+from runners.guard.rule import (
     GuardRule,
+    GuardState,
     GuardView,
-    Progress,
     Stage,
     lift,
     new_rule,
     postpone,
     read_guard,
-    write_progress,
+    write_guard_state,
     write_rule,
 )
-from runners.cost.idleness import judge_idleness
-from runners.cost.steps import Act, Ending, Sight, next_step
-from runners.cost.triggers import Facts, find_problems, find_reasons
+from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuInterval, UsageInterval
-from runners.model.paths import StateDirectory
+from runners.state.layout import StateDirectory
 
 HOUR = 3600
 
@@ -40,23 +42,29 @@ def rule(**told: Any) -> GuardRule:
     return GuardRule("rule-1", "anna", at(0), **told)
 
 
-# ── reasons ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reasons ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_countdown_of_a_budget_ends_when_it_is_spent() -> None:
     told = rule(budget_stop="100", countdown_s=600.0)
     spent = [Decimal("1.99") * second / HOUR for second in range(200_000)]
-    first = next(i for i in range(200_000) if find_reasons(told, Facts(spent=spent[i], rate=Decimal("1.99"))))
+    first = next(
+        i
+        for i in range(200_000)
+        if triggered(told, Measurements(spent=spent[i], rate=Decimal("1.99")))
+    )
     assert spent[first - 1] + Decimal("1.99") / 6 < 100 <= spent[first] + Decimal("1.99") / 6
-    assert find_reasons(told, Facts(spent=spent[first], rate=Decimal("1.99"))) == ("budget: $99.67 of $100.00 spent",)
+    assert triggered(told, Measurements(spent=spent[first], rate=Decimal("1.99"))) == (
+        "budget: $99.67 of $100.00 spent",
+    )
 
 
 def test_a_part_of_a_budget_needs_a_budget() -> None:
     told = rule(budget_stop="95%", countdown_s=0.0)
-    facts = Facts(spent=Decimal(95), rate=Decimal(1), budget=Decimal(100))
-    assert find_reasons(told, facts) and not find_problems(told, facts)
+    facts = Measurements(spent=Decimal(95), rate=Decimal(1), budget=Decimal(100))
+    assert triggered(told, facts) and not find_problems(told, facts)
     unknown = msgspec.structs.replace(facts, budget=None)
-    assert not find_reasons(told, unknown)
+    assert not triggered(told, unknown)
     assert find_problems(told, unknown) == (
         "the budget cannot be guarded: no session with a known rate and budget is open",
     )
@@ -65,33 +73,49 @@ def test_a_part_of_a_budget_needs_a_budget() -> None:
 @pytest.mark.parametrize(
     ("told", "facts", "acts"),
     [
-        ({"max_age_s": 8.0 * HOUR}, Facts(age_s=8.0 * HOUR - 601), False),
-        ({"max_age_s": 8.0 * HOUR}, Facts(age_s=8.0 * HOUR - 600), True),
-        ({"no_run_s": 1800.0}, Facts(quiet_s=1799.0), False),
-        ({"no_run_s": 1800.0}, Facts(quiet_s=1800.0), True),
-        ({"idle_s": 1200.0}, Facts(idle=False), False),
-        ({"idle_s": 1200.0}, Facts(idle=True), True),
-        ({"idle_s": 1200.0}, Facts(spent=Decimal(10**6), rate=Decimal(9), age_s=1e9, quiet_s=1e9), False),
-        ({"budget_stop": "1", "max_age_s": 1.0, "no_run_s": 1.0, "idle_s": 1.0}, Facts(), False),
+        ({"max_age_s": 8.0 * HOUR}, Measurements(age_s=8.0 * HOUR - 601), False),
+        ({"max_age_s": 8.0 * HOUR}, Measurements(age_s=8.0 * HOUR - 600), True),
+        ({"no_run_s": 1800.0}, Measurements(quiet_s=1799.0), False),
+        ({"no_run_s": 1800.0}, Measurements(quiet_s=1800.0), True),
+        ({"idle_s": 1200.0}, Measurements(idle=False), False),
+        ({"idle_s": 1200.0}, Measurements(idle=True), True),
+        (
+            {"idle_s": 1200.0},
+            Measurements(spent=Decimal(10**6), rate=Decimal(9), age_s=1e9, quiet_s=1e9),
+            False,
+        ),
+        (
+            {"budget_stop": "1", "max_age_s": 1.0, "no_run_s": 1.0, "idle_s": 1.0},
+            Measurements(),
+            False,
+        ),
     ],
 )
-def test_what_is_not_told_or_not_known_is_no_reason(told: dict[str, Any], facts: Facts, acts: bool) -> None:
-    assert bool(find_reasons(rule(**told), facts)) is acts
+def test_what_is_not_told_or_not_known_is_no_reason(
+    told: dict[str, Any], facts: Measurements, acts: bool
+) -> None:
+    assert bool(triggered(rule(**told), facts)) is acts
 
 
 def test_what_is_not_known_is_a_problem() -> None:
     told = rule(budget_stop="1", max_age_s=1.0, no_run_s=1.0)
-    assert len(find_problems(told, Facts(problems=("x", "x")))) == 4
-    assert not find_problems(rule(idle_s=1.0), Facts()), "a run that warms up is no problem"
+    assert len(find_problems(told, Measurements(problems=("x", "x")))) == 4
+    assert not find_problems(rule(idle_s=1.0), Measurements()), "a run that warms up is no problem"
 
 
-# ── idleness ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── idleness ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def use(now: float, percents: list[float | None], uuids: str = "ab", step: float = 10.0) -> list[UsageInterval]:
+def use(
+    now: float, percents: list[float | None], uuids: str = "ab", step: float = 10.0
+) -> list[UsageInterval]:
     """One interval of 10 s for each percent, the last of which ends at `now`."""
     return [
-        UsageInterval(now - (len(percents) - 1 - i) * step, step, tuple(GpuInterval(0, u, percent) for u in uuids))
+        UsageInterval(
+            now - (len(percents) - 1 - i) * step,
+            step,
+            tuple(GpuInterval(0, u, percent) for u in uuids),
+        )
         for i, percent in enumerate(percents)
     ]
 
@@ -100,9 +124,16 @@ def test_three_idle_windows_in_a_row_are_idleness() -> None:
     idle = use(1000.0, [1.0] * 90)
     assert judge_idleness(idle, "ab", 1000.0, 900.0, trains_since=0.0) is True
     busy = use(1000.0, [1.0] * 40 + [60.0] * 3 + [1.0] * 47)
-    assert judge_idleness(busy, "ab", 1000.0, 900.0, trains_since=0.0) is False, "30 busy seconds in the middle window"
-    assert judge_idleness(use(1000.0, [1.0] * 29 + [99.0] + [1.0] * 60), "ab", 1000.0, 900.0, 0.0) is True, "one blip"
-    assert judge_idleness(use(1000.0, [5.0] * 90), "ab", 1000.0, 900.0, 0.0) is False, "5 % is not below 5 %"
+    assert judge_idleness(busy, "ab", 1000.0, 900.0, trains_since=0.0) is False, (
+        "30 busy seconds in the middle window"
+    )
+    assert (
+        judge_idleness(use(1000.0, [1.0] * 29 + [99.0] + [1.0] * 60), "ab", 1000.0, 900.0, 0.0)
+        is True
+    ), "one blip"
+    assert judge_idleness(use(1000.0, [5.0] * 90), "ab", 1000.0, 900.0, 0.0) is False, (
+        "5 % is not below 5 %"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +147,9 @@ def test_three_idle_windows_in_a_row_are_idleness() -> None:
         ([], "ab", 0.0),
     ],
 )
-def test_where_readings_are_missing_nothing_is_said(intervals: list[UsageInterval], uuids: str, since: float) -> None:
+def test_where_readings_are_missing_nothing_is_said(
+    intervals: list[UsageInterval], uuids: str, since: float
+) -> None:
     assert judge_idleness(intervals, uuids, 1000.0, 900.0, since) is None
 
 
@@ -128,15 +161,17 @@ def test_one_busy_gpu_is_work() -> None:
     assert judge_idleness(both, "ab", 1000.0, 900.0, 0.0) is False
 
 
-# ── steps ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── steps ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Machine:
-    """A machine in accelerated time: what the guard told it to do is done, at most once where that is promised."""
+    """A machine in accelerated time: what the guard told it to do is done, at most once where that
+    is promised.
+    """
 
     def __init__(self, told: GuardRule) -> None:
         self.rule = told
-        self.progress: Progress | None = None
+        self.progress: GuardState | None = None
         self.second = 0.0
         self.live = ("run-1",)
         self.done: list[tuple[float, Act]] = []
@@ -144,7 +179,9 @@ class Machine:
         self.unfetched: tuple[str, ...] = ()
 
     def look(self, *reasons: str, problems: tuple[str, ...] = ()) -> Act:
-        sight = Sight(at(self.second), reasons, problems, self.live, self.unfetched, self.ending)
+        sight = Observation(
+            at(self.second), reasons, problems, self.live, self.unfetched, self.ending
+        )
         self.progress, act = next_step(self.rule, self.progress, sight)
         if act and (not self.done or self.done[-1][1] != act):
             self.done.append((self.second, act))
@@ -163,7 +200,7 @@ def test_eight_hours_in_accelerated_time() -> None:
     machine = Machine(told)
     for second in range(0, 9 * HOUR, 5):
         machine.second = second
-        machine.look(*find_reasons(told, Facts(age_s=float(second))))
+        machine.look(*triggered(told, Measurements(age_s=float(second))))
         if machine.stage is Stage.STOPPING and second > 8 * HOUR + 300:
             machine.live = ()
         if machine.stage is Stage.ENDING and second > 8 * HOUR + 400:
@@ -174,7 +211,11 @@ def test_eight_hours_in_accelerated_time() -> None:
         (8 * HOUR + 310, "end"),
         (8 * HOUR + 410, "finish"),
     ]
-    assert machine.stage is Stage.ENDED and machine.progress and machine.progress.note.endswith("exit code 0")
+    assert (
+        machine.stage is Stage.ENDED
+        and machine.progress
+        and machine.progress.note.endswith("exit code 0")
+    )
 
 
 def test_a_warning_is_called_off_when_its_reason_goes_or_cannot_be_seen() -> None:
@@ -182,7 +223,11 @@ def test_a_warning_is_called_off_when_its_reason_goes_or_cannot_be_seen() -> Non
     assert machine.look("no run") == "warn" and machine.look("no run") == "warn"
     machine.second = 599.0
     assert machine.look(problems=("blind",)) == "call off"
-    assert machine.stage is Stage.WATCHING and machine.progress and machine.progress.problems == ("blind",)
+    assert (
+        machine.stage is Stage.WATCHING
+        and machine.progress
+        and machine.progress.problems == ("blind",)
+    )
     machine.second = 700.0
     assert machine.look("no run") == "warn" and machine.progress.cycle == 2
     machine.second = 1200.0
@@ -221,7 +266,9 @@ def test_without_an_end_command_it_ends_with_the_runs() -> None:
     machine.live = ()
     assert machine.look() == "finish" and machine.stage is Stage.ENDED
     machine.live = ("run-2",)
-    assert machine.look("age") == "", "it acts once; what is started afterwards is somebody's decision"
+    assert machine.look("age") == "", (
+        "it acts once; what is started afterwards is somebody's decision"
+    )
 
 
 def test_an_end_command_that_destroys_waits_until_all_is_fetched() -> None:
@@ -232,7 +279,11 @@ def test_an_end_command_that_destroys_waits_until_all_is_fetched() -> None:
     assert machine.look() == "hold" and machine.look() == "hold" and machine.stage is Stage.HOLDING
     assert machine.progress and "run-1, run-2 are not fetched" in machine.progress.note
     machine.unfetched = ("run-2",)
-    assert machine.look() == "hold" and machine.progress and "run-2 is not fetched" in machine.progress.note
+    assert (
+        machine.look() == "hold"
+        and machine.progress
+        and "run-2 is not fetched" in machine.progress.note
+    )
     machine.unfetched = ()
     assert machine.look() == "end"
 
@@ -245,11 +296,18 @@ def test_a_guard_killed_before_its_end_command_began_asks_for_it_again() -> None
     machine.ending = Ending()
     assert machine.stage is Stage.ENDING and machine.look() == "end"
     machine.ending = Ending(True, False, None)
-    assert machine.look() == "finish" and machine.progress and "exit code unknown" in machine.progress.note
+    assert (
+        machine.look() == "finish"
+        and machine.progress
+        and "exit code unknown" in machine.progress.note
+    )
 
 
 @given(
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(0, 400)), max_size=60), st.booleans()
+    st.lists(
+        st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(0, 400)), max_size=60
+    ),
+    st.booleans(),
 )
 def test_whatever_it_sees_the_order_holds_and_the_end_comes_once(
     course: list[tuple[bool, bool, bool, int]], destroys: bool
@@ -275,25 +333,37 @@ def test_a_rule_set_anew_begins_from_nothing() -> None:
     machine = Machine(rule(max_age_s=1.0))
     machine.look("age")
     machine.rule = msgspec.structs.replace(machine.rule, id="rule-2")
-    assert machine.look() == "" and machine.stage is Stage.WATCHING and machine.progress and machine.progress.cycle == 0
+    assert (
+        machine.look() == ""
+        and machine.stage is Stage.WATCHING
+        and machine.progress
+        and machine.progress.cycle == 0
+    )
 
 
-# ── what front ends say ───────────────────────────────────────────────────────────────────────────────────────
+# ── what front ends say ───────────────────────────────────────────────────────────────────────────
 
 
 def test_a_view_says_how_long_is_left_and_how_to_hold_it_back() -> None:
     told = rule(budget_stop="95", idle_s=1200.0, countdown_s=600.0)
-    view = GuardView(told, Progress("rule-1", Stage.WARNED, at(0), "budget: $94 of $95 spent", 1), True)
+    view = GuardView(
+        told, GuardState("rule-1", Stage.WARNED, at(0), "budget: $94 of $95 spent", 1), True
+    )
     assert view.words(at(55)) == "⚠ budget: $94 of $95 spent: runs stop in 9m05s" and view.is_urgent
     assert view.short(at(55)) == "⚠ guard 9m05s" and view.left_s(at(9999)) == 0
-    calm = GuardView(told, Progress("rule-1"), True)
+    calm = GuardView(told, GuardState("rule-1"), True)
     assert (
-        calm.words(at(0)) == "watches budget $95, idle GPUs for 20m00s" and not calm.is_urgent and not calm.short(at(0))
+        calm.words(at(0)) == "watches budget $95, idle GPUs for 20m00s"
+        and not calm.is_urgent
+        and not calm.short(at(0))
     )
     assert "starts with the next command" in GuardView(told, None, False).words(at(0))
     later = msgspec.structs.replace(told, postponed_at=at(0), postponed_s=3600.0)
     assert GuardView(later, None, True).words(at(60)).startswith("postponed for 59m00s")
-    assert GuardView(None, None, False).words(at(0)) == "" and GuardView(None, None, False).to_json() is None
+    assert (
+        GuardView(None, None, False).words(at(0)) == ""
+        and GuardView(None, None, False).to_json() is None
+    )
 
 
 def test_files_that_cannot_be_read_are_problems_said_loudly() -> None:
@@ -303,12 +373,14 @@ def test_files_that_cannot_be_read_are_problems_said_loudly() -> None:
         postpone(state, 1.0)
     told = new_rule(max_age_s=60.0)
     write_rule(state, told)
-    write_progress(state, Progress(told.id, Stage.WARNED, at(0), "age"))
+    write_guard_state(state, GuardState(told.id, Stage.WARNED, at(0), "age"))
     assert read_guard(state).rule == told and postpone(state, 5.0).postponed_s == 5.0
     (state.guard / "progress.json").write_text("{")
     view = read_guard(state)
     assert (
-        view.is_urgent and "progress.json cannot be read" in view.words(at(0)) and "does nothing" in view.words(at(0))
+        view.is_urgent
+        and "progress.json cannot be read" in view.words(at(0))
+        and "does nothing" in view.words(at(0))
     )
     (state.guard / "guard.json").write_text('{"id": 1}')
     assert read_guard(state).rule is None and len(read_guard(state).problems) == 2

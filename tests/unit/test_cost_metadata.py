@@ -1,4 +1,6 @@
-"""Which machine this is: asked of a local server that answers as the clouds do, and only when that is allowed."""
+"""Which machine this is: asked of a local server that answers as the clouds do, and only when that
+is allowed.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from runners.cost.metadata import Instance, find_instance
+from runners.cost.cloud import Instance, find_instance
 from runners.model.errors import WrongInput
 
 DOCUMENT = {"instanceType": "p5.48xlarge", "instanceId": "i-0abc", "region": "us-east-1"}
-GOOGLE = {"machineType": "projects/1/machineTypes/a3-highgpu-1g", "id": 42, "zone": "projects/1/zones/us-central1-a"}
+GOOGLE = {
+    "machineType": "projects/1/machineTypes/a3-highgpu-1g",
+    "id": 42,
+    "zone": "projects/1/zones/us-central1-a",
+}
 AZURE = {"compute": {"vmSize": "Standard_ND96isr", "vmId": "7f3a", "location": "westeurope"}}
 
 
 class Cloud(ThreadingHTTPServer):
-    """A metadata service of one cloud; `asked` is every request that came, `silent` keeps it from answering."""
+    """A metadata service of one cloud; `asked` is every request that came, `silent` keeps it from
+    answering.
+    """
 
     daemon_threads = True
 
@@ -43,12 +51,16 @@ class _Answers(BaseHTTPRequestHandler):
         if self.server.silent:
             self.server.over.wait(30)
         headers, page = self.server.pages.get((self.command, self.path), ({}, None))
-        right = page is not None and all(self.headers.get(name) == value for name, value in headers.items())
+        right = page is not None and all(
+            self.headers.get(name) == value for name, value in headers.items()
+        )
         self.send_response(200 if right else 404)
         with suppress(BrokenPipeError):
             self.end_headers()
             if right:
-                self.wfile.write(page.encode() if isinstance(page, str) else json.dumps(page).encode())
+                self.wfile.write(
+                    page.encode() if isinstance(page, str) else json.dumps(page).encode()
+                )
 
     do_GET = do_PUT = _answer
 
@@ -58,7 +70,9 @@ class _Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    """A cloud whose address stands in for the link-local one; a proxy that must not be asked is set."""
+    """A cloud whose address stands in for the link-local one; a proxy that must not be asked is
+    set.
+    """
     server = Cloud()
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -76,7 +90,10 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     [
         (
             {
-                ("PUT", "/latest/api/token"): ({"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "secret"),
+                ("PUT", "/latest/api/token"): (
+                    {"X-aws-ec2-metadata-token-ttl-seconds": "60"},
+                    "secret",
+                ),
                 ("GET", "/latest/dynamic/instance-identity/document"): (
                     {"X-aws-ec2-metadata-token": "secret"},
                     DOCUMENT,
@@ -85,11 +102,21 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
             Instance("AWS", "i-0abc", "p5.48xlarge", "us-east-1"),
         ),
         (
-            {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 2756294, "region": "atl1", "hostname": "box"})},
+            {
+                ("GET", "/metadata/v1.json"): (
+                    {},
+                    {"droplet_id": 2756294, "region": "atl1", "hostname": "box"},
+                )
+            },
             Instance("DigitalOcean", "2756294", "", "atl1"),
         ),
         (
-            {("GET", "/computeMetadata/v1/instance/?recursive=true"): ({"Metadata-Flavor": "Google"}, GOOGLE)},
+            {
+                ("GET", "/computeMetadata/v1/instance/?recursive=true"): (
+                    {"Metadata-Flavor": "Google"},
+                    GOOGLE,
+                )
+            },
             Instance("Google Cloud", "42", "a3-highgpu-1g", "us-central1-a"),
         ),
         (
@@ -100,7 +127,9 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         ({("GET", "/metadata/v1.json"): ({}, ["no", "object"])}, None),
     ],
 )
-def test_a_cloud_is_recognised_by_its_own_answer(cloud: Cloud, pages: Any, found: Instance | None) -> None:
+def test_a_cloud_is_recognised_by_its_own_answer(
+    cloud: Cloud, pages: Any, found: Instance | None
+) -> None:
     cloud.pages = pages
     assert find_instance() == found
 
@@ -115,7 +144,7 @@ def test_nobody_is_asked_unless_the_settings_allow_it(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.pages = {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 1})}
-    monkeypatch.setattr("runners.cost.metadata.BASE", cloud.url)
+    monkeypatch.setattr("runners.cost.cloud.BASE", cloud.url)
     monkeypatch.delenv("FRESNEL_METADATA")
     assert find_instance() is None and not cloud.asked
     folder = tmp_path / "config" / "fresnel-tui"

@@ -6,24 +6,34 @@ import msgspec
 import pytest
 from textual.geometry import Size
 
-from runners.cost.guard import GuardView, Progress, Stage, new_rule
 from runners.cost.meter import Meter
 from runners.cost.sessions import Session
+from runners.guard.rule import GuardState, GuardView, Stage, new_rule
 from runners.host.clock import moment_now
 from runners.model.spec import Price
-from tui.feed import Picture
-from tui.panes.meter import MeterBar
+from tui.panel.feed import PanelSnapshot
+from tui.panel.widgets.meter import MeterBar
 
 NOON = 1_790_000_000.0
 SESSION = Session(NOON - 9000, "here", Price("15.92", "machine", "session"), 8, "100")
 METER = Meter(
-    *map(Decimal, ("15.92", "41.20", "38.08", "58.80")), "", Decimal("3.12"), {}, NOON + 13_297, "177 days old"
+    *map(Decimal, ("15.92", "41.20", "38.08", "58.80")),
+    "",
+    Decimal("3.12"),
+    {},
+    NOON + 13_297,
+    "177 days old",
 )
 
 
-def line(width: int, meter: Meter = METER, session: Session | None = SESSION, guard: GuardView | None = None) -> str:
+def line(
+    width: int,
+    meter: Meter = METER,
+    session: Session | None = SESSION,
+    guard: GuardView | None = None,
+) -> str:
     """What the meter shows on a terminal of `width` cells."""
-    picture = Picture(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
+    picture = PanelSnapshot(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
     pane = type("Narrow", (MeterBar,), {"size": Size(width, 1), "read_only": False})()
     pane.picture = picture
     shown = pane.render()
@@ -33,13 +43,21 @@ def line(width: int, meter: Meter = METER, session: Session | None = SESSION, gu
 
 def counting_down() -> GuardView:
     rule = new_rule(max_age_s=3600.0, countdown_s=3600.0)
-    return GuardView(rule, Progress(rule.id, Stage.WARNED, moment_now(), "age 1h"), True)
+    return GuardView(rule, GuardState(rule.id, Stage.WARNED, moment_now(), "age 1h"), True)
 
 
 def test_a_wide_line_tells_everything() -> None:
     shown = line(160)
-    assert "fresnel-tui  gpu-box-3" in shown and "$15.92/h est." in shown and "session $41.20 (idle $3.12)" in shown
-    assert "budget █████▉░░░░ $58.80, until " in shown and "price 177 days old" in shown and "0 live" in shown
+    assert (
+        "fresnel-tui  gpu-box-3" in shown
+        and "$15.92/h est." in shown
+        and "session $41.20 (idle $3.12)" in shown
+    )
+    assert (
+        "budget █████▉░░░░ $58.80, until " in shown
+        and "price 177 days old" in shown
+        and "0 live" in shown
+    )
 
 
 @pytest.mark.parametrize("guard", [None, "counting down"])

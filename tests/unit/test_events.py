@@ -1,4 +1,6 @@
-"""events.jsonl as it is followed: half lines, garbage, truncation, size, and when the run should end."""
+"""events.jsonl as it is followed: half lines, garbage, truncation, size, and when the run should
+end.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.events import _HEAD_BYTES, _TAIL_BYTES, EventStream
+from runners.watch.metrics.events import _HEAD_BYTES, _TAIL_BYTES, EventStream
 
 
 @pytest.fixture
@@ -65,7 +67,11 @@ def test_a_line_counts_when_it_is_whole(path: Path) -> None:
     ids=range(15),
 )
 def test_garbage_is_passed_over(path: Path, garbage: bytes) -> None:
-    path.write_bytes(line("metrics", step=1, values={"loss": 1.0}) + garbage + line("metrics", step=2, values={"x": 2}))
+    path.write_bytes(
+        line("metrics", step=1, values={"loss": 1.0})
+        + garbage
+        + line("metrics", step=2, values={"x": 2})
+    )
     stream = EventStream(path)
     stream.poll()
     assert stream.step == 2 and stream.metrics["x"] == 2 and list(stream.trend) == [1.0]
@@ -73,7 +79,13 @@ def test_garbage_is_passed_over(path: Path, garbage: bytes) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.one_of(st.binary(max_size=40), st.just(b"\n"), st.just(line("metrics", step=1, values={"loss": 1}))))
+    st.lists(
+        st.one_of(
+            st.binary(max_size=40),
+            st.just(b"\n"),
+            st.just(line("metrics", step=1, values={"loss": 1})),
+        )
+    )
 )
 def test_no_bytes_break_it(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("events") / "events.jsonl"
@@ -87,14 +99,19 @@ def test_no_bytes_break_it(tmp_path_factory: pytest.TempPathFactory, pieces: lis
 
 
 def test_unknown_events_and_fields_are_let_through(path: Path) -> None:
-    path.write_bytes(line("dream", colour="blue", step=4) + line("metrics", step=5, values={"psnr": 21.3}, extra=[1]))
+    path.write_bytes(
+        line("dream", colour="blue", step=4)
+        + line("metrics", step=5, values={"psnr": 21.3}, extra=[1])
+    )
     stream = EventStream(path)
     stream.poll()
     assert (stream.step, stream.metrics) == (5, {"psnr": 21.3})
 
 
 def test_a_truncated_file_is_read_anew(path: Path) -> None:
-    path.write_bytes(b"".join(line("metrics", step=i, values={"loss": 1.0, "old": 1}) for i in range(50)))
+    path.write_bytes(
+        b"".join(line("metrics", step=i, values={"loss": 1.0, "old": 1}) for i in range(50))
+    )
     stream = EventStream(path)
     stream.poll()
     path.write_bytes(line("metrics", step=1, values={"loss": 2.0}))
@@ -106,7 +123,9 @@ def test_a_huge_file_is_jumped_over_but_its_start_and_end_count(path: Path) -> N
     total = 40_000
     begin = line("start", time=0.0, epochs=4, steps=total)
     body = (
-        line("metrics", time=float(i), epoch=1 + 4 * i // total, step=i, values={"loss": 1 / (i + 1)})
+        line(
+            "metrics", time=float(i), epoch=1 + 4 * i // total, step=i, values={"loss": 1 / (i + 1)}
+        )
         for i in range(total)
     )
     path.write_bytes(begin + b"".join(body))
@@ -119,13 +138,24 @@ def test_a_huge_file_is_jumped_over_but_its_start_and_end_count(path: Path) -> N
     assert stream.poll() and stream.step == total
 
 
-def write_epochs(path: Path, first_pace: float, pace: float, epochs: int, each: int = 10, total: int = 5) -> float:
+def write_epochs(
+    path: Path, first_pace: float, pace: float, epochs: int, each: int = 10, total: int = 5
+) -> float:
     now = 1000.0
     append(path, line("start", time=now, epochs=total, steps=total * each))
     for epoch in range(1, epochs + 1):
         for i in range(each):
             now += first_pace if epoch == 1 else pace
-            append(path, line("metrics", time=now, epoch=epoch, step=(epoch - 1) * each + i + 1, values={"loss": 1}))
+            append(
+                path,
+                line(
+                    "metrics",
+                    time=now,
+                    epoch=epoch,
+                    step=(epoch - 1) * each + i + 1,
+                    values={"loss": 1},
+                ),
+            )
     return now
 
 
@@ -161,7 +191,9 @@ def test_a_resumed_run_counts_its_pace_from_its_own_start(path: Path) -> None:
     write_epochs(path, first_pace=1.0, pace=1.0, epochs=2)
     append(path, line("start", time=9000.0, epochs=5, steps=50))
     for i in range(3):
-        append(path, line("metrics", time=9000.0 + 4 * i, epoch=3, step=21 + i, values={"loss": 0.5}))
+        append(
+            path, line("metrics", time=9000.0 + 4 * i, epoch=3, step=21 + i, values={"loss": 0.5})
+        )
     stream = EventStream(path)
     stream.poll()
     assert stream.pace() == pytest.approx(4.0)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.format import DASH, dollars, duration, indices, memory, metric, percent, size
+from tui.views.format import (
+    DASH,
+    dollars,
+    duration,
+    indices,
+    memory,
+    metric,
+    percent,
+    size,
+)
 
 
 @pytest.mark.parametrize("show", [duration, size, memory, dollars, metric, percent])
@@ -27,13 +36,22 @@ def test_durations(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (7_600_000, "7.6 MB"), (2e11, "200 GB"), (3e15, "3000 TB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (7_600_000, "7.6 MB"),
+        (2e11, "200 GB"),
+        (3e15, "3000 TB"),
+    ],
 )
 def test_sizes_on_disk_are_decimal(count: float, text: str) -> None:
     assert size(count) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0B"), (1 << 10, "1.0K"), (191 << 30, "191G"), (3 << 39, "1.5T")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0B"), (1 << 10, "1.0K"), (191 << 30, "191G"), (3 << 39, "1.5T")]
+)
 def test_sizes_in_memory_are_binary(count: int, text: str) -> None:
     assert memory(count) == text
 
@@ -66,7 +84,8 @@ def test_metrics(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 7], "0-2,7"), ([7, 0, 2, 3], "0,2-3,7"), ([0, 1], "0-1")]
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1, 2, 7], "0-2,7"), ([7, 0, 2, 3], "0,2-3,7"), ([0, 1], "0-1")],
 )
 def test_gpu_indices(numbers: list[int], text: str) -> None:
     assert indices(numbers) == text

@@ -8,13 +8,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from runners.gpus.backends.amd import Amd
+from runners.gpus.backends.amd_smi import AmdSmi
+from runners.gpus.backends.backend import NoDriver
 from runners.model.gpus import GpuReading
 from runners.model.spec import GpuRequest
-from runners.placement.allocation import Allocation, allocate
-from runners.placement.gpus.amd import Amd
-from runners.placement.gpus.amd_smi import AmdSmi
-from runners.placement.gpus.backend import NoDriver
-from runners.placement.visibility import visibility
+from runners.scheduling.allocation import Allocation, allocate
+from runners.scheduling.visibility import visibility
 
 
 def _write(folder: Path, **files: str | int) -> None:
@@ -34,7 +34,9 @@ def _add_card(root: Path, number: int, address: str, **files: str | int) -> Path
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Two cards, the second one silent about most; an integrated card of another maker; a connector."""
+    """Two cards, the second one silent about most; an integrated card of another maker; a
+    connector.
+    """
     _add_card(tmp_path, 2, "0000:85:00.0", mem_info_vram_total=206141652992, gpu_busy_percent=250)
     first = _add_card(
         tmp_path,
@@ -72,7 +74,11 @@ def test_cards_are_read_in_the_order_of_their_addresses(root: Path) -> None:
     backend = Amd(root, _nothing)
     first, second = backend.snapshots(0.0)
     assert backend.driver == "6.10.5"
-    assert (first.index, first.uuid, first.name) == (0, "GPU-8f3a2c1d00e4b765", "AMD Instinct MI300X OAM")
+    assert (first.index, first.uuid, first.name) == (
+        0,
+        "GPU-8f3a2c1d00e4b765",
+        "AMD Instinct MI300X OAM",
+    )
     assert (first.vendor, first.pci) == ("amd", "0000:05:00.0")
     assert (first.utilization, first.memory_utilization) == (97, 41)
     assert (first.memory_used, first.memory_total) == (50_000_000_000, 206141652992)
@@ -85,7 +91,9 @@ def test_what_a_card_does_not_tell_or_tells_wrongly_is_none(root: Path) -> None:
     second = Amd(root, _nothing).snapshots(0.0)[1]
     assert second.utilization is None
     assert second.memory_used is None
-    assert (second.temperature_c, second.power_w, second.clock_mhz, second.ecc_errors) == (None,) * 4
+    assert (second.temperature_c, second.power_w, second.clock_mhz, second.ecc_errors) == (
+        None,
+    ) * 4
 
 
 def test_sixteen_exabytes_are_no_memory(root: Path) -> None:
@@ -108,7 +116,9 @@ def test_no_card_is_no_driver(tmp_path: Path) -> None:
 
 def test_libdrm_names_a_card_without_a_product_name(root: Path) -> None:
     _write(root / "sys/devices/pci0000:00/0000:85:00.0", revision="0x00")
-    _write(root / "usr/share/libdrm", **{"amdgpu.ids": "# ids\n1.0.0\n74A1,\t00,\tAMD Instinct MI300X"})
+    _write(
+        root / "usr/share/libdrm", **{"amdgpu.ids": "# ids\n1.0.0\n74A1,\t00,\tAMD Instinct MI300X"}
+    )
     assert Amd(root, _nothing).snapshots(0.0)[1].name == "AMD Instinct MI300X"
 
 
@@ -148,20 +158,41 @@ def _cut(root: Path, old_kernel: bool = False, unique: bool = True) -> None:
     _write(kfd / "topology/nodes/0", gpu_id=0, properties="cpu_cores_count 96\nlocation_id 0")
     for part in range(4):
         location = (0x85 << 8) | (part if old_kernel else part << 28)
-        facts = {"location_id": location, "domain": 0, "drm_render_minor": 160 + part, "simd_count": 304}
+        facts = {
+            "location_id": location,
+            "domain": 0,
+            "drm_render_minor": 160 + part,
+            "simd_count": 304,
+        }
         facts |= {"unique_id": 0xD0 + part if unique else 0xD0}
         node = kfd / f"topology/nodes/{part + 1}"
-        _write(node, gpu_id=900 + part, properties="\n".join(f"{key} {value}" for key, value in facts.items()))
+        _write(
+            node,
+            gpu_id=900 + part,
+            properties="\n".join(f"{key} {value}" for key, value in facts.items()),
+        )
         _write(node / "mem_banks/0", properties="heap_type 1\nsize_in_bytes 51539607552\nflags 0")
-    _write(kfd / "topology/nodes/11", gpu_id=950, properties=f"location_id {0x05 << 8}\ndomain 0\nunique_id 5")
+    _write(
+        kfd / "topology/nodes/11",
+        gpu_id=950,
+        properties=f"location_id {0x05 << 8}\ndomain 0\nunique_id 5",
+    )
     _write(root / "sys/devices/pci0000:00/0000:85:00.0", current_compute_partition="QPX")
     (kfd / "proc").mkdir()
 
 
-@pytest.mark.parametrize("old_kernel", [False, True], ids=["location_id[31:28]", "function of location_id"])
-def test_partitions_are_gpus_of_their_own_numbered_as_hip_does(root: Path, old_kernel: bool) -> None:
+@pytest.mark.parametrize(
+    "old_kernel", [False, True], ids=["location_id[31:28]", "function of location_id"]
+)
+def test_partitions_are_gpus_of_their_own_numbered_as_hip_does(
+    root: Path, old_kernel: bool
+) -> None:
     _cut(root, old_kernel)
-    _write(root / "sys/devices/pci0000:00/0000:85:00.0/hwmon/hwmon4", temp2_input=58000, power1_average=400000000)
+    _write(
+        root / "sys/devices/pci0000:00/0000:85:00.0/hwmon/hwmon4",
+        temp2_input=58000,
+        power1_average=400000000,
+    )
     _write(root / "sys/class/kfd/kfd/proc/4194400", vram_902=7 << 30, vram_950=1 << 30)
     _write(root / "sys/class/kfd/kfd/proc/4194401", vram_902=1 << 30, vram_900=0)
     *parts, whole = Amd(root, _nothing).snapshots(0.0)
@@ -171,16 +202,25 @@ def test_partitions_are_gpus_of_their_own_numbered_as_hip_does(root: Path, old_k
         ("AMD GPU 0x74a1 QPX", "0000:85:00.0", 48 << 30)
     }
     assert [part.memory_used for part in parts] == [0, 0, 8 << 30, 0]
-    assert [[process.pid for process in part.processes] for part in parts] == [[], [], [4194400, 4194401], []]
+    assert [[process.pid for process in part.processes] for part in parts] == [
+        [],
+        [],
+        [4194400, 4194401],
+        [],
+    ]
     assert {part.temperature_c for part in parts} == {58}, "heat is the card's"
-    assert {(part.power_w, part.utilization) for part in parts} == {(None, None)}, "nobody knows it of a part"
+    assert {(part.power_w, part.utilization) for part in parts} == {(None, None)}, (
+        "nobody knows it of a part"
+    )
     assert (whole.index, whole.partition, whole.utilization) == (4, None, 97)
     assert [process.memory_used for process in whole.processes] == [1 << 30]
 
 
 def test_partitions_that_share_an_id_are_told_apart_by_their_number(root: Path) -> None:
     _cut(root, unique=False)
-    assert [part.uuid for part in Amd(root, _nothing).snapshots(0.0)[:4]] == [f"PCI-0000:85:00.0-{n}" for n in range(4)]
+    assert [part.uuid for part in Amd(root, _nothing).snapshots(0.0)[:4]] == [
+        f"PCI-0000:85:00.0-{n}" for n in range(4)
+    ]
 
 
 def test_a_run_on_a_partition_is_shown_that_device(root: Path) -> None:
@@ -197,9 +237,17 @@ def test_a_render_node_tells_whose_partition_a_process_uses(root: Path) -> None:
     folder = root / "proc" / str(os.getpid())
     (folder / "fd").mkdir(parents=True)
     (folder / "fd/7").symlink_to("/dev/dri/renderD163")
-    _write(folder / "fdinfo", **{"7": "drm-pdev:\t0000:85:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB"})
+    _write(
+        folder / "fdinfo",
+        **{"7": "drm-pdev:\t0000:85:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB"},
+    )
     parts = Amd(root, _nothing).snapshots(0.0)[:4]
-    assert [[process.memory_used for process in part.processes] for part in parts] == [[], [], [], [2 << 20]]
+    assert [[process.memory_used for process in part.processes] for part in parts] == [
+        [],
+        [],
+        [],
+        [2 << 20],
+    ]
 
 
 def test_a_card_that_kfd_does_not_know_keeps_the_order_of_addresses(root: Path) -> None:
@@ -221,7 +269,10 @@ def _fake_amdsmi(monkeypatch: pytest.MonkeyPatch) -> None:
         amdsmi_get_gpu_device_bdf=lambda handle: str(handle),
         amdsmi_get_gpu_activity=lambda handle: {"gfx_activity": 88, "umc_activity": "N/A"},
         amdsmi_get_gpu_vram_usage=lambda handle: {"vram_total": 196592, "vram_used": 1024},
-        amdsmi_get_power_info=lambda handle: {"current_socket_power": "N/A", "average_socket_power": 410},
+        amdsmi_get_power_info=lambda handle: {
+            "current_socket_power": "N/A",
+            "average_socket_power": 410,
+        },
         amdsmi_get_clock_info=lambda handle, kind: {"clk": 2100},
         AmdSmiClkType=SimpleNamespace(GFX=0),
         AmdSmiTemperatureType=SimpleNamespace(HOTSPOT=1),
@@ -242,12 +293,16 @@ def test_amdsmi_fills_the_gaps_and_only_them(
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize("error", [KeyError("libamd_smi.so"), AttributeError("amdsmi_x"), ImportError("none")])
-def test_a_broken_amdsmi_leaves_what_sysfs_tells(root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [KeyError("libamd_smi.so"), AttributeError("amdsmi_x"), ImportError("none")]
+)
+def test_a_broken_amdsmi_leaves_what_sysfs_tells(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     def refuse(name: str) -> ModuleType:
         raise error
 
-    monkeypatch.setattr("runners.placement.gpus.amd_smi.import_module", refuse)
+    monkeypatch.setattr("runners.gpus.backends.amd_smi.import_module", refuse)
     first, second = Amd(root).snapshots(0.0)
     assert first.utilization == 97
     assert second.power_w is None and second.error is None

@@ -1,4 +1,6 @@
-"""AMD's own library through the real `amdsmi` package and a stand-in for what it loads, in processes of their own."""
+"""AMD's own library through the real `amdsmi` package and a stand-in for what it loads, in
+processes of their own.
+"""
 
 import os
 import subprocess
@@ -11,11 +13,13 @@ import pytest
 
 from tests.stubs import amd_smi as stub
 
-pytestmark = pytest.mark.skipif(not stub.is_possible(), reason="no C compiler, or no amdsmi to load the stand-in with")
+pytestmark = pytest.mark.skipif(
+    not stub.is_possible(), reason="no C compiler, or no amdsmi to load the stand-in with"
+)
 
 ASK = """
 import sys, msgspec
-from runners.placement.gpus.amd_smi import AmdSmi
+from runners.gpus.backends.amd_smi import AmdSmi
 smi = AmdSmi()
 answers = [smi.fields(word) if ":" in word else smi.partition_fields(word) for word in sys.argv[1:]]
 sys.stdout.buffer.write(msgspec.json.encode(answers))
@@ -52,7 +56,9 @@ def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
         gpu 1 clock 2100
         gpu 1 temperature 61
     """
-    silent, telling, other = _ask(library, tmp_path, scene, "0000:05:00.0", "0000:85:00.0", "0000:99:00.0")
+    silent, telling, other = _ask(
+        library, tmp_path, scene, "0000:05:00.0", "0000:85:00.0", "0000:99:00.0"
+    )
     assert set(silent.values()) == {None} and other == {}
     assert telling == {
         "utilization": 88.0,
@@ -64,8 +70,12 @@ def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("function", ["", "gpu 1 function 1"], ids=["card's address", "function is the partition"])
-def test_a_partition_tells_its_own_use_and_memory(library: Path, tmp_path: Path, function: str) -> None:
+@pytest.mark.parametrize(
+    "function", ["", "gpu 1 function 1"], ids=["card's address", "function is the partition"]
+)
+def test_a_partition_tells_its_own_use_and_memory(
+    library: Path, tmp_path: Path, function: str
+) -> None:
     scene = f"""
         gpu 0 bus 0x85
         gpu 0 kfd_id 900
@@ -86,8 +96,13 @@ def test_a_partition_tells_its_own_use_and_memory(library: Path, tmp_path: Path,
     assert unknown == {}
 
 
-def test_a_library_without_one_of_its_functions_is_no_library(library: Path, tmp_path: Path) -> None:
+def test_a_library_without_one_of_its_functions_is_no_library(
+    library: Path, tmp_path: Path
+) -> None:
     short = tmp_path / "libamd_smi.so"
     (tmp_path / "one.c").write_text("int amdsmi_init(void) { return 0; }\n")
-    subprocess.run([str(stub.compiler()), "-shared", "-fPIC", "-o", str(short), str(tmp_path / "one.c")], check=True)
+    subprocess.run(
+        [str(stub.compiler()), "-shared", "-fPIC", "-o", str(short), str(tmp_path / "one.c")],
+        check=True,
+    )
     assert _ask(tmp_path, tmp_path, "gpu 0 bus 5\n", "0000:05:00.0") == [{}]

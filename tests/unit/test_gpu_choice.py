@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from runners.gpus.backends import detect
+from runners.gpus.backends.backend import DriverTrouble, NoDriver
+from runners.gpus.backends.none import Absent
+from runners.gpus.backends.pci import unseen_gpu
+from runners.gpus.selection import Choice, parse, setting
 from runners.model.errors import WrongInput
-from runners.model.paths import StateDirectory
-from runners.placement.gpus import detect
-from runners.placement.gpus.absent import Absent
-from runners.placement.gpus.backend import DriverTrouble, NoDriver
-from runners.placement.gpus.choice import Choice, parse, setting
-from runners.placement.gpus.pci import unseen_gpu
+from runners.state.layout import StateDirectory
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,9 @@ def test_every_form_is_read(text: str, choice: Choice) -> None:
     assert parse(text) == choice
 
 
-@pytest.mark.parametrize("text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"])
+@pytest.mark.parametrize(
+    "text", ["cuda", "sim:", "sim:8", "sim:0xA100", "sim:65xA100", "sim:xA100", "sim:2x"]
+)
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(WrongInput, match="FRESNEL_GPUS") as refused:
         parse(text)
@@ -54,7 +56,9 @@ def _offer(monkeypatch: pytest.MonkeyPatch, **offers: Exception | Absent) -> Non
     monkeypatch.setattr(detect, "_open", open_one)
 
 
-def test_a_host_without_gpus_has_no_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_host_without_gpus_has_no_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(detect, "unseen_gpu", lambda: None)
     _offer(monkeypatch, nvml=NoDriver("no library"), amd=NoDriver("no card"))
     found = detect.open_backend(Choice("auto"), StateDirectory(tmp_path))
@@ -80,10 +84,16 @@ def test_a_gpu_that_no_driver_shows_is_told_with_what_to_do(
     (device / "vendor").write_text(f"{maker}\n")
     (device / "class").write_text(f"{kind}\n")
     found = unseen_gpu(tmp_path)
-    assert (found is None) if told is None else (found is not None and told in found and "0000:17:00.0" in found)
+    assert (
+        (found is None)
+        if told is None
+        else (found is not None and told in found and "0000:17:00.0" in found)
+    )
 
 
-def test_asking_for_a_driver_that_is_missing_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_asking_for_a_driver_that_is_missing_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _offer(monkeypatch, nvml=NoDriver("no library"), amd=NoDriver("no card"))
     assert detect.open_backend(Choice("nvml"), StateDirectory(tmp_path)).problem == "no library"
     assert detect.open_backend(Choice("amd"), StateDirectory(tmp_path)).problem == "no card"

@@ -1,4 +1,6 @@
-"""What the sampler writes beside gpus.json: the last ten minutes, and every live run's use of its GPUs."""
+"""What the sampler writes beside gpus.json: the last ten minutes, and every live run's use of its
+GPUs.
+"""
 
 import json
 import os
@@ -11,13 +13,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from runners.gpus.compaction import FULL, compact
+from runners.gpus.usage import (
+    interval_file,
+    read_recent,
+    read_usage,
+    recent_files,
+    usage_file,
+)
+from runners.gpus.usage_recorder import UsageRecorder
 from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot, Xid
-from runners.model.paths import RunDirectory, StateDirectory
-from runners.placement.history import History
-from runners.placement.thinning import FULL, thin
-from runners.placement.usage import interval_file, read_recent, read_usage, recent_files, usage_file
+from runners.state.layout import RunDirectory, StateDirectory
 
 RUN = "20261121-101500-gaussian-7f3a"
 GIB = 1 << 30
@@ -32,16 +40,18 @@ class Stage:
         self.locks: dict[str, int] = {}
         self.history = self.renewed()
 
-    def renewed(self) -> History:
+    def renewed(self) -> UsageRecorder:
         """A history as another sampler would begin it."""
-        return History(self.state, lambda: self.now)
+        return UsageRecorder(self.state, lambda: self.now)
 
     def launch(self, *uuids: str, run_id: str = RUN, host: str = "", **plan: Any) -> RunDirectory:
         """A live run that holds these GPUs by its lock."""
         run = self.state.run(run_id)
         run.path.mkdir()
         gpus = [{"index": i, "uuid": u, "name": "H100", "logical": i} for i, u in enumerate(uuids)]
-        run.plan.write_text(json.dumps({"gpus": gpus, "origin": {"host": host or host_name()}, **plan}))
+        run.plan.write_text(
+            json.dumps({"gpus": gpus, "origin": {"host": host or host_name()}, **plan})
+        )
         self.state.live_marker(run_id).touch()
         lock = acquire(run.run_lock)
         assert lock is not None
@@ -57,7 +67,9 @@ class Stage:
         """Take a reading every second."""
         for _ in range(seconds):
             self.now += 1.0
-            self.history.note(GpuReading(self.now, "here", "nvml", gpus, HostSnapshot(cpu_percent=12.5)))
+            self.history.note(
+                GpuReading(self.now, "here", "nvml", gpus, HostSnapshot(cpu_percent=12.5))
+            )
 
 
 @pytest.fixture
@@ -109,7 +121,10 @@ def test_a_run_s_peak_mean_and_energy_are_kept_with_it(stage: Stage) -> None:
         "power_w": 360.0,
         "temperature_c": 75.0,
     }
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (usage_file(run.path), interval_file(run.path))} == {0o600}
+    assert {
+        stat.S_IMODE(path.stat().st_mode)
+        for path in (usage_file(run.path), interval_file(run.path))
+    } == {0o600}
 
 
 def test_an_ending_writes_what_is_left_at_once(stage: Stage) -> None:
@@ -159,7 +174,10 @@ def test_memory_is_the_run_s_own_or_the_whole_gpu_s_when_it_has_it_alone(stage: 
 def test_runs_that_share_a_gpu_say_so_and_count_their_own(stage: Stage) -> None:
     second = "20261121-101501-gaussian-8888"
     runs = [stage.launch("GPU-a"), stage.launch("GPU-a", run_id=second)]
-    both = (GpuProcess(1, memory_used=3 * GIB, run=RUN), GpuProcess(2, memory_used=5 * GIB, run=second))
+    both = (
+        GpuProcess(1, memory_used=3 * GIB, run=RUN),
+        GpuProcess(2, memory_used=5 * GIB, run=second),
+    )
     stage.pass_by(10, gpu(processes=both))
     found = [read_usage(run.path)[0] for run in runs]
     assert [(use.peak_memory, use.shared) for use in found] == [(3 * GIB, True), (5 * GIB, True)]
@@ -178,7 +196,9 @@ def test_a_lost_gpu_tells_nothing_and_costs_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("plan", [{"host": "elsewhere"}, {"queued": True}, {"gpus": []}])
-def test_other_hosts_queued_and_cpu_runs_have_no_history(stage: Stage, plan: dict[str, Any]) -> None:
+def test_other_hosts_queued_and_cpu_runs_have_no_history(
+    stage: Stage, plan: dict[str, Any]
+) -> None:
     run = stage.launch("GPU-a", **plan)
     stage.pass_by(12, gpu())
     assert not usage_file(run.path).exists() and not interval_file(run.path).exists()
@@ -247,7 +267,9 @@ def test_a_half_written_line_is_passed_over(stage: Stage) -> None:
     with recent_files(stage.state)[0].open("ab") as file:
         file.write(b'{"time": 50')
     assert len(read_recent(stage.state, stage.now)) == 3
-    assert msgspec.json.encode(read_recent(stage.state, stage.now)[0].gpus["GPU-a"]).startswith(b"[90.0,")
+    assert msgspec.json.encode(read_recent(stage.state, stage.now)[0].gpus["GPU-a"]).startswith(
+        b"[90.0,"
+    )
 
 
 def test_an_xid_is_kept_with_the_run_that_held_the_gpu_then(stage: Stage) -> None:
@@ -258,7 +280,9 @@ def test_an_xid_is_kept_with_the_run_that_held_the_gpu_then(stage: Stage) -> Non
     assert read_usage(run.path) == ()
     fault = Xid(79, stage.now + 1, "fell off the bus")
     lost = GpuSnapshot(7, "GPU-a", "H100", "nvidia", error="GPU is lost", xid=fault)
-    stage.pass_by(1, lost, msgspec.structs.replace(cut, xid=fault), gpu("MIG-b", mig_parent="GPU-b"))
+    stage.pass_by(
+        1, lost, msgspec.structs.replace(cut, xid=fault), gpu("MIG-b", mig_parent="GPU-b")
+    )
     assert [use.xids for use in read_usage(run.path)] == [(fault,), (fault,)], "written at once"
     stage.history = stage.renewed()
     stage.pass_by(12, lost)
@@ -269,12 +293,18 @@ def test_an_xid_is_kept_with_the_run_that_held_the_gpu_then(stage: Stage) -> Non
     assert len(read_usage(run.path)[0].xids) == 8
 
 
-def test_weeks_of_a_run_stay_small_and_keep_their_spikes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runners.placement.history.FULL", 20_000)
+def test_weeks_of_a_run_stay_small_and_keep_their_spikes(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runners.gpus.usage_recorder.FULL", 20_000)
     run = stage.launch("GPU-a", "GPU-b")
     names, seconds = ("GPU-a", "GPU-b"), 0
     for minute in range(600):
-        spike = {"own": 79 * GIB, "utilization": 100.0, "power_w": 700.0, "temperature_c": 91.0} if minute == 7 else {}
+        spike = (
+            {"own": 79 * GIB, "utilization": 100.0, "power_w": 700.0, "temperature_c": 91.0}
+            if minute == 7
+            else {}
+        )
         idle = {"utilization": 0.0} if minute == 11 else {}
         calm = {"own": 10 * GIB, "utilization": 50.0, "power_w": 300.0, "temperature_c": 60.0}
         stage.pass_by(10, *(gpu(name, **(calm | spike | idle)) for name in names))
@@ -285,11 +315,18 @@ def test_weeks_of_a_run_stay_small_and_keep_their_spikes(stage: Stage, monkeypat
     assert sum(line["seconds"] for line in found) == seconds
     assert found[-1]["time"] == stage.now
     first = found[0]["gpus"][0]
-    assert (first["memory"], first["highest"], first["lowest"], first["highest_w"]) == (79 * GIB, 100.0, 0.0, 700.0)
+    assert (first["memory"], first["highest"], first["lowest"], first["highest_w"]) == (
+        79 * GIB,
+        100.0,
+        0.0,
+        700.0,
+    )
     assert first["temperature_c"] == 91.0 and first["utilization"] == pytest.approx(50.0, abs=1.0)
     use = read_usage(run.path)[0]
     assert (use.seconds, use.peak_memory) == (seconds, 79 * GIB)
-    assert use.mean_utilization == 50.0 and use.energy_wh == pytest.approx((300 * 5990 + 700 * 10) / 3600, abs=1e-3)
+    assert use.mean_utilization == 50.0 and use.energy_wh == pytest.approx(
+        (300 * 5990 + 700 * 10) / 3600, abs=1e-3
+    )
     assert stat.S_IMODE(interval_file(run.path).stat().st_mode) == 0o600 and FULL < 4 << 20
 
 
@@ -302,7 +339,10 @@ def test_what_cannot_be_merged_or_read_costs_no_other_line(stage: Stage) -> None
     plan["gpus"][0]["uuid"] = "GPU-c"
     run.plan.write_text(json.dumps(plan))
     stage.pass_by(20, gpu("GPU-c"))
-    thin(interval_file(run.path))
-    assert [(line["seconds"], line["gpus"][0]["uuid"]) for line in lines(run)] == [(20, "GPU-a"), (20, "GPU-c")]
-    thin(interval_file(run.path))
+    compact(interval_file(run.path))
+    assert [(line["seconds"], line["gpus"][0]["uuid"]) for line in lines(run)] == [
+        (20, "GPU-a"),
+        (20, "GPU-c"),
+    ]
+    compact(interval_file(run.path))
     assert len(lines(run)) == 2

@@ -12,13 +12,15 @@ from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
 from tests.support import REPOSITORY
 
-pytestmark = pytest.mark.skipif(stub.compiler() is None, reason="no C compiler to build the stand-in NVML with")
+pytestmark = pytest.mark.skipif(
+    stub.compiler() is None, reason="no C compiler to build the stand-in NVML with"
+)
 
 READ_ONCE = """
 import sys, msgspec
-from runners.model.paths import StateDirectory
-from runners.placement.gpus.choice import parse
-from runners.placement.gpus.detect import open_backend
+from runners.state.layout import StateDirectory
+from runners.gpus.selection import parse
+from runners.gpus.backends.detect import open_backend
 backend = open_backend(parse(sys.argv[1]), StateDirectory())
 gpus = backend.snapshots(0.0)
 answer = {"name": backend.name, "gpus": gpus, "problem": backend.problem, "driver": backend.driver}
@@ -29,9 +31,9 @@ sys.stdout.buffer.write(msgspec.json.encode(answer))
 READ_EACH = """
 import os, sys, msgspec
 from pathlib import Path
-from runners.model.paths import StateDirectory
-from runners.placement.gpus.choice import parse
-from runners.placement.gpus.detect import open_backend
+from runners.state.layout import StateDirectory
+from runners.gpus.selection import parse
+from runners.gpus.backends.detect import open_backend
 from tests.stubs.nvml import write_scenario
 answers, backend = [], None
 for scene in msgspec.json.decode(sys.argv[1]):
@@ -74,12 +76,25 @@ def _read(library: Path, folder: Path, scenario: str, choice: str = "nvml") -> A
     return msgspec.json.decode(done.stdout, type=Answer)
 
 
-def _read_each(library: Path, folder: Path, scenarios: list[str], anew: bool = False) -> list[Answer]:
-    """One reading for each scenario by one process, which keeps its driver unless each is to begin `anew`."""
+def _read_each(
+    library: Path, folder: Path, scenarios: list[str], anew: bool = False
+) -> list[Answer]:
+    """One reading for each scenario by one process, which keeps its driver unless each is to begin
+    `anew`.
+    """
     search = os.pathsep.join([str(REPOSITORY), *(entry for entry in sys.path if entry)])
-    environment = stub.environment(library, folder / "scenario") | {"PYTHONPATH": search, "HOME": str(folder)}
+    environment = stub.environment(library, folder / "scenario") | {
+        "PYTHONPATH": search,
+        "HOME": str(folder),
+    }
     done = subprocess.run(
-        [sys.executable, "-c", READ_EACH, msgspec.json.encode(scenarios).decode(), "anew" if anew else "on"],
+        [
+            sys.executable,
+            "-c",
+            READ_EACH,
+            msgspec.json.encode(scenarios).decode(),
+            "anew" if anew else "on",
+        ],
         env=environment,
         capture_output=True,
         check=True,
@@ -129,7 +144,9 @@ def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
     assert (other.memory_used, other.outside, other.user) == (None, True, None)
 
 
-def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp_path: Path) -> None:
+def test_what_is_not_supported_is_none_and_costs_nothing_else(
+    library: Path, tmp_path: Path
+) -> None:
     fields = (
         "utilization",
         "power",
@@ -150,7 +167,11 @@ def test_what_is_not_supported_is_none_and_costs_nothing_else(library: Path, tmp
 
 
 def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> None:
-    found = _read(library, tmp_path, "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0")
+    found = _read(
+        library,
+        tmp_path,
+        "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0",
+    )
     old, unified, empty = found.gpus
     assert (old.memory_used, old.memory_total) == (1 << 30, 80 << 30)
     assert (unified.memory_used, unified.memory_total) == (None, None)
@@ -158,7 +179,9 @@ def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> N
 
 
 def test_a_lost_gpu_costs_only_its_own_row(library: Path, tmp_path: Path) -> None:
-    healthy, lost, hurt = _read(library, tmp_path, "gpu 0 clock 1000\ngpu 1 lost\ngpu 2 power error 15").gpus
+    healthy, lost, hurt = _read(
+        library, tmp_path, "gpu 0 clock 1000\ngpu 1 lost\ngpu 2 power error 15"
+    ).gpus
     assert (healthy.clock_mhz, healthy.error) == (1000, None)
     assert lost.error is not None and lost.error.startswith("GPU is lost:")
     assert (lost.index, lost.utilization, lost.memory_total) == (1, None, None)
@@ -180,7 +203,11 @@ def test_mig_instances_are_rows_without_utilization(library: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (18, "NVML: driver/library version mismatch: reboot or reload the driver; running jobs continue"),
+        (
+            18,
+            "NVML: driver/library version mismatch: reboot or reload the driver; running jobs "
+            "continue",
+        ),
         (4, "NVML: no permission"),
         (9, "NVML: the driver is not loaded"),
         (999, "NVML: unknown error"),
@@ -205,12 +232,17 @@ def test_a_driver_that_stops_working_is_a_problem(library: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("choice", ["nvml", "auto"])
-def test_a_driver_without_gpus_says_so_and_leaves_room_for_amd(library: Path, tmp_path: Path, choice: str) -> None:
+def test_a_driver_without_gpus_says_so_and_leaves_room_for_amd(
+    library: Path, tmp_path: Path, choice: str
+) -> None:
     if choice == "auto" and list(Path("/sys/class/drm").glob("card*/device/mem_info_vram_total")):
         pytest.skip("this machine has AMD cards, which auto would show")
     found = _read(library, tmp_path, "driver 570.86.15", choice)
     assert (found.name, found.gpus) == ("none", ())
-    assert found.problem is not None and "the driver sees no GPU: start the container with its GPUs" in found.problem
+    assert (
+        found.problem is not None
+        and "the driver sees no GPU: start the container with its GPUs" in found.problem
+    )
 
 
 def test_gpus_that_all_vanish_are_told(library: Path, tmp_path: Path) -> None:
@@ -230,17 +262,35 @@ def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("call", ["init", "system"])
-def test_whatever_the_driver_fails_with_is_one_line_for_a_person(library: Path, tmp_path: Path, call: str) -> None:
-    for code, found in zip(ERRORS, _read_each(library, tmp_path, [f"{call} {c}" for c in ERRORS], True), strict=True):
+def test_whatever_the_driver_fails_with_is_one_line_for_a_person(
+    library: Path, tmp_path: Path, call: str
+) -> None:
+    for code, found in zip(
+        ERRORS, _read_each(library, tmp_path, [f"{call} {c}" for c in ERRORS], True), strict=True
+    ):
         assert found.gpus == (), code
-        assert found.problem is not None and "\n" not in found.problem and ": " in found.problem, code
+        assert found.problem is not None and "\n" not in found.problem and ": " in found.problem, (
+            code
+        )
 
 
-FIELDS = ("utilization", "memory_total", "temperature", "power", "clock", "ecc", "processes", "mig", "events")
+FIELDS = (
+    "utilization",
+    "memory_total",
+    "temperature",
+    "power",
+    "clock",
+    "ecc",
+    "processes",
+    "mig",
+    "events",
+)
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(library: Path, tmp_path: Path, field: str) -> None:
+def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(
+    library: Path, tmp_path: Path, field: str
+) -> None:
     scenes = [f"gpu 0 {field} error {code}\ngpu 1 clock 1000" for code in ERRORS]
     for code, found in zip(ERRORS, _read_each(library, tmp_path, scenes), strict=True):
         failing, healthy = found.gpus
@@ -248,26 +298,40 @@ def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(library: Path,
         if code in (15, 16, 28) and field != "events":
             assert failing.error is not None and failing.error.startswith("GPU "), code
         else:
-            assert failing.error is None and failing.memory_used == (None if field == "memory_total" else 1 << 30)
+            assert failing.error is None and failing.memory_used == (
+                None if field == "memory_total" else 1 << 30
+            )
 
 
 @pytest.mark.parametrize("code", ERRORS)
 def test_a_gpu_that_cannot_be_opened_keeps_a_row(library: Path, tmp_path: Path, code: int) -> None:
-    lost, healthy = _read(library, tmp_path, f"gpu 0 name error {code}\ngpu 0 uuid error {code}\ngpu 1 clock 7").gpus
+    lost, healthy = _read(
+        library, tmp_path, f"gpu 0 name error {code}\ngpu 0 uuid error {code}\ngpu 1 clock 7"
+    ).gpus
     assert (lost.index, healthy.clock_mhz) == (0, 7)
     assert lost.error is not None if code in (15, 16, 28) else lost.name == "unknown GPU"
 
 
 @pytest.mark.parametrize("driver", [(), ("R535",), ("R470",)], ids=["CUDA 13", "R535", "R470"])
-def test_processes_are_read_whatever_the_layout_of_a_line(tmp_path: Path, driver: tuple[str, ...]) -> None:
+def test_processes_are_read_whatever_the_layout_of_a_line(
+    tmp_path: Path, driver: tuple[str, ...]
+) -> None:
     held = {4194400 + n: (n + 1) << 28 for n in range(9)}
-    lines = [f"process 0 {pid} {used} {'graphics' if pid % 3 == 0 else 'compute'}" for pid, used in held.items()]
+    lines = [
+        f"process 0 {pid} {used} {'graphics' if pid % 3 == 0 else 'compute'}"
+        for pid, used in held.items()
+    ]
     (gpu,) = _read(stub.build(tmp_path, *driver), tmp_path, "\n".join(lines)).gpus
     assert {process.pid: process.memory_used for process in gpu.processes} == held
 
 
 def test_processes_come_and_go(library: Path, tmp_path: Path) -> None:
-    scenes = ["gpu 0 clock 1", "process 0 4194400 5", "process 0 4194400 7\nprocess 0 4194401 -", "process 0 4194401 9"]
+    scenes = [
+        "gpu 0 clock 1",
+        "process 0 4194400 5",
+        "process 0 4194400 7\nprocess 0 4194401 -",
+        "process 0 4194401 9",
+    ]
     found = [answer.gpus[0].processes for answer in _read_each(library, tmp_path, scenes)]
     assert [[(process.pid, process.memory_used) for process in one] for one in found] == [
         [],
@@ -277,10 +341,16 @@ def test_processes_come_and_go(library: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_eight_gpus_one_of_which_falls_off_the_bus_and_comes_back(library: Path, tmp_path: Path) -> None:
+def test_eight_gpus_one_of_which_falls_off_the_bus_and_comes_back(
+    library: Path, tmp_path: Path
+) -> None:
     eight = "\n".join(f"gpu {n} utilization {n * 10}" for n in range(8))
     before, gone, back = _read_each(library, tmp_path, [eight, eight + "\ngpu 3 lost", eight])
-    assert [gpu.utilization for gpu in before.gpus] == [gpu.utilization for gpu in back.gpus] == [*range(0, 80, 10)]
+    assert (
+        [gpu.utilization for gpu in before.gpus]
+        == [gpu.utilization for gpu in back.gpus]
+        == [*range(0, 80, 10)]
+    )
     assert [gpu.error is None for gpu in gone.gpus] == [n != 3 for n in range(8)]
     assert [gpu.uuid for gpu in gone.gpus] == [f"GPU-stub-{n}" for n in range(8)]
 

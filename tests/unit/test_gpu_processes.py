@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.placement.gpus.processes import ProcessTable
+from runners.gpus.backends.processes import ProcessTable
 
 RUN = "20261121-101500-gaussian-7f3a"
 
@@ -27,7 +27,9 @@ def pair(tmp_path: Path) -> Iterator[tuple[int, int]]:
         child.wait()
 
 
-def _table(tmp_path: Path, namespace: str, pids: tuple[int, ...], devices: str = "nvidia") -> ProcessTable:
+def _table(
+    tmp_path: Path, namespace: str, pids: tuple[int, ...], devices: str = "nvidia"
+) -> ProcessTable:
     proc = tmp_path / "proc"
     (proc / "self/ns").mkdir(parents=True)
     (proc / "self/ns/pid").symlink_to(namespace)
@@ -36,7 +38,9 @@ def _table(tmp_path: Path, namespace: str, pids: tuple[int, ...], devices: str =
     return ProcessTable(str(tmp_path / devices), proc)
 
 
-def test_in_a_container_a_number_alone_makes_no_process_ours(tmp_path: Path, pair: tuple[int, int]) -> None:
+def test_in_a_container_a_number_alone_makes_no_process_ours(
+    tmp_path: Path, pair: tuple[int, int]
+) -> None:
     table = _table(tmp_path, "pid:[4026532000]", pair)
     ours, namesake = (table.describe(pid, 1 << 30) for pid in pair)
     assert (ours.run, ours.outside, ours.memory_used) == (RUN, False, 1 << 30)
@@ -44,7 +48,9 @@ def test_in_a_container_a_number_alone_makes_no_process_ours(tmp_path: Path, pai
     assert table.describe(4194400, 5).outside
 
 
-@pytest.mark.parametrize(("namespace", "devices"), [("pid:[4026531836]", "nvidia"), ("pid:[4026532000]", "none")])
+@pytest.mark.parametrize(
+    ("namespace", "devices"), [("pid:[4026531836]", "nvidia"), ("pid:[4026532000]", "none")]
+)
 def test_on_the_host_or_without_device_files_a_number_is_enough(
     tmp_path: Path, pair: tuple[int, int], namespace: str, devices: str
 ) -> None:

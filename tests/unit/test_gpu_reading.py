@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.gpus import client as reading
+from runners.gpus.sampler_lock import host_name
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot
-from runners.model.paths import StateDirectory
-from runners.placement import reading
-from runners.placement.gpus.owner import host_name
+from runners.state.layout import StateDirectory
 
 GPU = GpuSnapshot(index=0, uuid="GPU-1", name="NVIDIA H100", vendor="nvidia", utilization=None)
 
@@ -78,31 +78,45 @@ def test_a_stale_reading_keeps_its_gpus_and_says_since_when(
     found = reading.read_gpus(state, patience_s=0)
     since = time.strftime("%H:%M:%S", time.localtime(left.time))
     assert found.gpus == (GPU,) and found.time == left.time
-    assert found.problem is not None and found.problem.startswith(f"GPU readings stale since {since}: ")
+    assert found.problem is not None and found.problem.startswith(
+        f"GPU readings stale since {since}: "
+    )
     assert str(state.sampler_log) in found.problem
 
 
-def test_no_reading_at_all_is_a_reading_with_a_problem(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_reading_at_all_is_a_reading_with_a_problem(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _forbid_sampler(monkeypatch)
     found = reading.read_gpus(state, patience_s=0)
-    assert found.gpus == () and found.problem is not None and found.problem.startswith("No GPU reading yet: ")
+    assert (
+        found.gpus == ()
+        and found.problem is not None
+        and found.problem.startswith("No GPU reading yet: ")
+    )
 
 
-def test_a_state_folder_of_another_host_is_named(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_of_another_host_is_named(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _forbid_sampler(monkeypatch)
     _leave(state, host="elsewhere")
     problem = reading.read_gpus(state, patience_s=0).problem
     assert problem is not None and "elsewhere" in problem and "FRESNEL_STATE_DIR" in problem
 
 
-def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     (tmp_path / "file").write_text("")
     found = reading.read_gpus(StateDirectory(tmp_path / "file" / "state"))
     assert found.problem is not None and "cannot be started" in found.problem
 
 
-def test_a_wrong_setting_is_an_error(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_an_error(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "8xH100")
     with pytest.raises(WrongInput, match="8xH100"):
         reading.read_gpus(state)

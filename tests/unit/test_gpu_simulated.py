@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from runners.gpus.backends.models import GIB, model_named
+from runners.gpus.backends.simulated import Simulated
 from runners.host.locks import acquire
-from runners.model.paths import StateDirectory
-from runners.placement.gpus.models import GIB, model_named
-from runners.placement.gpus.simulated import Simulated
+from runners.state.layout import StateDirectory
 
 RUN = "20261121-101500-gaussian-7f3a"
 
@@ -98,6 +98,8 @@ def test_a_released_gpu_is_idle_again(state: StateDirectory, run_lock: int) -> N
         ("Abacus", "Abacus", 80, False),
     ],
 )
-def test_models_are_found_however_they_are_written(text: str, name: str, gib: int, amd: bool) -> None:
+def test_models_are_found_however_they_are_written(
+    text: str, name: str, gib: int, amd: bool
+) -> None:
     model = model_named(text)
     assert (model.name, model.memory // GIB, model.amd) == (name, gib, amd)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.lifecycle.ladder import Ladder
+from runners.lifecycle.supervisor.stop_ladder import Ladder
 
 RUNGS: list[dict[str, object]] = [
     {"how": "stop-file", "wait_s": 100},
@@ -49,7 +49,9 @@ def test_presses_do_not_add_to_what_time_did_already() -> None:
     ladder = Ladder(RUNGS)
     climb(ladder, 0.0)
     climb(ladder, 100.0)
-    assert climb(ladder, 101.0, presses=2) == [], "two presses mean the second rung, where it stands"
+    assert climb(ladder, 101.0, presses=2) == [], (
+        "two presses mean the second rung, where it stands"
+    )
 
 
 def test_force_goes_to_the_last_rung_alone() -> None:

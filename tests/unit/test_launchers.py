@@ -4,12 +4,21 @@ import shutil
 
 import pytest
 
-from runners.lifecycle.launchers import build_argv, unbuffer
+from runners.lifecycle.launch.launchers import build_argv, unbuffer
 from runners.model.spec import Launcher
 
 
-def argv(launcher: Launcher, processes: int = 1, on_gpu: bool = False, program: tuple[str, ...] = ("train.py",)) -> str:
-    return " ".join(build_argv(launcher, "python3", program, ["--lr", "1"], ["--extra"], processes, 29555, on_gpu))
+def argv(
+    launcher: Launcher,
+    processes: int = 1,
+    on_gpu: bool = False,
+    program: tuple[str, ...] = ("train.py",),
+) -> str:
+    return " ".join(
+        build_argv(
+            launcher, "python3", program, ["--lr", "1"], ["--extra"], processes, 29555, on_gpu
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -20,28 +29,32 @@ def argv(launcher: Launcher, processes: int = 1, on_gpu: bool = False, program: 
             "torchrun",
             2,
             True,
-            "python3 -m torch.distributed.run --nproc-per-node=2 --master-addr=127.0.0.1 --master-port=29555 --extra "
+            "python3 -m torch.distributed.run --nproc-per-node=2 --master-addr=127.0.0.1 "
+            "--master-port=29555 --extra "
             "train.py --lr 1",
         ),
         (
             "accelerate",
             1,
             False,
-            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 --main_process_port=29555 --cpu "
+            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 "
+            "--main_process_port=29555 --cpu "
             "--extra train.py --lr 1",
         ),
         (
             "accelerate",
             4,
             True,
-            "python3 -m accelerate.commands.launch --num_processes=4 --num_machines=1 --main_process_port=29555 "
+            "python3 -m accelerate.commands.launch --num_processes=4 --num_machines=1 "
+            "--main_process_port=29555 "
             "--multi_gpu --extra train.py --lr 1",
         ),
         (
             "accelerate",
             1,
             True,
-            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 --main_process_port=29555 "
+            "python3 -m accelerate.commands.launch --num_processes=1 --num_machines=1 "
+            "--main_process_port=29555 "
             "--extra train.py --lr 1",
         ),
     ],

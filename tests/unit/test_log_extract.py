@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runners.watch.log.extract import Refused, check_target, text_of, write_part
-from runners.watch.log.file import LogFile
-from runners.watch.log.filter import LineFilter
-from runners.watch.log.search import Plain
-from runners.watch.source import BLOCK
-from tui.terminal_codes import CAP, bytes_in_words, describe_sent, osc52
+from runners.watch.logs.extract import ExtractRefused, check_target, text_of, write_part
+from runners.watch.logs.file import LogFile
+from runners.watch.logs.filter import LineFilter
+from runners.watch.logs.reader import BLOCK
+from runners.watch.logs.search import TextPattern
+from tui.panel.terminal.osc import CAP, bytes_in_words, describe_sent, osc52
 
 OSC = b"\x1b]52;c;cm0gLXJmIH4=\x07"
 
@@ -44,11 +44,18 @@ def test_what_is_said_is_what_was_sent() -> None:
     cut = describe_sent("9 lines", CAP, True, {"TMUX": "x"})
     assert "75.0 kB, cut there" in cut and "allow-passthrough" in cut and "copied" not in cut
     assert describe_sent("line 7", 5, False, {}).endswith("w writes it to a file")
-    assert [bytes_in_words(size) for size in (0, 999, 2_000_000, 3_100_000_000)] == ["0 B", "999 B", "2.0 MB", "3.1 GB"]
+    assert [bytes_in_words(size) for size in (0, 999, 2_000_000, 3_100_000_000)] == [
+        "0 B",
+        "999 B",
+        "2.0 MB",
+        "3.1 GB",
+    ]
 
 
 def test_text_is_safe_and_capped(tmp_path: Path) -> None:
-    log = log_of(tmp_path, b"first\n" + OSC + b"\x1b[31mred\x1b[0m\xff\n" + "Größe\n".encode() * 100)
+    log = log_of(
+        tmp_path, b"first\n" + OSC + b"\x1b[31mred\x1b[0m\xff\n" + "Größe\n".encode() * 100
+    )
     text = text_of(log.source, 0, log.size, 1000)
     assert text.data.startswith("first\nred�\nGröße\nGröße".encode())
     assert b"\x1b" not in text.data
@@ -59,7 +66,7 @@ def test_text_is_safe_and_capped(tmp_path: Path) -> None:
         assert cut.cut and len(cut.data) <= cap
         assert text.data.startswith(cut.data)
         cut.data.decode()
-    some = text_of(LineFilter(log.source, Plain("nothing")), 0, log.size, 1000)
+    some = text_of(LineFilter(log.source, TextPattern("nothing")), 0, log.size, 1000)
     assert some.lines == 0
 
 
@@ -71,7 +78,14 @@ def written(log: LogFile, path: Path, part: tuple[int, int], lines: LineFilter |
 
 def test_files_hold_the_raw_bytes(tmp_path: Path) -> None:
     dice = random.Random(3)
-    kinds = [OSC + b" loss\n", b"plain\n", b"loss\xff\x00\n", b"x" * 300_000 + b"loss\n", b"y" * BLOCK, b"loss\n" * 999]
+    kinds = [
+        OSC + b" loss\n",
+        b"plain\n",
+        b"loss\xff\x00\n",
+        b"x" * 300_000 + b"loss\n",
+        b"y" * BLOCK,
+        b"loss\n" * 999,
+    ]
     data = b"".join(dice.choice(kinds) for _ in range(60))
     log = log_of(tmp_path, data)
     out = tmp_path / "out"
@@ -80,17 +94,23 @@ def test_files_hold_the_raw_bytes(tmp_path: Path) -> None:
         low = log.source.start_of(dice.randrange(log.size))
         high = log.source.end_of(log.source.start_of(dice.randrange(low, log.size)))
         assert written(log, out, (low, high), None) == data[low:high]
-        lines = LineFilter(log.source, Plain("loss"))
+        lines = LineFilter(log.source, TextPattern("loss"))
         lines.step(BLOCK)
-        wanted = [line for line in read_all(log) if low <= line[0] < high and b"loss" in data[line[0] : line[1]]]
-        assert written(log, out, (low, high), lines) == b"".join(data[start:end] for start, end in wanted)
+        wanted = [
+            line
+            for line in read_all(log)
+            if low <= line[0] < high and b"loss" in data[line[0] : line[1]]
+        ]
+        assert written(log, out, (low, high), lines) == b"".join(
+            data[start:end] for start, end in wanted
+        )
     empty = log_of(tmp_path, b"")
     assert written(empty, out, (0, 0), None) == b""
 
 
 def read_all(log: LogFile) -> list[tuple[int, int]]:
     places, at = [], 0
-    while line := log.source.read_on(at, 1):
+    while line := log.source.read_forward(at, 1):
         places.append((line[0].start, line[0].end))
         at = line[0].end
     return places
@@ -113,12 +133,21 @@ def test_which_file_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert check_target("new.log", tmp_path, log.path) == (tmp_path / "new.log", False)
     assert check_target("~/new.log", Path("/"), log.path) == (tmp_path / "new.log", False)
     (tmp_path / "old.log").write_bytes(b"old\n")
-    with pytest.raises(Refused, match=r"exists \(4 bytes\)") as refused:
+    with pytest.raises(ExtractRefused, match=r"exists \(4 bytes\)") as refused:
         check_target("old.log", tmp_path, log.path)
     assert refused.value.may_insist
     assert check_target("old.log!", tmp_path, log.path) == (tmp_path / "old.log", True)
-    for words in ("", "!", "none/new.log", ".", "output.log!", "a\0b", "~nobody-at-all/x", "x" * 300):
-        with pytest.raises(Refused) as refused:
+    for words in (
+        "",
+        "!",
+        "none/new.log",
+        ".",
+        "output.log!",
+        "a\0b",
+        "~nobody-at-all/x",
+        "x" * 300,
+    ):
+        with pytest.raises(ExtractRefused) as refused:
             check_target(words, tmp_path, log.path)
         assert not refused.value.may_insist
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old.log", "output.log"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.log.file import Change, LogFile
-from runners.watch.source import BLOCK
+from runners.watch.logs.file import Change, LogFile
+from runners.watch.logs.reader import BLOCK
 
 
 def index(log: LogFile) -> LogFile:
@@ -36,7 +36,9 @@ def random_log(seed: int) -> bytes:
     size = 0
     wanted = dice.choice([0, 1000, BLOCK, 2 * BLOCK, 3 * BLOCK])
     while size < wanted:
-        length = dice.choice([0, 1, 50, 50, 50, 3000, 70_000, 200_000, BLOCK - 1, BLOCK, 2 * BLOCK + 5])
+        length = dice.choice(
+            [0, 1, 50, 50, 50, 3000, 70_000, 200_000, BLOCK - 1, BLOCK, 2 * BLOCK + 5]
+        )
         many = dice.randrange(1, 200) if length <= 50 else 1
         parts.append((b"x" * length + b"\n") * many)
         size += (length + 1) * many
@@ -62,10 +64,10 @@ def test_index_and_reading_agree_with_a_naive_reading(seed: int, tmp_path: Path)
         assert log.source.end_of(start) == starts[number + 1]
         inside = dice.randrange(start, starts[number + 1])
         assert log.source.start_of(inside) == start
-        ahead = log.source.read_on(start, 5)
+        ahead = log.source.read_forward(start, 5)
         assert [line.start for line in ahead] == starts[number : number + 5][: len(ahead)]
         assert len(ahead) == min(5, len(lines) - number)
-        back = log.source.read_back(start, 5)
+        back = log.source.read_backward(start, 5)
         assert [line.start for line in back] == starts[max(0, number - 5) : number]
         for line in (*ahead, *back):
             whole = data[line.start : line.end]
@@ -77,7 +79,10 @@ def test_index_and_reading_agree_with_a_naive_reading(seed: int, tmp_path: Path)
 
 
 @settings(max_examples=60, deadline=None)
-@given(lengths=st.lists(st.integers(0, 12), max_size=60), looks=st.lists(st.integers(0, 400), max_size=6))
+@given(
+    lengths=st.lists(st.integers(0, 12), max_size=60),
+    looks=st.lists(st.integers(0, 400), max_size=6),
+)
 def test_a_log_counted_while_it_grows(
     lengths: list[int], looks: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -111,7 +116,9 @@ def test_the_end_is_read_without_an_index(tmp_path: Path) -> None:
     assert log.lines(123_456, 2) == [b"line 123456\n", b"line 123457\n"]
 
 
-def test_a_line_of_100_mb_is_never_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_100_mb_is_never_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "output.log"
     with path.open("wb") as out:
         out.truncate(100 << 20)
@@ -190,8 +197,8 @@ def test_a_file_cut_short_under_a_reader_gives_what_is_left(tmp_path: Path) -> N
     log = LogFile(path)
     path.write_bytes(b"li")
     assert log.tail(3) is not None
-    assert log.source.read_on(250_000, 3) == []
-    assert [line.data for line in log.source.read_on(0, 3)] == [b"li"]
+    assert log.source.read_forward(250_000, 3) == []
+    assert [line.data for line in log.source.read_forward(0, 3)] == [b"li"]
     log.index_step(1 << 30)
     assert log.refresh() is Change.TRUNCATED
     assert [line.data for line in log.tail(3)] == [b"li"]

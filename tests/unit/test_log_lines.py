@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runners.watch.ansi import Look
-from runners.watch.lines import LIMIT, Run, plain, read_line
+from runners.watch.logs.ansi import TextStyle
+from runners.watch.logs.render import LIMIT, Span, plain, read_line
 
 ESC = b"\x1b"
 
@@ -70,7 +70,9 @@ def test_a_string_without_its_end_is_dropped_with_what_it_says() -> None:
     assert plain(b"before \x1b]0;title\x1b[31mred") == "before red"
 
 
-@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200b", "\u200f", "\u061c", "\ufeff", "\u2028", "\U000e0041"])
+@pytest.mark.parametrize(
+    "mark", ["\u202e", "\u2066", "\u200b", "\u200f", "\u061c", "\ufeff", "\u2028", "\U000e0041"]
+)
 def test_invisible_marks_are_named(mark: str) -> None:
     assert plain(f"a{mark}b".encode()) == f"a‹U+{ord(mark):04X}›b"
 
@@ -78,27 +80,27 @@ def test_invisible_marks_are_named(mark: str) -> None:
 @pytest.mark.parametrize(
     ("codes", "look"),
     [
-        ("31", Look(fg=1)),
-        ("1;4;38;5;200", Look(fg=200, bold=True, underline=True)),
-        ("38;2;1;2;3;48;2;4;5;6", Look(fg=(1, 2, 3), bg=(4, 5, 6))),
-        ("38:2::1:2:3", Look(fg=(1, 2, 3))),
-        ("97;100", Look(fg=15, bg=8)),
-        ("2;3;7;9", Look(dim=True, italic=True, reverse=True, strike=True)),
-        ("1;22;3;23", Look()),
-        ("31;39;41;49", Look()),
-        ("31;0", Look()),
-        ("31;38;5", Look(fg=1)),
-        ("999;31;99999999999999", Look()),
+        ("31", TextStyle(fg=1)),
+        ("1;4;38;5;200", TextStyle(fg=200, bold=True, underline=True)),
+        ("38;2;1;2;3;48;2;4;5;6", TextStyle(fg=(1, 2, 3), bg=(4, 5, 6))),
+        ("38:2::1:2:3", TextStyle(fg=(1, 2, 3))),
+        ("97;100", TextStyle(fg=15, bg=8)),
+        ("2;3;7;9", TextStyle(dim=True, italic=True, reverse=True, strike=True)),
+        ("1;22;3;23", TextStyle()),
+        ("31;39;41;49", TextStyle()),
+        ("31;0", TextStyle()),
+        ("31;38;5", TextStyle(fg=1)),
+        ("999;31;99999999999999", TextStyle()),
     ],
 )
-def test_colours_are_kept(codes: str, look: Look) -> None:
+def test_colours_are_kept(codes: str, look: TextStyle) -> None:
     line = read_line(f"a\x1b[{codes}mb\x1b[mc".encode())
     assert line.text == "abc"
-    assert line.runs == ((Run(1, 2, look),) if look != Look() else ())
+    assert line.runs == ((Span(1, 2, look),) if look != TextStyle() else ())
 
 
 def test_colours_end_with_their_line() -> None:
-    assert read_line(b"\x1b[31mred\n").runs == (Run(0, 3, Look(fg=1)),)
+    assert read_line(b"\x1b[31mred\n").runs == (Span(0, 3, TextStyle(fg=1)),)
     assert read_line(b"next\n").runs == ()
 
 
@@ -115,7 +117,18 @@ def test_of_a_long_progress_line_the_last_state_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", [b"\x1b]", b"\x1b[", b"\x1b[2Kx", b"\b", b"\rx", b"\x1b[1m", b"\x1b[38;2;", b"\x1bP\x1b", b"\xe2\x80\xae"]
+    "unit",
+    [
+        b"\x1b]",
+        b"\x1b[",
+        b"\x1b[2Kx",
+        b"\b",
+        b"\rx",
+        b"\x1b[1m",
+        b"\x1b[38;2;",
+        b"\x1bP\x1b",
+        b"\xe2\x80\xae",
+    ],
 )
 def test_repeated_hostility_ends(unit: bytes) -> None:
     # Quadratic work on a line of this length would run into the suite's time limit.
@@ -140,7 +153,9 @@ hostile_bytes = st.lists(
 def test_no_control_character_gets_through(line: bytes) -> None:
     shown = read_line(line)
     for character in shown.text:
-        assert unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp", "Cs"), hex(ord(character))
+        assert unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp", "Cs"), hex(
+            ord(character)
+        )
     end = 0
     for run in shown.runs:
         assert end <= run.start < run.end <= len(shown.text)

@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from runners.watch.log.expressions import BadExpression, texts_needed
-from runners.watch.log.file import LogFile
-from runners.watch.log.search import Errors, MatchCount, Pattern, Plain, Regex, find
-from runners.watch.source import BLOCK
+from runners.watch.logs.expressions import BadExpression, texts_needed
+from runners.watch.logs.file import LogFile
+from runners.watch.logs.reader import BLOCK
+from runners.watch.logs.search import (
+    ErrorPattern,
+    MatchCount,
+    Pattern,
+    RegexPattern,
+    TextPattern,
+    find,
+)
 
 
 def found(log: LogFile, pattern: Pattern, offset: int, backward: bool = False) -> list[int]:
-    return [hit.start for hit in find(log.source, pattern, offset, backward) if hit.start is not None]
+    return [
+        hit.start for hit in find(log.source, pattern, offset, backward) if hit.start is not None
+    ]
 
 
 def counted(log: LogFile, pattern: Pattern) -> MatchCount:
@@ -45,15 +54,19 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> tuple[LogFile, list[bytes],
     return LogFile(path), lines, starts
 
 
-@pytest.mark.parametrize("text", ["needle", "need?le", "^.*needle$", "s[^x]*needle", "n[e]{2}d.e", "needle|nothing"])
-@pytest.mark.parametrize("kind", [Plain, Regex])
+@pytest.mark.parametrize(
+    "text", ["needle", "need?le", "^.*needle$", "s[^x]*needle", "n[e]{2}d.e", "needle|nothing"]
+)
+@pytest.mark.parametrize("kind", [TextPattern, RegexPattern])
 def test_all_matching_lines_are_found_both_ways(
-    big: tuple[LogFile, list[bytes], list[int]], text: str, kind: type[Plain] | type[Regex]
+    big: tuple[LogFile, list[bytes], list[int]],
+    text: str,
+    kind: type[TextPattern] | type[RegexPattern],
 ) -> None:
     log, lines, starts = big
-    pattern = kind(text) if kind is Regex else kind("needle")
+    pattern = kind(text) if kind is RegexPattern else kind("needle")
     shown = [re.sub(rb"\x1b\[\d*m", b"", line) for line in lines]
-    if isinstance(pattern, Plain):
+    if isinstance(pattern, TextPattern):
         wanted = [starts[at] for at, line in enumerate(shown) if b"needle" in line]
     else:
         regex = re.compile(text.encode())
@@ -63,7 +76,9 @@ def test_all_matching_lines_are_found_both_ways(
     assert found(log, pattern, log.size, backward=True) == wanted[::-1]
     middle = wanted[len(wanted) // 2]
     assert found(log, pattern, middle) == [hit for hit in wanted if hit > middle]
-    assert found(log, pattern, middle, backward=True) == [hit for hit in wanted if hit < middle][::-1]
+    assert (
+        found(log, pattern, middle, backward=True) == [hit for hit in wanted if hit < middle][::-1]
+    )
     matches = counted(log, pattern)
     assert matches.count == len(wanted)
     for number, start in enumerate(wanted, start=1):
@@ -71,9 +86,11 @@ def test_all_matching_lines_are_found_both_ways(
     assert matches.rank(starts[1]) is None
 
 
-def test_a_search_tells_how_far_it_is_and_can_be_stopped(big: tuple[LogFile, list[bytes], list[int]]) -> None:
+def test_a_search_tells_how_far_it_is_and_can_be_stopped(
+    big: tuple[LogFile, list[bytes], list[int]],
+) -> None:
     log, _, _ = big
-    going = find(log.source, Plain("no such thing"), -1)
+    going = find(log.source, TextPattern("no such thing"), -1)
     assert next(going) == (None, BLOCK)
     going.close()
 
@@ -82,7 +99,7 @@ def test_counting_goes_on_as_the_log_grows(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(b"hit\nmiss\nhi")
     log = LogFile(path)
-    matches = counted(log, Plain("hit"))
+    matches = counted(log, TextPattern("hit"))
     assert matches.count == 1
     for extra in (b"t\n", b"hit\n" * 1000, b"miss\n" * 300_000, b"hit"):
         with path.open("ab") as out:
@@ -101,21 +118,21 @@ def lone(tmp_path: Path, line: bytes, pattern: Pattern) -> bool:
 
 
 def test_redraws_count_by_what_is_left_of_them(tmp_path: Path) -> None:
-    assert lone(tmp_path, b" 50%|\r100%|", Plain("100%"))
-    assert not lone(tmp_path, b" 50%|\r100%|", Plain(" 50%"))
-    assert lone(tmp_path, b"windows\r", Plain("windows"))
+    assert lone(tmp_path, b" 50%|\r100%|", TextPattern("100%"))
+    assert not lone(tmp_path, b" 50%|\r100%|", TextPattern(" 50%"))
+    assert lone(tmp_path, b"windows\r", TextPattern("windows"))
 
 
 def test_case_and_letters_beyond_ascii(tmp_path: Path) -> None:
-    assert not lone(tmp_path, b"A Needle", Plain("needle"))
-    assert lone(tmp_path, b"A Needle", Regex("(?i)NEED"))
-    assert lone(tmp_path, "Größe".encode(), Plain("öß"))
-    assert lone(tmp_path, "Größe".encode(), Regex("Gr(öß|x)e$"))
+    assert not lone(tmp_path, b"A Needle", TextPattern("needle"))
+    assert lone(tmp_path, b"A Needle", RegexPattern("(?i)NEED"))
+    assert lone(tmp_path, "Größe".encode(), TextPattern("öß"))
+    assert lone(tmp_path, "Größe".encode(), RegexPattern("Gr(öß|x)e$"))
 
 
 def test_a_regex_never_matches_over_two_lines(tmp_path: Path) -> None:
-    assert found(_log(tmp_path, b"a\nb\nab\n"), Regex("a[^x]*b"), -1) == [4]
-    assert found(_log(tmp_path, b"a\nb\n"), Regex(r"a\s+b"), -1) == []
+    assert found(_log(tmp_path, b"a\nb\nab\n"), RegexPattern("a[^x]*b"), -1) == [4]
+    assert found(_log(tmp_path, b"a\nb\n"), RegexPattern(r"a\s+b"), -1) == []
 
 
 def _log(tmp_path: Path, data: bytes) -> LogFile:
@@ -142,27 +159,36 @@ def _log(tmp_path: Path, data: bytes) -> LogFile:
     ],
 )
 def test_failures_are_recognised(tmp_path: Path, line: bytes) -> None:
-    assert lone(tmp_path, line, Errors())
+    assert lone(tmp_path, line, ErrorPattern())
 
 
 @pytest.mark.parametrize(
     "line",
-    [b"error: 0.0123", b"mean error 0.5 px", b"Error: 1e-3", b"default settings", b"terror", b"errors=0 fatalities"],
+    [
+        b"error: 0.0123",
+        b"mean error 0.5 px",
+        b"Error: 1e-3",
+        b"default settings",
+        b"terror",
+        b"errors=0 fatalities",
+    ],
 )
 def test_measured_errors_are_no_failures(tmp_path: Path, line: bytes) -> None:
-    assert not lone(tmp_path, line, Errors())
+    assert not lone(tmp_path, line, ErrorPattern())
 
 
-@pytest.mark.parametrize("expression", ["(a+)+$", "(a|a)+$", "(a|aa)+c", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+@pytest.mark.parametrize(
+    "expression", ["(a+)+$", "(a|a)+$", "(a|aa)+c", "^(([a-z])+.)+[A-Z]([a-z])+$"]
+)
 def test_an_expression_that_could_take_for_ever_does_not(tmp_path: Path, expression: str) -> None:
     log = _log(tmp_path, b"a" * 60_000 + b"!\n")
-    assert found(log, Regex(expression), -1) == []
+    assert found(log, RegexPattern(expression), -1) == []
 
 
 @pytest.mark.parametrize("expression", ["(", "a{2,1}", "(?=a)", r"(a)\1"])
 def test_what_is_no_expression_is_refused_in_words(expression: str) -> None:
     with pytest.raises(BadExpression, match=r"\w"):
-        Regex(expression)
+        RegexPattern(expression)
 
 
 @pytest.mark.parametrize(
@@ -186,13 +212,17 @@ def test_the_texts_that_an_expression_needs(expression: str, needed: list[str]) 
     assert texts_needed(expression) == needed
 
 
-@pytest.mark.parametrize("expression", ["wrong", "w[r]ong", "is .*wrong", "(it|this) is", r"\bwrong$", "^this"])
+@pytest.mark.parametrize(
+    "expression", ["wrong", "w[r]ong", "is .*wrong", "(it|this) is", r"\bwrong$", "^this"]
+)
 def test_colours_anywhere_hide_nothing(tmp_path: Path, expression: str) -> None:
-    rainbow = b"".join(b"\x1b[38;5;%dm%c" % (at, letter) for at, letter in enumerate(b"this is wrong"))
-    assert lone(tmp_path, rainbow + b"\x1b[0m", Regex(expression))
-    assert lone(tmp_path, b"this is \x1b[01;31m\x1b[Kwro\x1b[m\x1b[Kng", Regex(expression))
+    rainbow = b"".join(
+        b"\x1b[38;5;%dm%c" % (at, letter) for at, letter in enumerate(b"this is wrong")
+    )
+    assert lone(tmp_path, rainbow + b"\x1b[0m", RegexPattern(expression))
+    assert lone(tmp_path, b"this is \x1b[01;31m\x1b[Kwro\x1b[m\x1b[Kng", RegexPattern(expression))
 
 
 def test_colours_themselves_are_not_found(tmp_path: Path) -> None:
-    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", Plain("31"))
-    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", Regex("3.m"))
+    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", TextPattern("31"))
+    assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", RegexPattern("3.m"))

@@ -1,4 +1,6 @@
-"""Curves as they are drawn: no spike lost, no line broken, values where the cursor is, nothing drawn again in vain."""
+"""Curves as they are drawn: no spike lost, no line broken, values where the cursor is, nothing
+drawn again in vain.
+"""
 
 import json
 import math
@@ -12,11 +14,11 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.watch.metrics.series import Series
 from tests.support import make_run
-from tui.panes.metrics.book import Asked, Book, Mark
-from tui.panes.metrics.canvas import Canvas
-from tui.panes.metrics.chart import Line, Look, Row, draw_chart
-from tui.panes.metrics.curves import Curve, places, smooth
-from tui.panes.metrics.scales import clock, scale_for, short
+from tui.panel.widgets.metrics.canvas import Canvas
+from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
+from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
+from tui.panel.widgets.metrics.curves import Curve, places, smooth
+from tui.panel.widgets.metrics.scales import clock, scale_for, short
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -25,9 +27,15 @@ def text(rows: tuple[Row, ...]) -> list[str]:
     return ["".join(segment.text for segment in row) for row in rows]
 
 
-def chart(*curves: Curve, width: int = 60, height: int = 12, look: Look | None = None, pinned: int = -1) -> list[str]:
-    lines = [Line("ABC"[i], "red", curve, i == pinned) for i, curve in enumerate(curves)]
-    return text(draw_chart("loss", lines, width, height, look or Look()))
+def chart(
+    *curves: Curve,
+    width: int = 60,
+    height: int = 12,
+    look: ChartOptions | None = None,
+    pinned: int = -1,
+) -> list[str]:
+    lines = [ChartCurve("ABC"[i], "red", curve, i == pinned) for i, curve in enumerate(curves)]
+    return text(draw_chart("loss", lines, width, height, look or ChartOptions()))
 
 
 def rising(count: int) -> list[float]:
@@ -53,9 +61,13 @@ def test_what_lies_outside_is_not_drawn() -> None:
 
 @SIMPLE
 @given(
-    st.lists(st.tuples(st.floats(-10, 200), st.floats(-100, 100)), max_size=60), st.integers(1, 40), st.integers(1, 9)
+    st.lists(st.tuples(st.floats(-10, 200), st.floats(-100, 100)), max_size=60),
+    st.integers(1, 40),
+    st.integers(1, 9),
 )
-def test_any_line_fits_its_canvas(points: list[tuple[float, float]], width: int, height: int) -> None:
+def test_any_line_fits_its_canvas(
+    points: list[tuple[float, float]], width: int, height: int
+) -> None:
     canvas = Canvas(width, height)
     canvas.draw(sorted(points), 0)
     for y in range(height):
@@ -67,13 +79,19 @@ def test_one_spike_among_thousands_of_values_reaches_the_top() -> None:
     values[20_000] = 100.0
     rows = chart(Curve(rising(30_000), values))
     plot = [row.split("│" if "│" in row else "┤")[1] for row in rows[1:-1]]
-    assert 36 <= plot[0].rstrip().rfind(plot[0].strip()[0]) <= 41, "at two thirds of the width, in the top row"
+    assert 36 <= plot[0].rstrip().rfind(plot[0].strip()[0]) <= 41, (
+        "at two thirds of the width, in the top row"
+    )
     assert "A" in plot[-1], "its letter stands where it ends"
 
 
 @SIMPLE
 @given(
-    st.lists(st.lists(st.floats(allow_nan=True, width=32), min_size=0, max_size=40), min_size=1, max_size=3),
+    st.lists(
+        st.lists(st.floats(allow_nan=True, width=32), min_size=0, max_size=40),
+        min_size=1,
+        max_size=3,
+    ),
     st.integers(20, 120),
     st.integers(3, 30),
     st.booleans(),
@@ -84,15 +102,29 @@ def test_any_values_make_a_chart_of_the_size_asked_for(
     values: list[list[float]], width: int, height: int, log: bool, low: float, cursor: float | None
 ) -> None:
     curves = [Curve(rising(len(one)), one) for one in values]
-    rows = chart(*curves, width=width, height=height, look=Look("step", log, low, 1.0, cursor, lettered=True))
+    rows = chart(
+        *curves,
+        width=width,
+        height=height,
+        look=ChartOptions("step", log, low, 1.0, cursor, lettered=True),
+    )
     assert len(rows) == height and {len(row) for row in rows} == {width}
 
 
 def test_the_title_tells_the_newest_values_or_those_under_the_cursor() -> None:
-    first, second = Curve(rising(101), [float(i) for i in range(101)]), Curve(rising(101), [5.0] * 101)
+    first, second = (
+        Curve(rising(101), [float(i) for i in range(101)]),
+        Curve(rising(101), [5.0] * 101),
+    )
     assert chart(first, second)[0].split() == ["loss", "A", "100", "B", "5"]
-    assert chart(first, second, look=Look(cursor=0.25))[0].split() == ["loss", "A", "25", "B", "5"]
-    assert "25" in chart(first, second, look=Look(cursor=0.25))[-1]
+    assert chart(first, second, look=ChartOptions(cursor=0.25))[0].split() == [
+        "loss",
+        "A",
+        "25",
+        "B",
+        "5",
+    ]
+    assert "25" in chart(first, second, look=ChartOptions(cursor=0.25))[-1]
     assert chart(first, second, pinned=1)[0].split() == ["loss", "★B", "5", "A", "100"]
 
 
@@ -105,22 +137,38 @@ def test_a_loss_that_went_away_is_said() -> None:
 
 def test_a_part_of_the_axis_scales_to_what_is_in_it() -> None:
     curve = Curve(rising(1001), [1000.0 if i < 100 else i / 1000 for i in range(1001)])
-    whole, part = chart(curve), chart(curve, look=Look(low=0.5, high=1.0))
+    whole, part = chart(curve), chart(curve, look=ChartOptions(low=0.5, high=1.0))
     assert whole[1].startswith("969") and part[1].startswith("0.9")
     assert part[-1].split()[0] == "└500" and part[-1].split()[-1] == "1k"
 
 
 def test_logarithms_spread_small_values() -> None:
     curve = Curve(rising(4), [1000.0, 100.0, 10.0, 1.0])
-    straight = [row for row in chart(curve, look=Look(log=True))[1:-1] if row.split("┤")[-1].split("│")[-1].strip()]
+    straight = [
+        row
+        for row in chart(curve, look=ChartOptions(log=True))[1:-1]
+        if row.split("┤")[-1].split("│")[-1].strip()
+    ]
     bent = [row for row in chart(curve)[1:-1] if row.split("┤")[-1].split("│")[-1].strip()]
     assert len(straight) == 10 and len(bent) >= 8
-    assert chart(Curve(rising(3), [0.0, -1.0, 5.0]), look=Look(log=True)), "what has no logarithm lies at the bottom"
+    assert chart(Curve(rising(3), [0.0, -1.0, 5.0]), look=ChartOptions(log=True)), (
+        "what has no logarithm lies at the bottom"
+    )
 
 
 def test_scales_and_numbers() -> None:
-    assert (scale_for(0.1, 1.0, False).low, scale_for(5, 5, False).low < 5 < scale_for(5, 5, False).high) == (0, True)
-    assert [short(x) for x in (0, 0.01234, 1e-5, 12345, 2e6, -3.5)] == ["0", "0.0123", "1.0e-5", "12.3k", "2M", "-3.5"]
+    assert (
+        scale_for(0.1, 1.0, False).low,
+        scale_for(5, 5, False).low < 5 < scale_for(5, 5, False).high,
+    ) == (0, True)
+    assert [short(x) for x in (0, 0.01234, 1e-5, 12345, 2e6, -3.5)] == [
+        "0",
+        "0.0123",
+        "1.0e-5",
+        "12.3k",
+        "2M",
+        "-3.5",
+    ]
     assert [clock(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
 
 
@@ -144,7 +192,7 @@ def test_epochs_are_spread_over_their_steps_and_gpus_stand_where_the_run_was_at_
     assert places(use, "step", 1000.0, None) is None
 
 
-def a_run(folder: Path, losses: list[float], letter: str) -> Mark:
+def a_run(folder: Path, losses: list[float], letter: str) -> RunCurve:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "events.jsonl").open("w") as file:
         for i, loss in enumerate(losses, 1):
@@ -152,16 +200,16 @@ def a_run(folder: Path, losses: list[float], letter: str) -> Mark:
             line = {"time": 1000.0 + i, "type": "metrics", "epoch": 1, "step": i, "values": values}
             file.write(json.dumps(line) + "\n")
     run: Run = make_run(State.RUNNING, id=folder.name, directory=str(folder))
-    return Mark(run, letter, "red")
+    return RunCurve(run, letter, "red")
 
 
-def asked(*marks: Mark, **changes: object) -> Asked:
-    return Asked(marks, 120, 40, Look())._replace(**changes)  # type: ignore[arg-type]
+def asked(*marks: RunCurve, **changes: object) -> ChartRequest:
+    return ChartRequest(marks, 120, 40, ChartOptions())._replace(**changes)  # type: ignore[arg-type]
 
 
 def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None:
     mark = a_run(tmp_path / "one", [3.0, 2.0, 1.0], "A")
-    book = Book()
+    book = ChartModel()
     assert book.read([mark]) is False
     before = book.draw(asked(mark))
     assert before.names == ("loss", "lr"), "the loss comes first"
@@ -177,7 +225,7 @@ def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None
 
 def test_a_long_run_is_read_in_pieces_to_its_end(tmp_path: Path) -> None:
     mark = a_run(tmp_path / "one", [float(i) for i in range(5000, 0, -1)], "A")
-    book, pieces = Book(), 1
+    book, pieces = ChartModel(), 1
     while book.read([mark]):
         pieces += 1
     assert pieces > 3
@@ -186,16 +234,19 @@ def test_a_long_run_is_read_in_pieces_to_its_end(tmp_path: Path) -> None:
 
 def test_over_time_a_run_without_times_is_shown_by_its_steps(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text("".join(f"step {i}/9 | loss: {i}\n" for i in range(1, 9)))
-    book, mark = Book(), Mark(make_run(State.DONE, directory=str(tmp_path), ended=2000.0), "A", "red")
+    book, mark = (
+        ChartModel(),
+        RunCurve(make_run(State.DONE, directory=str(tmp_path), ended=2000.0), "A", "red"),
+    )
     while book.read([mark]):
         pass
-    rows = text(book.draw(asked(mark, look=Look("time"))).charts[0].rows)
+    rows = text(book.draw(asked(mark, look=ChartOptions("time"))).charts[0].rows)
     assert "A 8" in rows[0] and rows[-1].split()[-1] == "8"
 
 
 def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path: Path) -> None:
     one, two = a_run(tmp_path / "one", [3.0, 1.0], "A"), a_run(tmp_path / "two", [5.0, 4.0], "B")
-    book = Book()
+    book = ChartModel()
     book.read([one, two])
     both = text(book.draw(asked(one, two)).charts[0].rows)
     assert both[0].split()[1:] == ["A", "1", "B", "4"] and any("B" in row for row in both[1:])
@@ -209,7 +260,7 @@ def test_pages_filter_and_focus(tmp_path: Path) -> None:
     with (tmp_path / "one" / "events.jsonl").open("a") as file:
         values = {f"m{i:02}": 1.0 for i in range(30)}
         file.write(json.dumps({"time": 1.0, "type": "metrics", "step": 9, "values": values}) + "\n")
-    book = Book()
+    book = ChartModel()
     book.read([mark])
     page = book.draw(asked(mark))
     assert len(page.names) == 32 and len(page.charts) == page.per_page < 32
@@ -223,4 +274,8 @@ def test_pages_filter_and_focus(tmp_path: Path) -> None:
     assert [one.name for one in alone.charts] == [alone.names[5]] and alone.charts[0].width == 120
     for shown in (page, second, filtered):
         for one in shown.charts:
-            assert one.x + one.width <= 120 and one.y + one.height <= 40 and len(one.rows) == one.height
+            assert (
+                one.x + one.width <= 120
+                and one.y + one.height <= 40
+                and len(one.rows) == one.height
+            )

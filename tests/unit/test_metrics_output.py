@@ -1,16 +1,18 @@
-"""Output as it grows, ends, starts anew, is cut or runs wild; and what a line in a list makes of it."""
+"""Output as it grows, ends, starts anew, is cut or runs wild; and what a line in a list makes of
+it.
+"""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from runners.host.tail import Follower
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.model.states import State
-from runners.watch.metrics.follower import Follower
 from runners.watch.metrics.live import LiveReport
-from runners.watch.metrics.output import OutputSource, Turn
+from runners.watch.metrics.output import OutputEvent, OutputSource
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_run
 
@@ -56,7 +58,10 @@ def test_a_follower_never_reads_more_than_it_is_asked_for(tmp_path: Path) -> Non
     follower = Follower(path)
     news = follower.poll(100_000, jump=True)
     assert news.lines[0] == b"head" and news.lines[-1] == b"tail" and not news.more
-    assert sum(map(len, news.lines)) < 200_000 and news.skipped == path.stat().st_size - 100_000 - 65_536
+    assert (
+        sum(map(len, news.lines)) < 200_000
+        and news.skipped == path.stat().st_size - 100_000 - 65_536
+    )
     assert set(news.lines[1:-1]) == {b"x" * 99, b"y" * 99}, "no half line where the jump lands"
     slow = Follower(path)
     count = 0
@@ -110,7 +115,9 @@ def test_attempts_are_read_in_order_and_the_later_one_wins(tmp_path: Path) -> No
     append(tmp_path / "output.10.log", "".join(line(i, 10.0) for i in range(9, 12)))
     append(tmp_path / "output.log", line(11, 0.25) + "step 12/100 | loss: 0.1")
     metrics = everything(run_in(tmp_path, State.DONE))
-    expected = [(i, 1.0) for i in range(1, 5)] + [(i, 2.0) for i in range(5, 9)] + [(9, 10.0), (10, 10.0)]
+    expected = (
+        [(i, 1.0) for i in range(1, 5)] + [(i, 2.0) for i in range(5, 9)] + [(9, 10.0), (10, 10.0)]
+    )
     assert values(metrics, "loss") == [*expected, (11, 0.25), (12, 0.1)]
     assert metrics.readers == (("pairs",), True) and "guessed" in metrics.notes[0]
 
@@ -128,12 +135,12 @@ def test_a_restart_while_looking_reads_the_end_of_the_old_attempt_first(tmp_path
     output = tmp_path / "output.log"
     append(output, line(1, 1.0))
     source = OutputSource(tmp_path, MetricRule(), live=True)
-    assert [told.step for told in source.poll() if not isinstance(told, Turn)] == [1]
+    assert [told.step for told in source.poll() if not isinstance(told, OutputEvent)] == [1]
     append(output, line(2, 2.0))
     output.rename(tmp_path / "output.1.log")
     append(output, line(2, 3.0))
-    told = [one if isinstance(one, Turn) else one.values["loss"] for one in source.poll()]
-    assert told == [2.0, Turn.ATTEMPT, 3.0]
+    told = [one if isinstance(one, OutputEvent) else one.values["loss"] for one in source.poll()]
+    assert told == [2.0, OutputEvent.ATTEMPT, 3.0]
 
 
 def test_a_list_reads_only_the_end_of_a_storm_and_says_so(tmp_path: Path) -> None:
@@ -143,7 +150,11 @@ def test_a_list_reads_only_the_end_of_a_storm_and_says_so(tmp_path: Path) -> Non
     assert report.skipped > 1_000_000
     append(tmp_path / "output.log", "".join(line(i, 1.0) for i in range(50_000, 50_010)))
     report.poll(run_in(tmp_path))
-    assert report.course.step == 50_009 and report.course.metrics == {"loss": 1.0} and report.readers == ("pairs",)
+    assert (
+        report.course.step == 50_009
+        and report.course.metrics == {"loss": 1.0}
+        and report.readers == ("pairs",)
+    )
 
 
 def test_an_ended_run_s_output_is_opened_only_when_asked(tmp_path: Path) -> None:
@@ -179,7 +190,10 @@ def test_events_count_more_than_output(tmp_path: Path) -> None:
     report = LiveReport(run_in(tmp_path))
     report.poll(run_in(tmp_path))
     assert report.course.step == 5
-    append(tmp_path / "events.jsonl", '{"time": 1, "type": "metrics", "step": 7, "values": {"loss": 0.5}}\n')
+    append(
+        tmp_path / "events.jsonl",
+        '{"time": 1, "type": "metrics", "step": 7, "values": {"loss": 0.5}}\n',
+    )
     report.poll(run_in(tmp_path))
     assert report.course.step == 7 and not report.readers
     assert list(everything(run_in(tmp_path)).series()) == ["loss"]
@@ -188,14 +202,26 @@ def test_events_count_more_than_output(tmp_path: Path) -> None:
 
 def test_events_of_a_resumed_run_and_a_loss_that_went_away(tmp_path: Path) -> None:
     def event(step: int, loss: str) -> str:
-        return f'{{"time": {step}, "type": "metrics", "epoch": 1, "step": {step}, "values": {{"loss": {loss}}}}}\n'
+        return (
+            f'{{"time": {step}, "type": "metrics", "epoch": 1, "step": {step}, "values": '
+            f'{{"loss": {loss}}}}}\n'
+        )
 
     start = '{"time": 1, "type": "start", "epochs": 1, "steps": 9, "settings": {"lr": 0.1}}\n'
-    text = start + "".join(event(i, "1") for i in range(1, 6)) + start + event(3, "null") + event(4, "0.5") + '{"time'
+    text = (
+        start
+        + "".join(event(i, "1") for i in range(1, 6))
+        + start
+        + event(3, "null")
+        + event(4, "0.5")
+        + '{"time'
+    )
     append(tmp_path / "events.jsonl", text)
     metrics = everything(run_in(tmp_path, State.FAILED))
     loss = metrics.series()["loss"]
-    assert list(loss.steps) == [1, 2, 3, 4] and loss.values[2] != loss.values[2] and loss.last == 0.5
+    assert (
+        list(loss.steps) == [1, 2, 3, 4] and loss.values[2] != loss.values[2] and loss.last == 0.5
+    )
     assert list(loss.times) == [1, 2, 3, 4] and metrics.settings == {"lr": 0.1}
 
 

@@ -24,7 +24,8 @@ def rule(tmp_path: Path, text: str) -> MetricRule:
         ("metrics: none", MetricRule(("none",))),
         ("metrics: {readers: pcdiff, offset: {epoch: 1}, higher: [score], tensorboard: runs}",
          MetricRule(("pcdiff",), offset={"epoch": 1}, higher=("score",), tensorboard=("runs",))),
-        ("metrics: {patterns: ['L=(?P<loss>.*)', {line: 'i(?P<step>.)', offset: {step: 1}}], rename: {a: b}}",
+        ("metrics: {patterns: ['L=(?P<loss>.*)', {line: 'i(?P<step>.)', offset: {step: 1}}], "
+"rename: {a: b}}",
          MetricRule(patterns=(MetricPattern("L=(?P<loss>.*)"), MetricPattern("i(?P<step>.)", {"step": 1})),
                     rename={"a": "b"})),
     ],
@@ -43,11 +44,17 @@ def test_the_forms_of_the_key(tmp_path: Path, text: str, expected: MetricRule) -
         ("metrics: {patterns: ['(']}", "metrics.patterns.0", "no regular expression"),
         ("metrics: {patterns: ['loss: .*']}", "metrics.patterns.0", "named group"),
         ("metrics: {patterns: ['(?P<name>a)']}", "metrics.patterns.0", "go together"),
-        ("metrics: {patterns: [{line: '(?P<a>.)', offset: {b: 1}}]}", "metrics.patterns.0", "no group `b`"),
+        (
+            "metrics: {patterns: [{line: '(?P<a>.)', offset: {b: 1}}]}",
+            "metrics.patterns.0",
+            "no group `b`",
+        ),
         ("metrics: {offset: {epoch: one}}", "metrics.offset", "number"),
     ],
 )
-def test_mistakes_name_the_key_and_what_to_do(tmp_path: Path, text: str, key: str, words: str) -> None:
+def test_mistakes_name_the_key_and_what_to_do(
+    tmp_path: Path, text: str, key: str, words: str
+) -> None:
     with pytest.raises(WrongInput) as caught:
         rule(tmp_path, text)
     assert key in str(caught.value) and words in str(caught.value), str(caught.value)

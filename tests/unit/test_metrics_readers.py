@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from runners.model.spec import MetricPattern, MetricReader, MetricRule
-from runners.watch.metrics.collection import Collection
 from runners.watch.metrics.readers import reader_names
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample, headline, higher_is_better
+from runners.watch.metrics.series_set import SeriesSet
 
 
-def read(text: str, *readers: MetricReader, rule: MetricRule | None = None) -> tuple[OutputReader, list[Sample]]:
+def read(
+    text: str, *readers: MetricReader, rule: MetricRule | None = None
+) -> tuple[OutputReader, list[Sample]]:
     """Every sample in a text; the reader is guessed when none is named."""
     reader = OutputReader(rule or MetricRule(readers))
     return reader, [sample for line in text.splitlines() if (sample := reader.read(line.encode()))]
@@ -42,7 +44,9 @@ PCDIFF = """\
 def test_pcdiff_counts_from_zero_and_prints_one_batch() -> None:
     reader, samples = read(PCDIFF)
     assert reader.names == ("pcdiff",)
-    assert values(samples, "loss_batch")[0] == (1, 1.0364) and math.isnan(values(samples, "loss_batch")[1][1])
+    assert values(samples, "loss_batch")[0] == (1, 1.0364) and math.isnan(
+        values(samples, "loss_batch")[1][1]
+    )
     assert values(samples, "loss_batch")[1][0] == 8 and len(values(samples, "loss_batch")) == 2
     assert values(samples, "grad_norm") == [(1, 33.6411), (8, math.inf)]
     assert values(samples, "best_loss") == [(7, 0.777654)]
@@ -51,7 +55,9 @@ def test_pcdiff_counts_from_zero_and_prints_one_batch() -> None:
     assert (step.epoch, step.epochs, step.steps) == (1, 5000, 35_000)
     assert step.time == pytest.approx(time.mktime((2026, 4, 6, 6, 38, 43, 0, 0, -1)) + 0.991)
     assert [s.batch for s in samples if s.batch] == [64]
-    assert values(samples, "bdsc") == [(None, 0.74)] and values(samples, "loss_p90_50") == [(None, 0.5305)]
+    assert values(samples, "bdsc") == [(None, 0.74)] and values(samples, "loss_p90_50") == [
+        (None, 0.5305)
+    ]
 
 
 def test_pcdiff_s_older_form_has_no_norm() -> None:
@@ -94,8 +100,12 @@ def test_voxelization_counts_iterations_from_zero() -> None:
 def test_voxelization_s_summary_is_the_epoch_s_mean_and_its_bar_one_batch() -> None:
     reader, samples = read(VOXELIZATION_BARS)
     assert reader.names == ("voxelization",)
-    assert values(samples, "loss") == [(57, 0.015623)] and values(samples, "loss_batch") == [(57, 0.021)]
-    assert values(samples, "val/psr_l1") == [(57, 0.0451)] and len(values(samples, "val/psr_l2")) == 1
+    assert values(samples, "loss") == [(57, 0.015623)] and values(samples, "loss_batch") == [
+        (57, 0.021)
+    ]
+    assert (
+        values(samples, "val/psr_l1") == [(57, 0.0451)] and len(values(samples, "val/psr_l2")) == 1
+    )
     assert samples[-1].epochs == 1300 and any(s.steps == 1300 * 57 for s in samples)
 
 
@@ -121,11 +131,19 @@ def test_fresnel_s_ssim_is_one_minus_ssim_and_batches_count_from_zero() -> None:
     reader, samples = read(FRESNEL)
     assert reader.names == ("fresnel",) and any("1 − SSIM" in note for note in reader.notes)
     batches = values(samples, "loss_batch")
-    assert batches[:2] == [(1, 1.0254), (11, 1.0012)] and batches[2][0] == 14 and math.isnan(batches[2][1])
+    assert (
+        batches[:2] == [(1, 1.0254), (11, 1.0012)]
+        and batches[2][0] == 14
+        and math.isnan(batches[2][1])
+    )
     assert values(samples, "loss") == [(25, 0.9715)]
     assert values(samples, "ssim_loss_batch") == [(1, 0.8989)]
     assert values(samples, "ssim_batch") == [(1, pytest.approx(1 - 0.8989))]
-    assert samples[-1].steps == 50 and samples[-1].pace == pytest.approx(35 / 25) and samples[-1].epochs == 2
+    assert (
+        samples[-1].steps == 50
+        and samples[-1].pace == pytest.approx(35 / 25)
+        and samples[-1].epochs == 2
+    )
 
 
 def test_fresnel_s_other_trainer() -> None:
@@ -134,7 +152,9 @@ def test_fresnel_s_other_trainer() -> None:
         "Epoch 1 Summary\nAverage Loss: 0.1148\nTime: 61.0s\n",
         "fresnel",
     )
-    assert values(samples, "loss_batch") == [(1, 0.4941)] and values(samples, "perc_batch") == [(1, 0.56)]
+    assert values(samples, "loss_batch") == [(1, 0.4941)] and values(samples, "perc_batch") == [
+        (1, 0.56)
+    ]
     assert values(samples, "lr") == [(1, 1e-4)] and values(samples, "loss") == [(125, 0.1148)]
 
 
@@ -162,27 +182,37 @@ def test_cascade_s_stages_follow_each_other() -> None:
     reader, samples = read(CASCADE_A)
     assert reader.names == ("cascade",)
     assert [step for step, _ in values(samples, "loss_batch")] == [12, 25, 75, 80]
-    assert values(samples, "train/total") == [(25, 0.612345)] and values(samples, "val/total") == [(25, 0.601234)]
+    assert values(samples, "train/total") == [(25, 0.612345)] and values(samples, "val/total") == [
+        (25, 0.601234)
+    ]
     assert values(samples, "psnr") == [(25, 8.42)], "0.00 means that the metric failed"
-    assert [s.steps for s in samples if s.steps] == [75 + 20 * 50], "only the last stage's end is the run's"
+    assert [s.steps for s in samples if s.steps] == [75 + 20 * 50], (
+        "only the last stage's end is the run's"
+    )
     assert {s.phase for s in samples if s.step} == {"stage 1/3", "stage 2/3", "stage 3/3"}
     assert samples[1].pace == pytest.approx(4.9)
 
 
 def test_cascade_regression_prints_one_minus_ssim() -> None:
     reader, samples = read(
-        "Epoch 3 [10/25] Loss: 0.4312 | L1: 0.2101 | SSIM: 0.4422 | 6.31 samples/s\n  PSNR: 13.77 dB\n"
+        "Epoch 3 [10/25] Loss: 0.4312 | L1: 0.2101 | SSIM: 0.4422 | 6.31 samples/s\n  PSNR: "
+        "13.77 dB\n"
         "  ✓ New best model saved! PSNR: 13.77 dB\nLearning rate: 0.000100\n"
     )
     assert reader.names == ("cascade",)
     assert values(samples, "ssim_batch") == [(61, pytest.approx(1 - 0.4422))]
-    assert values(samples, "psnr") == [(61, 13.77)] and values(samples, "samples_per_second") == [(61, 6.31)]
+    assert values(samples, "psnr") == [(61, 13.77)] and values(samples, "samples_per_second") == [
+        (61, 6.31)
+    ]
     assert values(samples, "learning_rate") == [(61, 1e-4)]
 
 
-def test_cascade_progressive_has_a_psnr_six_decibels_too_high_and_a_loss_that_is_always_zero() -> None:
+def test_cascade_progressive_has_a_psnr_six_decibels_too_high_and_a_loss_that_is_always_zero() -> (
+    None
+):
     reader, samples = read(
-        "Epoch 5 | Stage 2 | Batch 10/40 | Loss: 0.1234 | PSNR: 27.63 dB | SSIM: 0.4975 | 1.25 batch/s\n"
+        "Epoch 5 | Stage 2 | Batch 10/40 | Loss: 0.1234 | PSNR: 27.63 dB | SSIM: 0.4975 | "
+        "1.25 batch/s\n"
         "Epoch 5/100 - Time: 96.0s\nTrain - Loss: 0.000000 | PSNR: 27.01 dB | SSIM: 0.4800\n"
         "Val   - Loss: 0.000000 | PSNR: 26.01 dB | SSIM: 0.4700\nLR: 4.97e-05\n"
     )
@@ -206,20 +236,27 @@ TQDM = "Epoch 0:  48%|████▊     | 12/25 [00:58<01:03,  4.9s/it, loss=0
         (["train:  20%|██  | 1.00k/5.00k [00:10<00:40, 9.50it/s, loss=nan]"], [(1000, 5000, None)]),
         (["50%|█ | 1/2 [00:01<?, ?it/s]", "100%|█| 2/2 [00:01<?, ?it/s]", "50%|█ | 1/2 [00:01<?, ?it/s]"],
          [(1, 2, None), (2, 2, None), (3, None, 2)]),
-        (["Epochs:  30%|███       | 3/10 [00:10<00:40, 9.5s/it]", "20%|██  | 1/5 [00:10<00:40, 9.5it/s]"],
+        (["Epochs:  30%|███       | 3/10 [00:10<00:40, 9.5s/it]", "20%|██  | 1/5 "
+"[00:10<00:40, 9.5it/s]"],
          [(None, None, 4), (16, 50, 4)]),
         (["12it [00:58,  4.9s/it, loss=0.6]"], [(12, None, None)]),
     ],
 )  # fmt: skip
-def test_tqdm_s_bars(lines: list[str], expected: list[tuple[float | None, float | None, float | None]]) -> None:
+def test_tqdm_s_bars(
+    lines: list[str], expected: list[tuple[float | None, float | None, float | None]]
+) -> None:
     reader, samples = read("\n".join(lines), "tqdm")
     assert [(s.step, s.steps, s.epoch) for s in samples] == expected
     assert reader.names == ("tqdm",)
 
 
 def test_tqdm_s_values_and_pace_are_read_and_validation_moves_nothing() -> None:
-    _, samples = read(TQDM + "\nValidation:  50%|█████     | 5/10 [00:01<00:01, 5.0it/s, loss=0.7]", "tqdm")
-    assert samples[0].values == {"loss": 0.613, "acc": 0.0015} and samples[0].pace == pytest.approx(4.9)
+    _, samples = read(
+        TQDM + "\nValidation:  50%|█████     | 5/10 [00:01<00:01, 5.0it/s, loss=0.7]", "tqdm"
+    )
+    assert samples[0].values == {"loss": 0.613, "acc": 0.0015} and samples[0].pace == pytest.approx(
+        4.9
+    )
     assert samples[1].values == {"validation/loss": 0.7} and samples[1].step is None
 
 
@@ -233,7 +270,9 @@ def test_hugging_face_s_dictionaries_stand_where_its_bar_is(quote: str) -> None:
         "  4%|▍         | 20/500 [00:02<00:50,  9.42it/s]{'loss': 0.25, 'epoch': 0.12}\n"
     )
     assert reader.names == ("huggingface",)
-    assert values(samples, "loss") == [(10, 0.5), (20, 0.25)] and values(samples, "eval_loss") == [(10, 0.5)]
+    assert values(samples, "loss") == [(10, 0.5), (20, 0.25)] and values(samples, "eval_loss") == [
+        (10, 0.5)
+    ]
     assert [s.steps for s in samples if s.steps] and {s.steps for s in samples} == {500}
 
 
@@ -242,23 +281,33 @@ def test_lightning_counts_epochs_from_zero() -> None:
         "Sanity Checking DataLoader 0: 100%|██████████| 2/2 [00:00<00:00, 10.0it/s]\n"
         "Epoch 3:  48%|████▊     | 12/25 [00:58<01:03,  0.20it/s, v_num=0, train_loss_step=0.613]\n"
         "Validation DataLoader 0:  50%|█████     | 1/2 [00:00<00:00, 10.0it/s]\n"
-        "Epoch 4/9  ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━ 12/25 0:00:03 • 0:00:04 3.51it/s v_num: 0.000 "
+        "Epoch 4/9  ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━ 12/25 0:00:03 • 0:00:04 3.51it/s "
+        "v_num: 0.000 "
         "train_loss: 0.5\n",
         "lightning",
     )
-    assert [(s.step, s.steps, s.epoch, s.epochs) for s in samples] == [(87, None, 4, None), (112, 250, 5, 10)]
-    assert samples[0].values == {"train_loss_step": 0.613} and samples[1].values == {"train_loss": 0.5}
+    assert [(s.step, s.steps, s.epoch, s.epochs) for s in samples] == [
+        (87, None, 4, None),
+        (112, 250, 5, 10),
+    ]
+    assert samples[0].values == {"train_loss_step": 0.613} and samples[1].values == {
+        "train_loss": 0.5
+    }
 
 
 def test_keras_of_both_ages() -> None:
     reader, samples = read(
         "Epoch 2/10\n"
-        "\x1b[1m12/25\x1b[0m \x1b[32m━━━━━━━━━\x1b[0m\x1b[37m━━━━━━━━━━━\x1b[0m \x1b[1m3s\x1b[0m 10ms/step - "
+        "\x1b[1m12/25\x1b[0m \x1b[32m━━━━━━━━━\x1b[0m\x1b[37m━━━━━━━━━━━\x1b[0m "
+        "\x1b[1m3s\x1b[0m 10ms/step - "
         "accuracy: 0.5100 - loss: 0.6931\n"
-        "25/25 [==============================] - 1s 40ms/step - loss: 0.5 - accuracy: 0.6 - val_loss: 0.7\n"
+        "25/25 [==============================] - 1s 40ms/step - loss: 0.5 - accuracy: 0.6 - "
+        "val_loss: 0.7\n"
     )
     assert reader.names == ("keras",)
-    assert values(samples, "loss") == [(37, 0.6931), (50, 0.5)] and values(samples, "val_loss") == [(50, 0.7)]
+    assert values(samples, "loss") == [(37, 0.6931), (50, 0.5)] and values(samples, "val_loss") == [
+        (50, 0.7)
+    ]
     assert (samples[1].steps, samples[1].epochs, samples[1].pace) == (250, 10, 0.01)
 
 
@@ -266,17 +315,22 @@ def test_keras_of_both_ages() -> None:
     ("line", "expected", "place"),
     [
         ("step 20/100 | loss: 0.5 | lr=1e-4", {"loss": 0.5, "lr": 1e-4}, (20, 100, None)),
-        ("iter 10: loss 2.3412, time 12.5ms, mfu 1.20%", {"loss": 2.3412, "mfu": 1.2}, (10, None, None)),
-        ("step 0: train loss 4.2, val loss 4.3", {"train_loss": 4.2, "val_loss": 4.3}, (0, None, None)),
+        ("iter 10: loss 2.3412, time "
+"12.5ms, mfu 1.20%", {"loss": 2.3412, "mfu": 1.2}, (10, None, None)),
+        ("step 0: train loss 4.2, "
+"val loss 4.3", {"train_loss": 4.2, "val_loss": 4.3}, (0, None, None)),
         ("Epoch   10 | Loss: 0.302702 | Best: 0.302702 | LR: 2.00e-04 | 2939s",
          {"loss": 0.302702, "best": 0.302702, "lr": 2e-4}, (None, None, 10)),
         ("epoch=3, step=1,200, loss=.25, acc=91.2%", {"loss": 0.25, "acc": 91.2}, (1200, None, 3)),
         ("2026-11-20 10:11:12,123 INFO epoch 2 loss: 4e-1", {"loss": 0.4}, (None, None, 2)),
-        ("epoch 2/5  step 20/25  loss 0.2414  ssim 0.9", {"loss": 0.2414, "ssim": 0.9}, (45, 125, 2)),
+        ("epoch 2/5  step 20/25  loss "
+"0.2414  ssim 0.9", {"loss": 0.2414, "ssim": 0.9}, (45, 125, 2)),
         ("[rank0]: step=5 loss=1.5", {"loss": 1.5}, (5, None, None)),
     ],
 )  # fmt: skip
-def test_lines_of_pairs(line: str, expected: dict[str, float], place: tuple[float | None, ...]) -> None:
+def test_lines_of_pairs(
+    line: str, expected: dict[str, float], place: tuple[float | None, ...]
+) -> None:
     reader, samples = read(line)
     assert reader.names == ("pairs",)
     assert dict(samples[0].values) == expected
@@ -287,12 +341,15 @@ def test_lines_of_pairs(line: str, expected: dict[str, float], place: tuple[floa
     "line",
     ["Batch size: 256", "Epochs: 100", "Learning rate: 0.0001", "Found 500 images in data",
      "Train batches: 25", "World Size: 4", "Port: 29500",
-     "Estimated total speedup: 19.2×", "[rank3]: step=5 loss=1.5", "listening on 127.0.0.1:8080 (pid=12)",
+     "Estimated total speedup: 19.2×", "[rank3]: step=5 loss=1.5", "listening on "
+"127.0.0.1:8080 (pid=12)",
      "Downloading: 10%|█ | 1/10 [00:01<00:09, 1.0it/s]"],
 )  # fmt: skip
 def test_settings_and_other_ranks_are_no_metrics(line: str) -> None:
     reader, samples = read(line)
-    assert not any(sample.values for sample in samples) and not any(sample.step for sample in samples)
+    assert not any(sample.values for sample in samples) and not any(
+        sample.step for sample in samples
+    )
     assert reader.names == ()
 
 
@@ -318,7 +375,10 @@ def test_patterns_of_a_preset() -> None:
 
 
 def test_offsets_and_names_go_for_readers_too() -> None:
-    _, samples = read("step 4 loss: 2", rule=MetricRule(("pairs",), offset={"step": 1}, rename={"loss": "train/loss"}))
+    _, samples = read(
+        "step 4 loss: 2",
+        rule=MetricRule(("pairs",), offset={"step": 1}, rename={"loss": "train/loss"}),
+    )
     assert samples[0].step == 5 and samples[0].values == {"train/loss": 2}
 
 
@@ -341,15 +401,24 @@ def test_every_reader_that_a_preset_may_name_exists() -> None:
 
 
 def test_names_tell_the_headline_and_what_is_better() -> None:
-    assert headline(["lr", "val_loss", "loss_batch"]) == "loss_batch" and headline(["lr", "acc"]) is None
+    assert (
+        headline(["lr", "val_loss", "loss_batch"]) == "loss_batch"
+        and headline(["lr", "acc"]) is None
+    )
     assert headline(["my_loss", "lr"]) == "my_loss"
-    assert higher_is_better("val/psnr") and higher_is_better("acc") and higher_is_better("images_per_second")
+    assert (
+        higher_is_better("val/psnr")
+        and higher_is_better("acc")
+        and higher_is_better("images_per_second")
+    )
     assert higher_is_better("ssim_loss") is False and higher_is_better("lr") is None
 
 
 def test_a_collection_of_samples_without_steps_goes_by_epoch_or_count() -> None:
-    collection = Collection("output")
+    collection = SeriesSet("output")
     for i in range(3):
         collection.note(Sample({"a": float(i)}, epoch=i + 1))
         collection.note(Sample({"b": float(i)}))
-    assert list(collection.series["a"].steps) == [1, 2, 3] and list(collection.series["b"].steps) == [1, 2, 3]
+    assert list(collection.series["a"].steps) == [1, 2, 3] and list(
+        collection.series["b"].steps
+    ) == [1, 2, 3]

@@ -5,27 +5,36 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.metrics.collection import Collection
-from runners.watch.metrics.course import Course
+from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
-from runners.watch.metrics.series import Series, thin
+from runners.watch.metrics.series import Series, downsample
+from runners.watch.metrics.series_set import SeriesSet
 
 
-def steps_and_values(collection: Collection, name: str) -> list[tuple[float, float]]:
+def steps_and_values(collection: SeriesSet, name: str) -> list[tuple[float, float]]:
     series = collection.series[name]
     return list(zip(series.steps, series.values, strict=True))
 
 
 def test_a_later_attempt_wins_from_its_first_step_on() -> None:
-    collection = Collection("output")
+    collection = SeriesSet("output")
     for step in range(1, 11):
         collection.note(Sample({"loss": 10.0 - step}, step))
         collection.note(Sample({"psnr": float(step)}, step))
     collection.begin_attempt()
     collection.note(Sample({"learning_rate": 0.1}))  # stands nowhere yet: it does not decide
     collection.note(Sample({"loss": 0.5}, 6))
-    assert steps_and_values(collection, "loss") == [(1, 9), (2, 8), (3, 7), (4, 6), (5, 5), (6, 0.5)]
-    assert collection.series["psnr"].steps[-1] == 5, "what the later attempt did not tell again is gone too"
+    assert steps_and_values(collection, "loss") == [
+        (1, 9),
+        (2, 8),
+        (3, 7),
+        (4, 6),
+        (5, 5),
+        (6, 0.5),
+    ]
+    assert collection.series["psnr"].steps[-1] == 5, (
+        "what the later attempt did not tell again is gone too"
+    )
 
 
 def test_steps_that_go_back_within_an_attempt_count_anew() -> None:
@@ -36,7 +45,7 @@ def test_steps_that_go_back_within_an_attempt_count_anew() -> None:
 
 
 def test_a_program_cannot_fill_the_memory_with_names() -> None:
-    collection = Collection("output")
+    collection = SeriesSet("output")
     for i in range(1000):
         collection.note(Sample({f"m{i}": 1.0}, 1))
     assert len(collection.series) == 300 and collection.dropped
@@ -45,7 +54,7 @@ def test_a_program_cannot_fill_the_memory_with_names() -> None:
 def test_thinning_keeps_the_spike() -> None:
     values = [1.0] * 100_000
     values[41_234], values[77_777], values[5] = 99.0, -99.0, math.nan
-    kept = thin(range(100_000), values, 200, 0, 99_999)
+    kept = downsample(range(100_000), values, 200, 0, 99_999)
     assert len(kept) <= 800 and {41_234, 77_777, 0, 99_999} <= set(kept) and 5 not in kept
 
 
@@ -56,8 +65,10 @@ def test_thinning_keeps_the_spike() -> None:
     st.integers(0, 300),
     st.integers(0, 300),
 )
-def test_thinning_keeps_the_extremes_of_any_part(values: list[float], buckets: int, low: int, high: int) -> None:
-    kept = thin(range(len(values)), values, buckets, low, high)
+def test_thinning_keeps_the_extremes_of_any_part(
+    values: list[float], buckets: int, low: int, high: int
+) -> None:
+    kept = downsample(range(len(values)), values, buckets, low, high)
     assert kept == sorted(set(kept)) and all(low <= i <= high for i in kept)
     inside = [value for i, value in enumerate(values) if low <= i <= high and math.isfinite(value)]
     if inside:
@@ -67,7 +78,7 @@ def test_thinning_keeps_the_extremes_of_any_part(values: list[float], buckets: i
 
 
 def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None:
-    course = Course()
+    course = ProgressTracker()
     now = 1000.0
     for epoch, pace in ((3, 60.0), (4, 2.0), (5, 2.0)):  # resumed: its first epoch is the third
         for i in range(10):
@@ -79,7 +90,7 @@ def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None
 
 
 def test_samples_per_second_from_the_batch_or_from_the_program_s_own_word() -> None:
-    course = Course()
+    course = ProgressTracker()
     for i in range(3):
         course.note(Sample({}, 1.0 + i, 10, time=100.0 + 2 * i, batch=64))
         course.note_pace(100.0 + 2 * i, None)
@@ -89,17 +100,23 @@ def test_samples_per_second_from_the_batch_or_from_the_program_s_own_word() -> N
 
 
 def test_the_program_s_own_pace_counts_while_no_time_is_known() -> None:
-    course = Course()
+    course = ProgressTracker()
     course.note(Sample({}, 10, 30, pace=4.0))
     assert course.progress(5.0).eta_s == 80
 
 
 def test_the_trend_is_of_the_best_headline_and_of_finite_values() -> None:
-    course = Course()
-    for name, value in (("my_loss", 9.0), ("loss_batch", 1.0), ("loss_batch", math.nan), ("loss", 0.5), ("loss", 0.4)):
+    course = ProgressTracker()
+    for name, value in (
+        ("my_loss", 9.0),
+        ("loss_batch", 1.0),
+        ("loss_batch", math.nan),
+        ("loss", 0.5),
+        ("loss", 0.4),
+    ):
         course.note(Sample({name: value}))
     assert course.headline == "loss" and list(course.trend) == [0.5, 0.4]
     assert course.metrics == {"my_loss": 9.0, "loss_batch": None, "loss": 0.4}
-    lonely = Course()
+    lonely = ProgressTracker()
     lonely.note(Sample({"accuracy": 0.5}))
     assert lonely.headline is None and not lonely.trend

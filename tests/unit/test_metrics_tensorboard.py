@@ -13,7 +13,9 @@ from tests.support import make_run
 writer = pytest.importorskip("tensorboardX")
 
 
-def write(folder: Path, scalars: dict[str, list[float]], first: int = 0, texts: bool = True) -> Path:
+def write(
+    folder: Path, scalars: dict[str, list[float]], first: int = 0, texts: bool = True
+) -> Path:
     """An event file with one value a step, among texts and histograms."""
     board = writer.SummaryWriter(str(folder))
     for name, values in scalars.items():
@@ -47,11 +49,16 @@ def test_scalars_of_a_real_writer(tmp_path: Path) -> None:
     board = BoardSource([str(tmp_path)], 0.0)
     board.poll()
     assert set(board.collection.series) == {"train/loss", "lr"} and not board.problems
-    assert steps_and_values(board, "train/loss")[1] == (1, 0.5) and steps_and_values(board, "train/loss")[3] == (
+    assert steps_and_values(board, "train/loss")[1] == (1, 0.5) and steps_and_values(
+        board, "train/loss"
+    )[3] == (
         3,
         0.25,
     )
-    assert board.collection.series["train/loss"].values[2] != board.collection.series["train/loss"].values[2]
+    assert (
+        board.collection.series["train/loss"].values[2]
+        != board.collection.series["train/loss"].values[2]
+    )
     assert list(board.collection.series["train/loss"].times) == [1000, 1001, 1002, 1003]
     assert board.collection.series["lr"].last == pytest.approx(1e-4)
 
@@ -76,10 +83,14 @@ def test_tensors_of_one_element_are_scalars(tmp_path: Path) -> None:
         + tensor_event(2, "listed", one + b"\x2a\x04" + struct.pack("<f", 0.25))
         + tensor_event(3, "double", b"\x08\x02\x12\x00\x22\x08" + struct.pack("<d", 0.125))
         + tensor_event(4, "long", b"\x08\x09\x12\x00\x52\x01\x07")
-        + tensor_event(5, "vector", b"\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08" + struct.pack("<ff", 1, 2))
+        + tensor_event(
+            5, "vector", b"\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08" + struct.pack("<ff", 1, 2)
+        )
         + tensor_event(6, "text", b"\x08\x07\x12\x00\x42\x02hi")
     )
-    found = {name: value for sample in EventFile(path).poll() for name, value in sample.values.items()}
+    found = {
+        name: value for sample in EventFile(path).poll() for name, value in sample.values.items()
+    }
     assert found == {"content": 0.5, "listed": 0.25, "double": 0.125, "long": 7}
 
 
@@ -100,8 +111,12 @@ def test_folders_become_part_of_the_name(tmp_path: Path) -> None:
     assert set(board.collection.series) == {"train/loss", "val/loss"}
 
 
-@pytest.mark.parametrize("content", [b"\xff" * 100, b"\0" * 11, b"not an event file, just a text of some length" * 9])
-def test_a_damaged_file_is_said_to_be_one_and_nothing_breaks(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"\xff" * 100, b"\0" * 11, b"not an event file, just a text of some length" * 9]
+)
+def test_a_damaged_file_is_said_to_be_one_and_nothing_breaks(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "events.out.tfevents.3.here"
     path.write_bytes(content)
     file = EventFile(path)
@@ -112,7 +127,13 @@ def test_a_damaged_file_is_said_to_be_one_and_nothing_breaks(tmp_path: Path, con
 def test_garbage_within_a_record_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "events.out.tfevents.4.here"
     good = tensor_event(1, "a", b"\x08\x01\x12\x00\x22\x04" + struct.pack("<f", 0.5))
-    for junk in (b"\x0b\xff\xff", b"\x2a\xff\xff\xff\xff\x7f", b"\xff" * 12, b"\x09\x00", b"\x2a\x03\x0a\x7f\x00"):
+    for junk in (
+        b"\x0b\xff\xff",
+        b"\x2a\xff\xff\xff\xff\x7f",
+        b"\xff" * 12,
+        b"\x09\x00",
+        b"\x2a\x03\x0a\x7f\x00",
+    ):
         path.write_bytes(struct.pack("<QI", len(junk), 0) + junk + b"\0\0\0\0" + good)
         assert [dict(sample.values) for sample in EventFile(path).poll()] == [{"a": 0.5}], junk
     with pytest.raises((ValueError, IndexError)):

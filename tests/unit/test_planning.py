@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.lifecycle.planning import MASK, Planned, make_plan, masked_spec
+from runners.lifecycle.launch.planning import MASK, Planned, make_plan, masked_spec
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.paths import TRAINERS
 from runners.model.spec import RunSpec
-from runners.placement.allocation import Allocation
 from runners.presets.load import command_spec, load_preset
-from runners.watch.checkpoints import newest_checkpoint
+from runners.scheduling.allocation import Allocation
+from runners.state.layout import TRAINERS
+from runners.watch.metrics.checkpoints import newest_checkpoint
 
 RUN = "20261120-101500-demo-7f3a"
 TWO = Allocation(tuple(GpuSnapshot(index, f"GPU-{index}", "H100", "nvidia") for index in (5, 2)))
@@ -41,12 +41,15 @@ def test_every_word_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     planned = plan_of(
         tmp_path,
         "launcher: command\n"
-        "command: [echo, '${run_dir}', '${run_id}', '${gpu_count}', '${gpu_ids}', '${processes}', '${python}']\n"
+        "command: [echo, '${run_dir}', '${run_id}', '${gpu_count}', '${gpu_ids}', "
+        "'${processes}', '${python}']\n"
         "arguments: ['${trainers}', '${preset_dir}', '${working_directory}', '${WHO}', '$${WHO}']\n"
         "parameters: {port: '${port}'}\n",
         TWO,
     )
-    words = planned.plan.argv[planned.plan.argv.index(next(w for w in planned.plan.argv if w.endswith("echo"))) + 1 :]
+    words = planned.plan.argv[
+        planned.plan.argv.index(next(w for w in planned.plan.argv if w.endswith("echo"))) + 1 :
+    ]
     assert words == (
         str(tmp_path / RUN), RUN, "2", "5,2", "2", sys.executable, str(TRAINERS), str(tmp_path / "presets"),
         str(tmp_path), "anna", "${WHO}", "--port", str(planned.plan.port),
@@ -64,23 +67,36 @@ def test_gpus_are_numbered_as_the_program_sees_them(tmp_path: Path) -> None:
     assert planned.plan.environment["CUDA_VISIBLE_DEVICES"] == "5,2"
 
 
-def test_inherited_gpu_variables_are_taken_away_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inherited_gpu_variables_are_taken_away_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "7")
     planned = plan_of(tmp_path, "launcher: command\ncommand: echo\n", TWO)
     assert set(planned.plan.environment_removed) == {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
-    assert "HIP_VISIBLE_DEVICES" not in planned.environment and "ROCR_VISIBLE_DEVICES" not in planned.environment
+    assert (
+        "HIP_VISIBLE_DEVICES" not in planned.environment
+        and "ROCR_VISIBLE_DEVICES" not in planned.environment
+    )
     assert planned.environment["CUDA_VISIBLE_DEVICES"] == "5,2"
 
 
 def test_a_preset_may_set_a_gpu_variable_itself(tmp_path: Path) -> None:
-    planned = plan_of(tmp_path, "launcher: command\ncommand: echo\nenvironment: {CUDA_VISIBLE_DEVICES: '9'}\n", TWO)
+    planned = plan_of(
+        tmp_path,
+        "launcher: command\ncommand: echo\nenvironment: {CUDA_VISIBLE_DEVICES: '9'}\n",
+        TWO,
+    )
     assert planned.environment["CUDA_VISIBLE_DEVICES"] == "9"
 
 
-def test_the_mark_of_an_outer_run_is_not_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_of_an_outer_run_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRESNEL_RUN_ID", "outer")
-    assert "FRESNEL_RUN_ID" not in plan_of(tmp_path, "launcher: command\ncommand: echo\n").environment
+    assert (
+        "FRESNEL_RUN_ID" not in plan_of(tmp_path, "launcher: command\ncommand: echo\n").environment
+    )
 
 
 SECRETS = {
@@ -91,7 +107,9 @@ SECRETS = {
 }
 
 
-def test_secrets_reach_the_program_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_reach_the_program_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     text = (
@@ -122,7 +140,9 @@ def test_secrets_reach_the_program_and_no_file(tmp_path: Path, monkeypatch: pyte
         "command: echo\nworking_directory: ${my_secret}",
     ],
 )
-def test_a_secret_on_a_command_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str) -> None:
+def test_a_secret_on_a_command_line_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(WrongInput, match="can be read by everyone on this machine") as caught:
@@ -130,7 +150,9 @@ def test_a_secret_on_a_command_line_is_refused(tmp_path: Path, monkeypatch: pyte
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_command_may_speak_of_a_secret_to_its_own_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_may_speak_of_a_secret_to_its_own_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "s3cret-2")
     planned = plan(command_spec(["sh", "-c", "use ${HF_TOKEN}"]), tmp_path)
     assert planned.plan.argv[-1] == "use ${HF_TOKEN}"
@@ -143,11 +165,19 @@ def test_a_command_may_speak_of_a_secret_to_its_own_shell(tmp_path: Path, monkey
         ("launcher: python\nscript: a.py\ninterpreter: /nope/python", "no program `/nope/python`"),
         ("launcher: command\ncommand: fresnel-nope --x", "no program `fresnel-nope`"),
         ("launcher: command\ncommand: ./run.sh", "no program `./run.sh`"),
-        ("launcher: command\ncommand: echo\nworking_directory: nope", "working_directory: no folder"),
-        ("launcher: command\ncommand: echo ${FRESNEL_NOPE}", "command: ${FRESNEL_NOPE}: the environment variable"),
+        (
+            "launcher: command\ncommand: echo\nworking_directory: nope",
+            "working_directory: no folder",
+        ),
+        (
+            "launcher: command\ncommand: echo ${FRESNEL_NOPE}",
+            "command: ${FRESNEL_NOPE}: the environment variable",
+        ),
     ],
 )
-def test_what_is_not_there_is_said_before_anything_starts(tmp_path: Path, keys: str, words: str) -> None:
+def test_what_is_not_there_is_said_before_anything_starts(
+    tmp_path: Path, keys: str, words: str
+) -> None:
     write(tmp_path / "presets", "", "a.py")
     if "working_directory" not in keys:
         keys += "\nworking_directory: ."
@@ -156,9 +186,14 @@ def test_what_is_not_there_is_said_before_anything_starts(tmp_path: Path, keys: 
     assert words in str(caught.value)
 
 
-def test_a_preset_s_paths_count_from_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_s_paths_count_from_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = write(tmp_path / "proj" / "src", "", "train.py")
-    write(tmp_path / "proj" / "presets", "launcher: python\nscript: src/train.py\nworking_directory: ..\n")
+    write(
+        tmp_path / "proj" / "presets",
+        "launcher: python\nscript: src/train.py\nworking_directory: ..\n",
+    )
     monkeypatch.chdir(tmp_path)
     planned = plan(load_preset(Path("proj/presets/exp.yaml")), tmp_path)
     assert planned.plan.working_directory == str(tmp_path / "proj")
@@ -178,19 +213,29 @@ def test_the_preset_s_folder_is_absolute_even_if_it_was_named_relatively(
 def test_a_program_is_looked_for_on_the_path_the_run_will_have(tmp_path: Path) -> None:
     tool = write(tmp_path / "bin", "#!/bin/sh\n", "mytool")
     tool.chmod(0o755)
-    planned = plan_of(tmp_path, f"launcher: command\ncommand: mytool\nenvironment: {{PATH: '{tmp_path}/bin'}}\n")
+    planned = plan_of(
+        tmp_path, f"launcher: command\ncommand: mytool\nenvironment: {{PATH: '{tmp_path}/bin'}}\n"
+    )
     assert str(tool) in planned.plan.argv
 
 
 def test_python_children_print_at_once_unless_the_preset_says_otherwise(tmp_path: Path) -> None:
-    assert plan_of(tmp_path, "launcher: command\ncommand: echo\n").environment["PYTHONUNBUFFERED"] == "1"
-    other = plan_of(tmp_path, "launcher: command\ncommand: echo\nenvironment: {PYTHONUNBUFFERED: ''}\n")
+    assert (
+        plan_of(tmp_path, "launcher: command\ncommand: echo\n").environment["PYTHONUNBUFFERED"]
+        == "1"
+    )
+    other = plan_of(
+        tmp_path, "launcher: command\ncommand: echo\nenvironment: {PYTHONUNBUFFERED: ''}\n"
+    )
     assert other.environment["PYTHONUNBUFFERED"] == ""
 
 
 def test_one_process_per_gpu_unless_the_preset_says_otherwise(tmp_path: Path) -> None:
     write(tmp_path / "presets", "", "a.py")
-    assert "--nproc-per-node=2" in plan_of(tmp_path, "launcher: torchrun\nscript: a.py\n", _here(tmp_path)).plan.argv
+    assert (
+        "--nproc-per-node=2"
+        in plan_of(tmp_path, "launcher: torchrun\nscript: a.py\n", _here(tmp_path)).plan.argv
+    )
     three = plan_of(tmp_path, "launcher: torchrun\nscript: a.py\nprocesses: 3\n", _here(tmp_path))
     assert "--nproc-per-node=3" in three.plan.argv
 
@@ -203,12 +248,16 @@ def _here(tmp_path: Path) -> Allocation:
 @pytest.mark.parametrize("folder", ["plain", "with space", "br[a]ck*t?s", "ünï 'quoted' \"twice\""])
 def test_checkpoints_are_found_in_folders_of_any_name(tmp_path: Path, folder: str) -> None:
     root = tmp_path / folder
-    planned = plan(load_preset(write(root, "launcher: command\ncommand: echo\nworking_directory: .\n")), root)
+    planned = plan(
+        load_preset(write(root, "launcher: command\ncommand: echo\nworking_directory: .\n")), root
+    )
     own = write(root / RUN / "checkpoints", "x", "a.pt")
     found = newest_checkpoint(planned.plan.checkpoints)
     assert found is not None and found.path == str(own)
     relative = load_preset(
-        write(root, "launcher: command\ncommand: echo\nworking_directory: .\ncheckpoints: 'out/*'\n")
+        write(
+            root, "launcher: command\ncommand: echo\nworking_directory: .\ncheckpoints: 'out/*'\n"
+        )
     )
     other = write(root / "out", "xy", "b.pt")
     found = newest_checkpoint(plan(relative, root).plan.checkpoints)

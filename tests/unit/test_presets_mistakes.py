@@ -1,4 +1,6 @@
-"""Every mistake in a preset is told with its file, its line, its key, what was expected, and the key meant."""
+"""Every mistake in a preset is told with its file, its line, its key, what was expected, and the
+key meant.
+"""
 
 from pathlib import Path
 
@@ -10,8 +12,12 @@ from runners.presets.load import load_preset
 from tests.mistakes import MISTAKES, Mistake
 
 
-@pytest.mark.parametrize("mistake", [pytest.param(mistake, id=name) for name, mistake in MISTAKES.items()])
-def test_a_mistake_names_file_line_key_and_what_was_expected(mistake: Mistake, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(mistake, id=name) for name, mistake in MISTAKES.items()]
+)
+def test_a_mistake_names_file_line_key_and_what_was_expected(
+    mistake: Mistake, tmp_path: Path
+) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(mistake.text)
     with pytest.raises(WrongInput) as caught:
@@ -22,7 +28,9 @@ def test_a_mistake_names_file_line_key_and_what_was_expected(mistake: Mistake, t
     assert mistake.expected in message
     meant = (f"did you mean `{mistake.nearest}`?", f"did you mean {mistake.nearest}?")
     assert not mistake.nearest or any(words in message for words in meant)
-    assert "Traceback" not in message and "msgspec" not in message and "Object contains" not in message
+    assert (
+        "Traceback" not in message and "msgspec" not in message and "Object contains" not in message
+    )
 
 
 def test_there_are_enough_kinds_of_mistakes() -> None:

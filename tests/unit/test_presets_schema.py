@@ -8,18 +8,19 @@ import pytest
 import yaml
 
 from runners.model.errors import WrongInput
-from runners.model.paths import SHIPPED_PRESETS
 from runners.presets.catalogue import NOT_PRESETS, resolve_runs
 from runners.presets.load import load_preset
+from runners.presets.placeholders import WORDS
+from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.schema import json_schema
-from runners.presets.words import WORDS
-from runners.presets.yaml_source import read_yaml
+from runners.state.layout import SHIPPED_PRESETS
 from tests.mistakes import MISTAKES
 
 SHIPPED = sorted(path for path in SHIPPED_PRESETS.glob("*.yaml") if path.stem not in NOT_PRESETS)
 _VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
-# What a schema of types and keys cannot say: it sees values one by one, and not the grammar inside texts.
+# What a schema of types and keys cannot say: it sees values one by one, and not the grammar inside
+# texts.
 BEYOND_A_SCHEMA = {
     "key twice", "private key of a parameter", "name of a variable", "name of a parameter", "value against its type",
     "value below the minimum", "value above the maximum", "value that is no choice", "minimum above maximum",
@@ -53,7 +54,12 @@ def test_presets_are_shipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [pytest.param(mistake.text, id=name) for name, mistake in MISTAKES.items() if name not in BEYOND_A_SCHEMA]
+    "text",
+    [
+        pytest.param(mistake.text, id=name)
+        for name, mistake in MISTAKES.items()
+        if name not in BEYOND_A_SCHEMA
+    ],
 )
 def test_the_schema_refuses_what_a_schema_can_refuse(text: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
@@ -76,7 +82,8 @@ def test_the_commented_example_shows_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "definition", ["GpuKeys", "ShareKeys", "StopKeys", "RestartKeys", "LimitKeys", "AfterKeys", "EstimateKeys"]
+    "definition",
+    ["GpuKeys", "ShareKeys", "StopKeys", "RestartKeys", "LimitKeys", "AfterKeys", "EstimateKeys"],
 )
 def test_the_commented_example_shows_every_inner_key(definition: str) -> None:
     text = (SHIPPED_PRESETS / "example.yaml").read_text()
@@ -95,7 +102,11 @@ def test_what_is_commented_out_in_the_example_is_valid_too(tmp_path: Path) -> No
     assert block is not None
     path = tmp_path / "a.yaml"
     path.write_text(text.replace(block[0], "parameters:\n" + block[1].replace("#   ", "  ")))
-    assert {parameter.name for parameter in load_preset(path).parameters} >= {"epochs", "lr", "optimizer"}
+    assert {parameter.name for parameter in load_preset(path).parameters} >= {
+        "epochs",
+        "lr",
+        "optimizer",
+    }
 
 
 def test_every_key_is_described_for_the_editor() -> None:

@@ -61,7 +61,9 @@ def value(spec: RunSpec, name: str) -> Any:
         ("limit=3", "limit", 3.0),
     ],
 )
-def test_a_parameter_is_set_by_its_type(preset: Path, override: str, name: str, expected: Any) -> None:
+def test_a_parameter_is_set_by_its_type(
+    preset: Path, override: str, name: str, expected: Any
+) -> None:
     found = value(load_preset(preset, [override]), name)
     assert (found, type(found)) == (expected, type(expected))
 
@@ -87,7 +89,10 @@ def test_a_parameter_is_set_by_its_type(preset: Path, override: str, name: str, 
         ("stop.ladder=[]", "--set stop.ladder=[]: expected a list of length >= 1"),
         ("stop.laddr=x", "--set stop.laddr=x: unknown key; did you mean `ladder`?"),
         ("launcher=torchrunn", "did you mean `torchrun`?"),
-        ("name=${run_dri}", "--set name=${run_dri}: ${run_dri} is not known; did you mean ${run_dir}?"),
+        (
+            "name=${run_dri}",
+            "--set name=${run_dri}: ${run_dri} is not known; did you mean ${run_dir}?",
+        ),
         ("environment.A-B=1", "a variable's name has letters, digits and _"),
     ],
 )
@@ -133,7 +138,12 @@ def test_gpus_in_the_short_form_give_way_to_one_key_of_the_long_form(preset: Pat
 def test_a_command_takes_overrides_and_keeps_its_words(tmp_path: Path) -> None:
     spec = command_spec(["sh", "-c", "echo ${HOME} $${x}"], ["environment.A=1", "gpus=0"], "try")
     assert spec.command == ("sh", "-c", "echo $${HOME} $$${x}")
-    assert (spec.name, spec.preset, spec.environment, spec.gpus.count) == ("try", "command", {"A": "1"}, 0)
+    assert (spec.name, spec.preset, spec.environment, spec.gpus.count) == (
+        "try",
+        "command",
+        {"A": "1"},
+        0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runners.model.errors import WrongInput
 from runners.presets.load import load_preset
 from runners.presets.parameters import parse_scalar
-from runners.presets.yaml_source import read_yaml
+from runners.presets.reading.yaml_lines import read_yaml
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,9 @@ def test_not_a_number_is_a_float() -> None:
     assert math.isnan(parse_scalar(".nan")) and math.isnan(parse_scalar(".NaN"))
 
 
-@pytest.mark.parametrize("text", ["*nobody", "[1, 2", "a: b: c", "!!int many", "!!bool maybe", "@x", "%", "{", "`x`"])
+@pytest.mark.parametrize(
+    "text", ["*nobody", "[1, 2", "a: b: c", "!!int many", "!!bool maybe", "@x", "%", "{", "`x`"]
+)
 def test_a_value_that_is_no_yaml_is_taken_as_text(text: str) -> None:
     assert parse_scalar(text) == text
 
@@ -105,7 +107,9 @@ def test_an_anchor_may_be_used_where_it_helps(tmp_path: Path) -> None:
     assert read_yaml(path)[0] == {"a": [1, 2], "b": [1, 2]}
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000], ids=["lists", "mappings", "items"])
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, "{a: " * 5000, "- " * 5000], ids=["lists", "mappings", "items"]
+)
 def test_a_file_nested_without_end_is_refused_in_words(tmp_path: Path, text: str) -> None:
     path = tmp_path / "deep.yaml"
     path.write_text(text)
@@ -115,7 +119,9 @@ def test_a_file_nested_without_end_is_refused_in_words(tmp_path: Path, text: str
 
 def test_a_preset_can_run_no_code(tmp_path: Path) -> None:
     path, proof = tmp_path / "evil.yaml", tmp_path / "proof"
-    path.write_text(f"launcher: !!python/object/apply:os.system ['touch {proof}']\ncommand: 'true'\n")
+    path.write_text(
+        f"launcher: !!python/object/apply:os.system ['touch {proof}']\ncommand: 'true'\n"
+    )
     with pytest.raises(WrongInput, match="launcher: expected text, got a list"):
         load_preset(path)
     path.write_text("launcher: !!python/name:os.system\n")

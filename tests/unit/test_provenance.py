@@ -1,4 +1,6 @@
-"""What ran: interpreters and packages told from files, commits read, git asked with its traps disarmed."""
+"""What ran: interpreters and packages told from files, commits read, git asked with its traps
+disarmed.
+"""
 
 import os
 import subprocess
@@ -7,12 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from runners.host.marks import group_of, is_zombie
-from runners.lifecycle import source
-from runners.lifecycle.interpreters import interpreter_of, package_folders, package_version, python_version
-from runners.lifecycle.launchers import STDBUF
-from runners.lifecycle.provenance import provenance_of
-from runners.lifecycle.source import changes_between, find_checkout, head_of, record_source
+from runners.host.procfs import group_of, is_zombie
+from runners.lifecycle.launch import git_snapshot as source
+from runners.lifecycle.launch.git_snapshot import (
+    changes_between,
+    find_checkout,
+    head_of,
+    record_source,
+)
+from runners.lifecycle.launch.interpreter import (
+    interpreter_of,
+    package_folders,
+    package_version,
+    python_version,
+)
+from runners.lifecycle.launch.launchers import STDBUF
+from runners.lifecycle.launch.provenance import provenance_of
 from runners.model.gpus import GpuReading
 from runners.model.plan import SourceRecord
 from tests.support import eventually
@@ -28,7 +40,11 @@ ANNA = {
 @pytest.fixture(autouse=True)
 def nobodys_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git without the configuration of whoever runs the tests."""
-    for name, value in {**ANNA, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}.items():
+    for name, value in {
+        **ANNA,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+    }.items():
         monkeypatch.setenv(name, value)
 
 
@@ -67,7 +83,9 @@ def make_python(prefix: Path, version: str = "3.11", torch: str = "", cfg: str =
 
 
 def torch_of(interpreter: Path, **environment: str) -> str | None:
-    return package_version("torch", package_folders(interpreter, {"HOME": "/nowhere", **environment}))
+    return package_version(
+        "torch", package_folders(interpreter, {"HOME": "/nowhere", **environment})
+    )
 
 
 def test_torch_of_a_plain_python_a_venv_and_the_system_s(tmp_path: Path) -> None:
@@ -75,7 +93,9 @@ def test_torch_of_a_plain_python_a_venv_and_the_system_s(tmp_path: Path) -> None
     home = f"home = {base.parent}\nversion = 3.11.7\n"
     alone = make_python(tmp_path / "alone", cfg=home)
     sharing = make_python(tmp_path / "sharing", cfg=f"{home}include-system-site-packages = true\n")
-    own = make_python(tmp_path / "own", torch="2.9.0", cfg=f"{home}include-system-site-packages = true\n")
+    own = make_python(
+        tmp_path / "own", torch="2.9.0", cfg=f"{home}include-system-site-packages = true\n"
+    )
     assert torch_of(base) == "2.4.1+cu121"
     assert torch_of(alone) is None
     assert torch_of(sharing) == "2.4.1+cu121"
@@ -92,7 +112,10 @@ def test_torch_on_the_path_and_of_the_user_comes_first(tmp_path: Path) -> None:
 
 def test_the_version_of_a_python_is_told_from_the_files_around_it(tmp_path: Path) -> None:
     assert python_version(Path(sys.executable)) == ".".join(map(str, sys.version_info[:3]))
-    assert python_version(make_python(tmp_path / "venv", cfg="version_info = 3.12.4.final.0\n")) == "3.12.4"
+    assert (
+        python_version(make_python(tmp_path / "venv", cfg="version_info = 3.12.4.final.0\n"))
+        == "3.12.4"
+    )
     assert python_version(make_python(tmp_path / "versions" / "3.11.7")) == "3.11.7"
     conda = make_python(tmp_path / "conda", "3.13")
     assert python_version(conda) == "3.13"
@@ -155,7 +178,12 @@ def test_uncommitted_changes_are_a_patch_that_applies(checkout: Path, tmp_path: 
     git(checkout, "config", "diff.noprefix", "true")
     git(checkout, "config", "color.ui", "always")
     record, patch = record_source(_found(checkout))
-    assert record.dirty and record.untracked == 1 and record.diff_bytes == len(patch) and not record.problem
+    assert (
+        record.dirty
+        and record.untracked == 1
+        and record.diff_bytes == len(patch)
+        and not record.problem
+    )
     assert patch.startswith(b"# untracked: 'new notes.txt'\n")
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "-q", str(checkout), str(copy))
@@ -165,7 +193,9 @@ def test_uncommitted_changes_are_a_patch_that_applies(checkout: Path, tmp_path: 
     assert (copy / "weights.bin").read_bytes() == bytes(range(256))
 
 
-def test_an_endless_patch_is_cut_and_says_so(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_patch_is_cut_and_says_so(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(source, "DIFF_LIMIT", 1 << 20)
     (checkout / "train.py").write_bytes(os.urandom(2 << 20))
     record, patch = record_source(_found(checkout))
@@ -195,7 +225,9 @@ def test_a_repository_s_own_configuration_runs_nothing(checkout: Path, tmp_path:
     assert record.dirty and b"+epochs = 9" in patch
 
 
-def test_a_git_that_hangs_is_left_behind(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_hangs_is_left_behind(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
     fake.write_text(f"#!/bin/sh\necho $$ >>{tmp_path / 'pids'}\nsleep 600 &\nsleep 600\n")
@@ -213,7 +245,9 @@ def _alive_in(groups: set[int]) -> list[int]:
     return [pid for pid in pids if group_of(pid) in groups and not is_zombie(pid)]
 
 
-def test_no_git_at_all_still_knows_the_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_git_at_all_still_knows_the_commit(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = git(checkout, "rev-parse", "HEAD")
     monkeypatch.setenv("PATH", "/nowhere")
     record, _ = record_source(_found(checkout))
@@ -222,7 +256,11 @@ def test_no_git_at_all_still_knows_the_commit(checkout: Path, monkeypatch: pytes
 
 def test_what_changed_while_a_run_waited() -> None:
     one = SourceRecord("/code", "a" * 40, dirty=True, diff_sha256="1")
-    assert not changes_between(one, one) and not changes_between(None, one) and not changes_between(one, None)
+    assert (
+        not changes_between(one, one)
+        and not changes_between(None, one)
+        and not changes_between(one, None)
+    )
     two = SourceRecord("/code", "b" * 40)
     assert changes_between(one, two) == [
         "the code changed while it waited: launched at commit aaaaaaaaaaaa, runs bbbbbbbbbbbb"
@@ -234,11 +272,22 @@ def test_what_changed_while_a_run_waited() -> None:
 def test_provenance_of_a_run_here(checkout: Path) -> None:
     reading = GpuReading(0.0, "here", "nvml", driver="580.65.06")
     found = provenance_of([sys.executable, "train.py"], checkout, os.environ, reading)
-    assert found.interpreter == sys.executable and found.driver == "580.65.06" and found.branch == "trunk"
+    assert (
+        found.interpreter == sys.executable
+        and found.driver == "580.65.06"
+        and found.branch == "trunk"
+    )
     assert found.commit == found.commit_at_launch == git(checkout, "rev-parse", "HEAD")
     assert os.uname().release in found.system and found.fresnel
     nothing = provenance_of(["/bin/true"], Path("/"), {}, None)
-    assert nothing.interpreter is nothing.python is nothing.torch is nothing.driver is nothing.commit is None
+    assert (
+        nothing.interpreter
+        is nothing.python
+        is nothing.torch
+        is nothing.driver
+        is nothing.commit
+        is None
+    )
 
 
 def _found(folder: Path) -> source.Checkout:

@@ -5,15 +5,17 @@ import pytest
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
-from runners.placement.leases import Lease
-from runners.placement.queueing import Candidate, Verdict, decide, in_order
+from runners.scheduling.policy import Candidate, QueueDecision, decide, in_order
+from runners.state.leases import Lease
 
 GIB = 1 << 30
 
 
 def reading(count: int = 4) -> GpuReading:
     gpus = tuple(
-        GpuSnapshot(i, f"GPU-{i}", "NVIDIA H100 80GB", "nvidia", memory_total=80 * GIB, memory_used=GIB)
+        GpuSnapshot(
+            i, f"GPU-{i}", "NVIDIA H100 80GB", "nvidia", memory_total=80 * GIB, memory_used=GIB
+        )
         for i in range(count)
     )
     return GpuReading(0.0, "here", "nvml", gpus)
@@ -25,15 +27,19 @@ def want(run: str, count: int = 1, created: float = 0.0, **fields: object) -> Ca
 
 
 def held(*indices: int, share: int | None = None) -> dict[str, list[Lease]]:
-    return {f"GPU-{i}": [Lease(f"GPU-{i}", "holder", 0, "other", share_memory=share)] for i in indices}
+    return {
+        f"GPU-{i}": [Lease(f"GPU-{i}", "holder", 0, "other", share_memory=share)] for i in indices
+    }
 
 
-def gpus(verdict: Verdict) -> list[int] | None:
+def gpus(verdict: QueueDecision) -> list[int] | None:
     return [gpu.index for gpu in verdict.allocation.gpus] if verdict.allocation else None
 
 
 def test_priority_then_first_come() -> None:
-    ordered = in_order([want("late", created=2), want("early", created=1), want("urgent", created=3, priority=1)])
+    ordered = in_order(
+        [want("late", created=2), want("early", created=1), want("urgent", created=3, priority=1)]
+    )
     assert [candidate.run for candidate in ordered] == ["urgent", "early", "late"]
 
 
@@ -86,14 +92,21 @@ def test_groups_start_together_or_not_at_all() -> None:
     ],
 )
 def test_chains(on: str, ending: State | None, starts: bool, never: bool) -> None:
-    verdict = decide([want("next", after=After("first", on))], reading(), {}, {"first": ending})["next"]
+    verdict = decide([want("next", after=After("first", on))], reading(), {}, {"first": ending})[
+        "next"
+    ]
     assert (verdict.allocation is not None, verdict.never) == (starts, never)
     assert starts or "first" in verdict.reason
 
 
 def test_a_run_that_waits_for_another_run_keeps_no_gpus_from_the_others() -> None:
     chained = want("chained", 4, 1.0, after=After("first"))
-    assert gpus(decide([chained, want("now", 4, 2.0)], reading(), {}, {"first": None})["now"]) == [0, 1, 2, 3]
+    assert gpus(decide([chained, want("now", 4, 2.0)], reading(), {}, {"first": None})["now"]) == [
+        0,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_drained_means_nothing_starts_and_says_since_when() -> None:

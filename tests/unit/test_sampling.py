@@ -1,4 +1,6 @@
-"""When a run's supervisor has a sampler started: never beside a living one, never too often, only for GPUs."""
+"""When a run's supervisor has a sampler started: never beside a living one, never too often, only
+for GPUs.
+"""
 
 import os
 import time
@@ -8,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from runners.host.locks import acquire
-from runners.lifecycle import sampling
-from runners.lifecycle.sampling import Sampling
-from runners.model.paths import StateDirectory
+from runners.lifecycle.supervisor import sampler_keepalive as sampling
+from runners.lifecycle.supervisor.sampler_keepalive import Sampling
+from runners.state.layout import StateDirectory
 
 
 @pytest.fixture
@@ -22,7 +24,11 @@ def state(tmp_path: Path) -> StateDirectory:
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What was to be started; nothing is."""
     found: list[str] = []
-    monkeypatch.setattr(sampling, "begin", lambda module, argument: found.append(f"{module} {argument.name}"))
+    monkeypatch.setattr(
+        sampling.helpers,
+        "spawn",
+        lambda module, argument: found.append(f"{module} {argument.name}"),
+    )
     return found
 
 
@@ -32,12 +38,14 @@ def _die(state: StateDirectory, ago_s: float) -> None:
     os.utime(state.sampler_lock, (0, time.time() - ago_s))
 
 
-def test_a_dead_sampler_is_followed_by_one_other_at_a_time(state: StateDirectory, begun: list[str]) -> None:
+def test_a_dead_sampler_is_followed_by_one_other_at_a_time(
+    state: StateDirectory, begun: list[str]
+) -> None:
     _die(state, 30)
     mine = Sampling(state, wanted=True)
     mine.mind()
     mine.mind()
-    assert begun == ["placement.reading state"]
+    assert begun == ["start-sampler state"]
     _die(state, 1)
     Sampling(state, wanted=True).mind()
     assert len(begun) == 1, "another run's supervisor has seen to it just now"
@@ -52,7 +60,9 @@ def test_a_long_life_or_a_server_s_clock_is_no_young_death(
     assert len(begun) == 1
 
 
-def test_a_living_sampler_or_a_run_on_the_cpu_needs_none(state: StateDirectory, begun: list[str]) -> None:
+def test_a_living_sampler_or_a_run_on_the_cpu_needs_none(
+    state: StateDirectory, begun: list[str]
+) -> None:
     _die(state, 30)
     Sampling(state, wanted=False).mind()
     lock = acquire(state.sampler_lock)
@@ -63,9 +73,11 @@ def test_a_living_sampler_or_a_run_on_the_cpu_needs_none(state: StateDirectory, 
     assert begun == []
 
 
-def test_no_process_to_be_had_is_no_end_of_the_run(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_to_be_had_is_no_end_of_the_run(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(module: str, argument: Path) -> None:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(sampling, "begin", refuse)
+    monkeypatch.setattr(sampling.helpers, "spawn", refuse)
     Sampling(state, wanted=True).mind()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.errors import WrongInput
-from runners.presets.settings import Settings, read_settings, settings_file
+from runners.presets.reading.settings import Settings, read_settings, settings_file
 
 
 def write(text: str) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners.host.marks import MARK, descendants, mark_of, marked_processes
-from runners.lifecycle.process import run_processes, send_signal
+from runners.host.procfs import MARK, descendants, mark_of, marked_processes
+from runners.lifecycle.supervisor.program import run_processes, send_signal
 from tests.support import eventually
 
 RUN, OTHER = "20261120-101500-demo-7f3a", "20261120-101500-demo-ffff"
@@ -18,7 +18,9 @@ RUN, OTHER = "20261120-101500-demo-7f3a", "20261120-101500-demo-ffff"
 def waiter() -> Iterator["subprocess.Popen[bytes]"]:
     """A shell with a child below it that lost its mark, as `env -i` makes one."""
     environment = os.environ | {MARK: RUN}
-    with subprocess.Popen(["sh", "-c", "env -i sleep 60; true"], env=environment, start_new_session=True) as shell:
+    with subprocess.Popen(
+        ["sh", "-c", "env -i sleep 60; true"], env=environment, start_new_session=True
+    ) as shell:
         eventually(lambda: any(mark_of(pid) is None for pid in descendants(shell.pid)))
         yield shell
         os.killpg(shell.pid, signal.SIGKILL)
@@ -44,11 +46,15 @@ def test_a_process_of_another_run_is_not(
 ) -> None:
     assert send_signal(stranger.pid, signal.SIGKILL, RUN) is False
     assert send_signal(stranger.pid, signal.SIGKILL, RUN, waiter.pid) is False
-    assert send_signal(stranger.pid, signal.SIGKILL, RUN, os.getpid()) is False, "even below the waiter"
+    assert send_signal(stranger.pid, signal.SIGKILL, RUN, os.getpid()) is False, (
+        "even below the waiter"
+    )
     assert stranger.poll() is None
 
 
-def test_a_process_without_a_mark_is_reached_below_the_waiter_alone(waiter: "subprocess.Popen[bytes]") -> None:
+def test_a_process_without_a_mark_is_reached_below_the_waiter_alone(
+    waiter: "subprocess.Popen[bytes]",
+) -> None:
     (lost,) = descendants(waiter.pid)
     assert mark_of(lost) is None and lost not in marked_processes(RUN)
     assert run_processes(RUN, waiter.pid) == [lost]

@@ -1,4 +1,6 @@
-"""Runs as they lie on disk: found by any of their names, and their status derived from records, locks and host."""
+"""Runs as they lie on disk: found by any of their names, and their status derived from records,
+locks and host.
+"""
 
 import os
 import subprocess
@@ -11,12 +13,12 @@ import pytest
 
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
-from runners.lifecycle.store import find_run, find_runs, list_runs, read_run
 from runners.model.errors import NotFound, WrongInput
-from runners.model.paths import RunDirectory, StateDirectory
 from runners.model.plan import Origin
 from runners.model.run import RunRecord
 from runners.model.states import State
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import find_run, find_runs, list_runs, read_run
 from tests.support import make_plan
 
 RUN = "20261120-101500-demo-7f3a"
@@ -28,7 +30,11 @@ def state() -> StateDirectory:
 
 
 def put(
-    state: StateDirectory, run_id: str = RUN, record: RunRecord | None = None, live: bool = True, **plan: Any
+    state: StateDirectory,
+    run_id: str = RUN,
+    record: RunRecord | None = None,
+    live: bool = True,
+    **plan: Any,
 ) -> RunDirectory:
     """A run's directory with a plan of this host and boot, and a record if one is given."""
     run = state.run(run_id)
@@ -58,12 +64,14 @@ def record(recorded: State = State.RUNNING, **changes: Any) -> RunRecord:
     return RunRecord(recorded, **(fields | changes))
 
 
-# ── the status, derived ───────────────────────────────────────────────────────────────────────────────────────
+# ── the status, derived ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("ending", [State.DONE, State.FAILED, State.STOPPED, State.LOST])
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_recorded_ending_stands_whatever_the_locks_say(state: StateDirectory, ending: State, locked: bool) -> None:
+def test_a_recorded_ending_stands_whatever_the_locks_say(
+    state: StateDirectory, ending: State, locked: bool
+) -> None:
     run = put(state, record=record(ending, reason="as recorded"))
     with held(*([run.supervisor_lock, run.run_lock] if locked else [])):
         found = read_run(state, RUN)
@@ -72,7 +80,9 @@ def test_a_recorded_ending_stands_whatever_the_locks_say(state: StateDirectory, 
 
 @pytest.mark.parametrize("recorded", [State.STARTING, State.RUNNING, State.STOPPING])
 @pytest.mark.parametrize("program", [True, False])
-def test_a_held_supervisor_lock_makes_the_record_true(state: StateDirectory, recorded: State, program: bool) -> None:
+def test_a_held_supervisor_lock_makes_the_record_true(
+    state: StateDirectory, recorded: State, program: bool
+) -> None:
     run = put(state, record=record(recorded))
     with held(run.supervisor_lock, *([run.run_lock] if program else [])):
         assert read_run(state, RUN).state is recorded
@@ -85,7 +95,9 @@ def test_before_the_first_record_a_run_is_starting(state: StateDirectory) -> Non
 
 
 @pytest.mark.parametrize("recorded", [State.STARTING, State.RUNNING, State.STOPPING])
-def test_without_supervisor_but_with_its_lock_held_a_run_is_orphaned(state: StateDirectory, recorded: State) -> None:
+def test_without_supervisor_but_with_its_lock_held_a_run_is_orphaned(
+    state: StateDirectory, recorded: State
+) -> None:
     run = put(state, record=record(recorded))
     with held(run.run_lock):
         found = read_run(state, RUN)
@@ -143,12 +155,15 @@ def test_a_run_of_another_host_is_as_recorded_there(
     assert found.reason == f"runs on host {here}; as recorded there"
 
 
-# ── damage ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── damage ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[]", b'{"state": "flying"}', b"\xff\xfe", b'{"state": 3}'])
 @pytest.mark.parametrize(
-    ("code", "ending"), [("0\n", State.DONE), ("3\n", State.FAILED), (None, State.LOST), ("x", State.LOST)]
+    "damage", [b"", b"{", b"null", b"[]", b'{"state": "flying"}', b"\xff\xfe", b'{"state": 3}']
+)
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [("0\n", State.DONE), ("3\n", State.FAILED), (None, State.LOST), ("x", State.LOST)],
 )
 def test_a_damaged_record_of_an_ended_run_is_said_so(
     state: StateDirectory, damage: bytes, code: str | None, ending: State
@@ -183,14 +198,22 @@ def test_a_stray_file_among_the_runs_hides_none(state: StateDirectory) -> None:
     assert ".hidden" not in {run.id for run in list_runs(state)}
 
 
-# ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
-OLD, MID, NEW = "20261120-101500-alpha-0001", "20261120-101501-beta-0002", "20261121-090000-alpha-0003"
+OLD, MID, NEW = (
+    "20261120-101500-alpha-0001",
+    "20261120-101501-beta-0002",
+    "20261121-090000-alpha-0003",
+)
 
 
 @pytest.fixture
 def three(state: StateDirectory) -> StateDirectory:
-    for run_id, name, preset in ((OLD, "alpha", "alpha"), (MID, "beta", "alpha"), (NEW, "Mein Lauf ü/1", "gamma-2")):
+    for run_id, name, preset in (
+        (OLD, "alpha", "alpha"),
+        (MID, "beta", "alpha"),
+        (NEW, "Mein Lauf ü/1", "gamma-2"),
+    ):
         put(state, run_id, record(State.DONE), live=False, name=name, preset=preset)
     return state
 
@@ -209,7 +232,9 @@ def three(state: StateDirectory) -> StateDirectory:
         ("Mein Lauf ü/1", NEW),
     ],
 )
-def test_a_run_is_found_by_id_prefix_name_preset_or_as_the_last(three: StateDirectory, name: str, run_id: str) -> None:
+def test_a_run_is_found_by_id_prefix_name_preset_or_as_the_last(
+    three: StateDirectory, name: str, run_id: str
+) -> None:
     assert find_run(three, name).id == run_id
 
 

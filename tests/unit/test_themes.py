@@ -1,23 +1,27 @@
-"""Our themes can be read: enough contrast, and colours with different meanings told apart by any colour vision."""
+"""Our themes can be read: enough contrast, and colours with different meanings told apart by any
+colour vision.
+"""
 
 import itertools
 
 import pytest
 
-from tui.themes import THEMES, Named
+from tui.panel.theme.themes import THEMES, Named
 
 CONTRAST = [name for name in THEMES if name.startswith("contrast")]
 SAFE = [name for name in THEMES if name.startswith("colour-safe")]
 
-# Viénot, Brettel and Mollon, "Digital video colourmaps for checking the legibility of displays by dichromats", 1999:
-# linear RGB as a protanope and a deuteranope see it.
+# Viénot, Brettel and Mollon, "Digital video colourmaps for checking the legibility of displays by
+# dichromats", 1999: linear RGB as a protanope and a deuteranope see it.
 PROTANOPIA = ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0))
 DEUTERANOPIA = ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0))
 
 
 def linear(text: str) -> tuple[float, float, float]:
     parts = [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return red, green, blue
 
 
@@ -34,7 +38,9 @@ def contrast(one: str, other: str) -> float:
 def seen(text: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
     """A colour as these eyes see it, in roughly even steps."""
     rgb = linear(text)
-    return tuple(max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True))) ** (1 / 2.2) for row in eyes)
+    return tuple(
+        max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True))) ** (1 / 2.2) for row in eyes
+    )
 
 
 @pytest.mark.parametrize("name", THEMES)
@@ -42,14 +48,20 @@ def test_every_named_colour_can_be_read_on_its_background(name: str) -> None:
     theme, named = THEMES[name]
     assert theme.background is not None and theme.foreground is not None
     least = 7.0 if name in CONTRAST else 4.5
-    colours = {field: getattr(named, field) for field in Named.__struct_fields__} | {"text": theme.foreground}
-    poor = {field: round(contrast(colour, theme.background), 1) for field, colour in colours.items()}
+    colours = {field: getattr(named, field) for field in Named.__struct_fields__} | {
+        "text": theme.foreground
+    }
+    poor = {
+        field: round(contrast(colour, theme.background), 1) for field, colour in colours.items()
+    }
     assert all(ratio >= least for ratio in poor.values()), poor
 
 
 @pytest.mark.parametrize("name", SAFE)
 @pytest.mark.parametrize("eyes", [PROTANOPIA, DEUTERANOPIA], ids=["protanopia", "deuteranopia"])
-def test_failed_running_and_waiting_are_told_apart_by_any_eyes(name: str, eyes: tuple[tuple[float, ...], ...]) -> None:
+def test_failed_running_and_waiting_are_told_apart_by_any_eyes(
+    name: str, eyes: tuple[tuple[float, ...], ...]
+) -> None:
     _, named = THEMES[name]
     looks = {colour: seen(colour, eyes) for colour in (named.red, named.green, named.yellow)}
     for one, other in itertools.combinations(looks, 2):

@@ -5,7 +5,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runners.model.spec import GpuRequest, Rung
-from runners.presets.units import build_stop_rule, parse_duration, parse_gpu_ids, parse_gpu_request, parse_rung
+from runners.presets.reading.units import (
+    build_stop_rule,
+    parse_duration,
+    parse_gpu_ids,
+    parse_gpu_request,
+    parse_rung,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,8 @@ def test_gpu_lists(text: str | int | list[int | str], ids: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "0,,1", "a", "3-1", "-1", "0-", "0-2,1", "0,0", "1.5", "0-1000000000000", "all"]
+    "text",
+    ["", ",", "0,,1", "a", "3-1", "-1", "0-", "0-2,1", "0,0", "1.5", "0-1000000000000", "all"],
 )
 def test_what_is_no_gpu_list(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected GPU indices|is named twice"):
@@ -104,7 +111,9 @@ def test_rungs(text: str, rung: Rung) -> None:
     assert parse_rung(text) == rung
 
 
-@pytest.mark.parametrize("text", ["", "SIG", "9 5s", "SIGINT", "stop-file", "STOP-FILE 5s", "SIGINT -1s", "SIGFOO 1s"])
+@pytest.mark.parametrize(
+    "text", ["", "SIG", "9 5s", "SIGINT", "stop-file", "STOP-FILE 5s", "SIGINT -1s", "SIGFOO 1s"]
+)
 def test_what_is_no_rung(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|needs a wait"):
         parse_rung(text)
@@ -112,7 +121,10 @@ def test_what_is_no_rung(text: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["stop-file 1s", "SIGINT 2s", "SIGTERM 3s", "SIGUSR1 0", "SIGKILL", "kill 9s"]), min_size=1
+        st.sampled_from(
+            ["stop-file 1s", "SIGINT 2s", "SIGTERM 3s", "SIGUSR1 0", "SIGKILL", "kill 9s"]
+        ),
+        min_size=1,
     )
 )
 def test_every_stop_rule_ends_in_sigkill_and_has_it_nowhere_else(ladder: list[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runners.model.gpus import GpuReading, GpuSnapshot, Vendor
-from runners.placement.visibility import ALL_VARIABLES, visibility
+from runners.scheduling.visibility import ALL_VARIABLES, visibility
 
 
 def gpus(vendor: Vendor, *indices: int, **changes: Any) -> list[GpuSnapshot]:
@@ -14,7 +14,10 @@ def gpus(vendor: Vendor, *indices: int, **changes: Any) -> list[GpuSnapshot]:
 
 @pytest.mark.parametrize("vendor", ["nvidia", "simulated-nvidia"])
 def test_nvidia_is_chosen_by_index_in_the_order_of_pci(vendor: Vendor) -> None:
-    assert visibility(gpus(vendor, 3, 1), None) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "3,1"}
+    assert visibility(gpus(vendor, 3, 1), None) == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "3,1",
+    }
 
 
 @pytest.mark.parametrize("vendor", ["amd", "simulated-amd"])
@@ -41,5 +44,9 @@ def test_a_run_without_gpus_sees_none(present: list[GpuSnapshot], variable: str)
 
 
 def test_every_variable_that_may_be_set_is_one_that_is_cleared() -> None:
-    shown = [visibility(gpus("amd", 0), None), visibility(gpus("nvidia", 0), None), visibility([], None)]
+    shown = [
+        visibility(gpus("amd", 0), None),
+        visibility(gpus("nvidia", 0), None),
+        visibility([], None),
+    ]
     assert {name for variables in shown for name in variables} <= set(ALL_VARIABLES)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.presets.words import WORDS, check_words, fill_words, used_words
+from runners.presets.placeholders import WORDS, check_placeholders, substitute, used_words
 
 OURS = {name: f"<{name}>" for name in WORDS}
 ENVIRONMENT = {"HOME": "/home/anna", "EMPTY": "", "run_dir": "from the environment", "lower": "low"}
@@ -31,30 +31,36 @@ ENVIRONMENT = {"HOME": "/home/anna", "EMPTY": "", "run_dir": "from the environme
     ],
 )
 def test_words_are_filled_in(text: str, filled: str) -> None:
-    assert fill_words(text, OURS, ENVIRONMENT) == filled
+    assert substitute(text, OURS, ENVIRONMENT) == filled
 
 
 def test_an_unset_variable_is_named_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match=r"\$\{NOPE\}: the environment variable NOPE is not set \(\$\{NOPE:-default\}"):
-        fill_words("a ${NOPE} b", OURS, ENVIRONMENT)
+    with pytest.raises(
+        ValueError,
+        match=r"\$\{NOPE\}: the environment variable NOPE is not set \(\$\{NOPE:-default\}",
+    ):
+        substitute("a ${NOPE} b", OURS, ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
-    "text", ["${run_dir}", "${ANY_NAME}", "${env:any}", "${x:-1}", "$${whatever}", "${Mixed}", "${a"]
+    "text",
+    ["${run_dir}", "${ANY_NAME}", "${env:any}", "${x:-1}", "$${whatever}", "${Mixed}", "${a"],
 )
 def test_what_may_stand_in_a_preset(text: str) -> None:
-    check_words(text)
+    check_placeholders(text)
 
 
-@pytest.mark.parametrize("text", ["${run_dr}", "${}", "${1a}", "${a b}", "${run-dir}", "${gpus}", "${env:}"])
+@pytest.mark.parametrize(
+    "text", ["${run_dr}", "${}", "${1a}", "${a b}", "${run-dir}", "${gpus}", "${env:}"]
+)
 def test_what_may_not(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not known.*Words: run_dir"):
-        check_words(text)
+        check_placeholders(text)
 
 
 def test_a_lower_case_variable_that_is_set_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("scratch_dir", "/scratch")
-    check_words("${scratch_dir}/x")
+    check_placeholders("${scratch_dir}/x")
 
 
 def test_the_words_used_are_known_but_escaped_ones_are_not() -> None:
@@ -64,11 +70,11 @@ def test_the_words_used_are_known_but_escaped_ones_are_not() -> None:
 @given(st.text(alphabet="ab${}:-_ /"))
 def test_a_text_that_passes_the_check_can_be_filled_or_lacks_a_variable(text: str) -> None:
     try:
-        check_words(text)
+        check_placeholders(text)
     except ValueError:
         return
     try:
-        fill_words(text, OURS, ENVIRONMENT)
+        substitute(text, OURS, ENVIRONMENT)
     except ValueError as error:
         assert "is not set" in str(error)
 
@@ -76,4 +82,4 @@ def test_a_text_that_passes_the_check_can_be_filled_or_lacks_a_variable(text: st
 @given(st.text())
 def test_an_escaped_text_comes_out_as_it_was_written(text: str) -> None:
     if "$${" not in text:
-        assert fill_words(text.replace("${", "$${"), OURS, ENVIRONMENT) == text
+        assert substitute(text.replace("${", "$${"), OURS, ENVIRONMENT) == text

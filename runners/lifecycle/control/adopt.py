@@ -2,24 +2,22 @@
 
 import os
 
-from runners.backends.local import spawn_supervisor
 from runners.host.identity import host_name
 from runners.host.locks import is_held
-from runners.host.marks import MARK
-from runners.lifecycle.control.guard import ensure_guard
-from runners.lifecycle.control.refusal import refuse_untrusted_run
-from runners.lifecycle.store import home_of, read_run
-from runners.lifecycle.trust import distrust_run
-from runners.model.paths import StateDirectory
-from runners.placement.leases import live_run_ids
+from runners.host.procfs import MARK
+from runners.lifecycle.control.preconditions import refuse_untrusted_run
+from runners.lifecycle.supervisor.spawn import spawn_supervisor
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import home_of, read_run
+from runners.state.trust import run_permission_problem
 
 
 def adopt_orphans(state: StateDirectory) -> list[str]:
-    """Start a supervisor for every unended run of this host that has none, and the guard that is set; return their ids.
+    """Start a supervisor for every unended run of this host that has none; return their ids.
 
     One whose folder others may write stays as it is, and its status says why.
     """
-    ensure_guard(state)
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
@@ -29,7 +27,8 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
 
 
 def adopt(state: StateDirectory, run_id: str) -> None:
-    """Start an adopting supervisor for one run; should another be quicker, this one leaves by itself.
+    """Start an adopting supervisor for one run; should another be quicker, this one leaves by
+    itself.
 
     DeniedError for a run whose folder others may write.
     """
@@ -38,11 +37,13 @@ def adopt(state: StateDirectory, run_id: str) -> None:
         state.live_marker(run_id).unlink(missing_ok=True)
         return
     refuse_untrusted_run(directory)
-    spawn_supervisor(directory, {name: value for name, value in os.environ.items() if name != MARK}, [])
+    spawn_supervisor(
+        directory, {name: value for name, value in os.environ.items() if name != MARK}, []
+    )
 
 
 def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
     directory = state.run(run_id)
-    trusted = not directory.path.is_dir() or not distrust_run(directory)
+    trusted = not directory.path.is_dir() or not run_permission_problem(directory)
     return trusted and home_of(run.plan, run.record) == host_name()

@@ -1,7 +1,7 @@
 """Remove the directories of ended runs; never a live one's, and never half of one.
 
-A directory is renamed to a hidden name under the allocation lock, and deleted after it: whoever lists runs sees
-it whole or not at all, and what a crash leaves is finished by the next call.
+A directory is renamed to a hidden name under the allocation lock, and deleted after it: whoever
+lists runs sees it whole or not at all, and what a crash leaves is finished by the next call.
 """
 
 import os
@@ -12,24 +12,26 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.ledger import enter_missing
+from runners.cost.ledger import append_missing
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
-from runners.host.marks import all_marks
-from runners.host.ownership import distrust
-from runners.lifecycle.control.refusal import refuse_untrusted
-from runners.lifecycle.store import home_of, list_run_ids, read_run
-from runners.model.paths import StateDirectory
+from runners.host.ownership import permission_problem
+from runners.host.procfs import all_marks
+from runners.lifecycle.control.preconditions import refuse_untrusted
 from runners.model.run import Run
 from runners.model.states import State
-from runners.placement.leases import live_run_ids
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import home_of, list_run_ids, read_run
 
 _HIDDEN = ".pruned-"
 _HALF_MADE_S = 3600.0
 
 
 class Criteria(msgspec.Struct, frozen=True):
-    """Which ended runs go: older than so many seconds, ended so, and all but the newest `keep` of these."""
+    """Which ended runs go: older than so many seconds, ended so, and all but the newest `keep` of
+    these.
+    """
 
     older_than_s: float | None = None
     keep: int | None = None
@@ -46,7 +48,9 @@ class PrunedRun(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct):
-    """What `prune` did: removed, left alone and why, and the bytes that an interrupted call had left to free."""
+    """What `prune` did: removed, left alone and why, and the bytes that an interrupted call had
+    left to free.
+    """
 
     removed: list[PrunedRun] = []
     left: dict[str, str] = {}
@@ -60,7 +64,9 @@ class Pruned(msgspec.Struct):
 
 
 def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> Pruned:
-    """Remove every ended run of this host that meets all `criteria`; one that must stay is named, with the reason."""
+    """Remove every ended run of this host that meets all `criteria`; one that must stay is named,
+    with the reason.
+    """
     refuse_untrusted(state.create())
     pruned = Pruned()
     if not dry_run:
@@ -72,11 +78,15 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
     if not chosen:
         return pruned
     if not dry_run:
-        pruned.left |= (unentered := enter_missing(state, chosen))
+        pruned.left |= (unentered := append_missing(state, chosen))
         chosen = [run for run in chosen if run.id not in unentered]
     with locked(state.allocation_lock):
         refuse = _reasons(state)
-        taken = [pair for run in chosen if (pair := _take(state, run, refuse, pruned, dry_run)) is not None]
+        taken = [
+            pair
+            for run in chosen
+            if (pair := _take(state, run, refuse, pruned, dry_run)) is not None
+        ]
     for run, place in taken:
         freed = _size(place)
         if not dry_run:
@@ -88,7 +98,11 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
 
 def choose(runs: Iterable[Run], criteria: Criteria, now: float) -> list[Run]:
     """The ended runs among `runs` (oldest first) that meet all criteria, oldest first."""
-    fitting = [run for run in runs if not run.is_live and (not criteria.states or run.state in criteria.states)]
+    fitting = [
+        run
+        for run in runs
+        if not run.is_live and (not criteria.states or run.state in criteria.states)
+    ]
     if criteria.keep is not None:
         fitting = fitting[: max(0, len(fitting) - criteria.keep)]
     if criteria.older_than_s is not None:
@@ -121,7 +135,7 @@ def _reasons(state: StateDirectory) -> Callable[[Run], str]:
             return f"{awaited[run.id]} waits for it"
         if run.plan is None and run.record is None and time.time() - run.created < _HALF_MADE_S:
             return "half made, perhaps just now by another host"
-        return distrust(directory.path)
+        return permission_problem(directory.path)
 
     return reason
 

@@ -1,4 +1,6 @@
-"""Start a run: choose its GPUs under one short lock, write its directory, hand it to a supervisor."""
+"""Start a run: choose its GPUs under one short lock, write its directory, hand it to a
+supervisor.
+"""
 
 import os
 import re
@@ -8,48 +10,63 @@ from pathlib import Path
 
 import msgspec
 
-from runners.backends.local import poke_supervisor, spawn_supervisor
 from runners.cost.prices import choose_price
 from runners.cost.sessions import read_session
+from runners.gpus.client import read_gpus
 from runners.host.files import write_whole
 from runners.host.locks import acquire, locked
-from runners.host.marks import MARK
-from runners.lifecycle.control.refusal import refuse_untrusted
-from runners.lifecycle.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
-from runners.lifecycle.queue import candidate_of, grant_all, judge, resolve_after, tell_why, waiting
-from runners.lifecycle.source import start_recording
-from runners.lifecycle.store import read_run
+from runners.host.procfs import MARK
+from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.launch.dispatch import (
+    candidate_of,
+    grant_all,
+    judge,
+    resolve_after,
+    tell_why,
+    waiting,
+)
+from runners.lifecycle.launch.git_snapshot import start_recording
+from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
+from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.paths import StateDirectory
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
-from runners.placement.allocation import Allocation
-from runners.placement.foresight import foresee
-from runners.placement.queueing import Candidate, Verdict, decide
-from runners.placement.reading import read_gpus
-from runners.presets.source import placed
+from runners.presets.reading.diagnostics import located
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.memory_warning import oom_warnings
+from runners.scheduling.policy import Candidate, QueueDecision, decide
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
 
 
-def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True) -> list[Run]:
+def start_together(
+    state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True
+) -> list[Run]:
     """Start runs, all or none, or let them wait in the queue where GPUs are busy, and return them.
 
-    One lock stands around choosing GPUs for them all and writing them down. DeniedError when waiting would not
-    help, or when `queue` is false and one would have to; WrongInput when what one names does not exist.
+    One lock stands around choosing GPUs for them all and writing them down. DeniedError when
+    waiting would not help, or when `queue` is false and one would have to; WrongInput when what
+    one names does not exist.
     """
     refuse_untrusted(state.create())
     specs = [resolve_after(state, spec) for spec in specs]
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
-        launches = [_prepare(state, spec, verdict, reading) for spec, verdict in zip(specs, verdicts, strict=True)]
+        launches = [
+            _prepare(state, spec, verdict, reading)
+            for spec, verdict in zip(specs, verdicts, strict=True)
+        ]
         descriptors = [_write(state, spec, planned, verdict) for spec, planned, verdict in launches]
     for run_id in granted:
         poke_supervisor(state.run(run_id))
     plans = [planned.plan for _, planned, _ in launches]
     # Git takes its time while the supervisors start; what it says is not needed to run.
-    recording = start_recording({state.run(plan.run): Path(plan.working_directory) for plan in plans})
+    recording = start_recording(
+        {state.run(plan.run): Path(plan.working_directory) for plan in plans}
+    )
     runs = []
     for (spec, planned, _), locks in zip(launches, descriptors, strict=True):
         environment = _waiting_environment(spec) if planned.plan.queued else planned.environment
@@ -63,19 +80,29 @@ def start_together(state: StateDirectory, specs: Sequence[RunSpec], queue: bool 
     return runs
 
 
-def preview(state: StateDirectory, specs: Sequence[RunSpec]) -> list[tuple[LaunchPlan, Verdict]]:
-    """The plans that `specs` would run by now, and the verdicts they would meet; nothing is written or started."""
+def preview(
+    state: StateDirectory, specs: Sequence[RunSpec]
+) -> list[tuple[LaunchPlan, QueueDecision]]:
+    """The plans that `specs` would run by now, and the verdicts they would meet; nothing is
+    written or started.
+    """
     specs = [resolve_after(state, spec) for spec in specs]
     reading = _reading(state, specs)
-    candidates = [candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)]
-    verdicts = judge(state, [*(waiting(state) if reading is not None else []), *candidates], reading)
+    candidates = [
+        candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)
+    ]
+    verdicts = judge(
+        state, [*(waiting(state) if reading is not None else []), *candidates], reading
+    )
     planned = []
     for spec, candidate in zip(specs, candidates, strict=True):
         verdict = verdicts[candidate.run]
         run_id = new_run_id(spec.name)
         allocation = _warned(state, spec, verdict.allocation or Allocation())
-        with placed(spec.source):
-            plan = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)).plan
+        with located(spec.source):
+            plan = make_plan(
+                spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)
+            ).plan
         planned.append((plan, verdict))
     return planned
 
@@ -92,8 +119,9 @@ def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | No
 
 def _judge(
     state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading | None, queue: bool
-) -> tuple[list[Verdict], list[str]]:
-    """What becomes of each spec, and which waiting runs, who come first, were given GPUs that had come free.
+) -> tuple[list[QueueDecision], list[str]]:
+    """What becomes of each spec, and which waiting runs, who come first, were given GPUs that had
+    come free.
 
     DeniedError when a spec may not even wait.
     """
@@ -119,20 +147,25 @@ def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None)
     for candidate in candidates:
         if verdicts[candidate.run].allocation is None and not verdicts[candidate.run].never:
             raise DeniedError(
-                f"the runs of this group cannot stand beside each other on {len(reading.gpus)} GPUs",
+                "the runs of this group cannot stand beside each other on "
+                f"{len(reading.gpus)} GPUs",
                 "give each of them GPUs that the others do not take",
             )
 
 
 def _prepare(
-    state: StateDirectory, spec: RunSpec, verdict: Verdict, reading: GpuReading | None
-) -> tuple[RunSpec, Planned, Verdict]:
+    state: StateDirectory, spec: RunSpec, verdict: QueueDecision, reading: GpuReading | None
+) -> tuple[RunSpec, Planned, QueueDecision]:
     run_id = new_run_id(spec.name)
-    while state.run(run_id).path.exists():  # a hundred launches in one second do share four hex digits
+    while state.run(
+        run_id
+    ).path.exists():  # a hundred launches in one second do share four hex digits
         run_id = new_run_id(spec.name)
     allocation = _warned(state, spec, verdict.allocation or Allocation())
-    with placed(spec.source):
-        planned = make_plan(spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec))
+    with located(spec.source):
+        planned = make_plan(
+            spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)
+        )
     if verdict.allocation is None:
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, queued=True))
     return spec, planned, verdict
@@ -140,8 +173,10 @@ def _prepare(
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
     """`allocation` with notes on GPUs whose free memory this preset's history exceeds."""
-    notes = foresee(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
-    return msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
+    notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
+    return (
+        msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
+    )
 
 
 def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
@@ -150,7 +185,9 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
         return choose_price(spec.price, "flag")
     if session is not None:
         share = session.rate / max(session.gpus, 1)
-        return msgspec.structs.replace(session.price, usd_per_hour=str(share), per="gpu", basis="session")
+        return msgspec.structs.replace(
+            session.price, usd_per_hour=str(share), per="gpu", basis="session"
+        )
     if spec.price is None:
         return None
     try:
@@ -160,15 +197,23 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
 
 
 def _waiting_environment(spec: RunSpec) -> dict[str, str]:
-    """What a waiting supervisor keeps to spell the run out later: this environment, and the preset's secrets."""
+    """What a waiting supervisor keeps to spell the run out later: this environment, and the
+    preset's secrets.
+    """
     masked = masked_spec(spec).environment
-    secrets_only = {name: value for name, value in spec.environment.items() if masked[name] != value}
+    secrets_only = {
+        name: value for name, value in spec.environment.items() if masked[name] != value
+    }
     ours = {name: value for name, value in os.environ.items() if name != MARK}
     return ours | {SECRET_PREFIX + name: value for name, value in secrets_only.items()}
 
 
-def _write(state: StateDirectory, spec: RunSpec, planned: Planned, verdict: Verdict) -> list[int]:
-    """Make the run's directory and take both its locks, which the supervisor inherits: no gap for anybody."""
+def _write(
+    state: StateDirectory, spec: RunSpec, planned: Planned, verdict: QueueDecision
+) -> list[int]:
+    """Make the run's directory and take both its locks, which the supervisor inherits: no gap for
+    anybody.
+    """
     run = state.run(planned.plan.run)
     run.path.mkdir(mode=0o700)
     descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)]

@@ -4,18 +4,21 @@ import time
 
 import msgspec
 
-from runners.backends.local import poke_supervisor
 from runners.host.files import write_whole
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.lifecycle.control.adopt import adopt
-from runners.lifecycle.control.refusal import refuse_elsewhere, refuse_untrusted_run
-from runners.model.paths import StateDirectory
+from runners.lifecycle.control.preconditions import refuse_elsewhere, refuse_untrusted_run
+from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.run import Run, StopIntent
+from runners.state.layout import StateDirectory
 
 
-def request_stop(state: StateDirectory, run: Run, force: bool = False, reason: str = "") -> StopIntent:
-    """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last at once.
+def request_stop(
+    state: StateDirectory, run: Run, force: bool = False, reason: str = ""
+) -> StopIntent:
+    """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last
+    at once.
 
     DeniedError for a run of another host, or one whose folder others may write.
     """

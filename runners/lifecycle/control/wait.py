@@ -4,16 +4,20 @@ import time
 from collections.abc import Callable
 
 from runners.lifecycle.control.adopt import adopt_orphans
-from runners.lifecycle.store import read_run
-from runners.model.paths import StateDirectory
 from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
 
 _POLL_S = 0.05
 _ADOPT_EVERY_S = 2.0
 
 
-def wait_until_ended(state: StateDirectory, run_id: str, each: Callable[[], None] = lambda: None) -> Run:
-    """Return the run once its ending is recorded; calls `each` about twenty times a second meanwhile."""
+def wait_until_ended(
+    state: StateDirectory, run_id: str, each: Callable[[], None] = lambda: None
+) -> Run:
+    """Return the run once its ending is recorded; calls `each` about twenty times a second
+    meanwhile.
+    """
     adopt_at = time.monotonic()
     while True:
         run = read_run(state, run_id)

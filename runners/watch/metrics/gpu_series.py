@@ -1,15 +1,16 @@
-"""A run's GPUs and cost as series over time: utilisation, VRAM, power, temperature from its gpus.jsonl."""
+"""A run's GPUs and cost as series over time: utilisation, VRAM, power, temperature from its
+gpus.jsonl.
+"""
 
 import time
 from pathlib import Path
 
 import msgspec
 
-from runners.cost.meter import run_rate
+from runners.gpus.usage import interval_file
+from runners.host.tail import Follower
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.run import Run
-from runners.placement.usage import interval_file
-from runners.watch.metrics.follower import Follower
 from runners.watch.metrics.series import UNKNOWN, Series
 
 _interval = msgspec.json.Decoder(UsageInterval)
@@ -17,12 +18,14 @@ _GIB = 1 << 30
 
 
 class GpuSource:
-    """Series over time, their steps seconds since the run's start: `device0/util` is the run's device 0.
+    """Series over time, their steps seconds since the run's start: `device0/util` is the run's
+    device 0.
 
     `devices/…` are all of a run's GPUs: their mean use, greatest VRAM and heat, and power in sum.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, hourly_rate: float | None = None) -> None:
+        self._hourly_rate = hourly_rate
         self.series: dict[str, Series] = {}
         self._follower = Follower(interval_file(Path(run.directory)))
         self._logical = {gpu.uuid: gpu.logical for gpu in run.plan.gpus} if run.plan else {}
@@ -43,7 +46,9 @@ class GpuSource:
         return news.more
 
     def _note_all(self, interval: UsageInterval, start: float) -> None:
-        """Each GPU by its number inside the run, so that runs on other GPUs compare; and several of them together."""
+        """Each GPU by its number inside the run, so that runs on other GPUs compare; and several
+        of them together.
+        """
         if len(interval.gpus) > 1:
             busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
             power = [gpu.power_w for gpu in interval.gpus if gpu.power_w is not None]
@@ -54,12 +59,17 @@ class GpuSource:
                 sum(busy) / len(busy) if busy else None,
                 max(memory, default=None),
                 sum(power) if len(power) == len(interval.gpus) else None,
-                max((gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None), default=None),
+                max(
+                    (gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None),
+                    default=None,
+                ),
             )
             self._note("devices", together, interval, start)
         for gpu in interval.gpus:
             logical = self._logical.get(gpu.uuid)
-            self._note(f"gpu{gpu.index}" if logical is None else f"device{logical}", gpu, interval, start)
+            self._note(
+                f"gpu{gpu.index}" if logical is None else f"device{logical}", gpu, interval, start
+            )
 
     def _note(self, device: str, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
         readings = (
@@ -74,14 +84,14 @@ class GpuSource:
                 series.add(interval.time - start, value, UNKNOWN, interval.time)
 
     def _note_cost(self, run: Run, start: float) -> None:
-        rate = run_rate(run)
+        rate = self._hourly_rate
         if rate is None or run.started is None:
             return
         now = run.ended or time.time()
         series = self._named("cost", "$", False)
         series.cut(0)
         for moment in (start, now):
-            series.add(moment - start, float(rate) * (moment - start) / 3600, UNKNOWN, moment)
+            series.add(moment - start, rate * (moment - start) / 3600, UNKNOWN, moment)
 
     def _named(self, name: str, unit: str, simulated: bool) -> Series:
         if name not in self.series:

@@ -1,26 +1,30 @@
-"""What a run says of itself, for a line in a list: its events, or its output where it writes none."""
+"""What a run says of itself, for a line in a list: its events, or its output where it writes
+none.
+"""
 
 from pathlib import Path
 
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.watch.alerts import AlertStream
-from runners.watch.events import EventStream
-from runners.watch.metrics.course import Course
-from runners.watch.metrics.output import OutputSource, Turn
+from runners.watch.metrics.alerts import AlertStream
+from runners.watch.metrics.events import EventStream
+from runners.watch.metrics.output import OutputEvent, OutputSource
+from runners.watch.metrics.progress import ProgressTracker
 
 
 class LiveReport:
-    """Kept for as long as a run is looked at. A look reads what is new of the events, and the end of new output."""
+    """Kept for as long as a run is looked at. A look reads what is new of the events, and the end
+    of new output.
+    """
 
     def __init__(self, run: Run) -> None:
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
-        self._printed = Course()
+        self._printed = ProgressTracker()
         self._output: OutputSource | None = None
 
     @property
-    def course(self) -> Course:
+    def course(self) -> ProgressTracker:
         """Where the run stands, by what tells most."""
         told = self.events.metrics or self.events.step is not None
         return self.events if told or self._output is None else self._printed
@@ -37,7 +41,9 @@ class LiveReport:
         return self._output.reader.names if read and self._output is not None else ()
 
     def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
-        """Take in what is new. A run's output is not read by a `brief` look, that of an ended one by a `thorough`."""
+        """Take in what is new. A run's output is not read by a `brief` look, that of an ended one
+        by a `thorough`.
+        """
         self.events.poll()
         self.alerts.poll()
         rule = run.plan.metrics if run.plan else MetricRule()
@@ -51,11 +57,11 @@ class LiveReport:
                 return
             self._output = OutputSource(Path(run.directory), rule, live=True)
         for sample in self._output.poll():
-            if sample is Turn.READER:
-                self._printed = Course()
-            elif sample is Turn.ATTEMPT:
+            if sample is OutputEvent.READER:
+                self._printed = ProgressTracker()
+            elif sample is OutputEvent.ATTEMPT:
                 self._printed.begin_attempt()
-            if isinstance(sample, Turn):
+            if isinstance(sample, OutputEvent):
                 continue
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)

@@ -1,4 +1,6 @@
-"""What a run prints, read as samples: all its attempts in order, or live, only what is new and not too much of it."""
+"""What a run prints, read as samples: all its attempts in order, or live, only what is new and not
+too much of it.
+"""
 
 import re
 import time
@@ -6,8 +8,8 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
+from runners.host.tail import Follower
 from runners.model.spec import MetricRule
-from runners.watch.metrics.follower import Follower
 from runners.watch.metrics.reading import OutputReader, rule_without_guess
 from runners.watch.metrics.sample import Sample
 
@@ -18,24 +20,28 @@ _LAST = 64
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
 
 
-class Turn(Enum):
+class OutputEvent(Enum):
     """Where the output's meaning changes."""
 
     ATTEMPT = "the program was started again"
     READER = "a reader that fits better takes over: what was found so far does not count"
 
 
-Told = Sample | Turn
+Told = Sample | OutputEvent
 """A sample, or a turn."""
 
 
 class OutputSource:
-    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not looked at.
+    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not
+    looked at.
 
-    Of each attempt's output the beginning is read, and of the rest no more than the last `most` bytes.
+    Of each attempt's output the beginning is read, and of the rest no more than the last `most`
+    bytes.
     """
 
-    def __init__(self, directory: Path, rule: MetricRule, live: bool, most: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, rule: MetricRule, live: bool, most: int | None = None
+    ) -> None:
         self.reader = OutputReader(rule)
         self.most = most
         self.skipped = 0
@@ -64,7 +70,7 @@ class OutputSource:
 
     def finish(self) -> Iterator[Told]:
         """The last line, without an end; for a run that has ended."""
-        for line in self._follower.rest():
+        for line in self._follower.flush():
             if sample := self.reader.read(line):
                 yield sample
 
@@ -98,7 +104,7 @@ class OutputSource:
             yield from self._read(follower, 64 * 1024 if follower.offset == 0 else 1 << 20, None)
             if not self.more:
                 break
-        for line in follower.rest():
+        for line in follower.flush():
             if sample := self.reader.read(line):
                 yield sample
         self._ended.append(number)
@@ -106,11 +112,11 @@ class OutputSource:
 
     def _begin_attempt(self) -> Iterator[Told]:
         self.reader = OutputReader(rule_without_guess(self.reader.rule, self.reader.names))
-        yield Turn.ATTEMPT
+        yield OutputEvent.ATTEMPT
 
     def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[Told]:
         if self.most is not None and follower.offset:
-            self.skipped += follower.leap(self.most)
+            self.skipped += follower.skip_to_last(self.most)
         news = follower.poll(limit, jump=self._live)
         self.more = news.more
         self.skipped += news.skipped
@@ -119,7 +125,12 @@ class OutputSource:
         lines = news.lines
         at, deadline = 0, time.thread_time() + _LIVE_S
         while at < len(lines):
-            if self._live and at % _LAST == 0 and _LAST <= at < len(lines) - _LAST and time.thread_time() > deadline:
+            if (
+                self._live
+                and at % _LAST == 0
+                and _LAST <= at < len(lines) - _LAST
+                and time.thread_time() > deadline
+            ):
                 # The newest lines tell where the run stands: they are read in any case.
                 self.skipped += sum(map(len, lines[at:-_LAST]))
                 at = len(lines) - _LAST
@@ -128,6 +139,10 @@ class OutputSource:
             sample = self.reader.read(line)
             if self.reader.changed:
                 self.reader.changed = False
-                yield Turn.READER
+                yield OutputEvent.READER
             if sample is not None:
-                yield sample if sample.time is not None or moment is None else sample._replace(time=moment)
+                yield (
+                    sample
+                    if sample.time is not None or moment is None
+                    else sample._replace(time=moment)
+                )

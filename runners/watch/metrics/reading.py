@@ -21,7 +21,9 @@ _SURE = 500
 
 
 class OutputReader:
-    """Reads the lines of one attempt. `names` says by which readers, and whether that was guessed."""
+    """Reads the lines of one attempt. `names` says by which readers, and whether that was
+    guessed.
+    """
 
     def __init__(self, rule: MetricRule) -> None:
         self.rule = rule
@@ -56,14 +58,19 @@ class OutputReader:
             line = line[rank.end() :].removeprefix(b" ") if rank else line
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
         if not self._begun:
-            # Only now: most programs that are looked at when a panel opens have printed nothing yet, or tell events.
+            # Only now: most programs that are looked at when a panel opens have printed nothing
+            # yet, or tell events.
             self._begun = True
-            self._candidates = [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
+            self._candidates = (
+                [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
+            )
         sample = self._guess(text) if self._candidates else _first(self._readers, text)
         return None if sample is None else self._put_right(sample)
 
     def _guess(self, text: str) -> Sample | None:
-        """Try them all until one that is particular to a kind of program finds values; till then the general ones."""
+        """Try them all until one that is particular to a kind of program finds values; till then
+        the general ones.
+        """
         found: Sample | None = None
         for reader in self._candidates:
             sample = reader.read(text)
@@ -87,12 +94,18 @@ class OutputReader:
     def _put_right(self, sample: Sample) -> Sample:
         rule = self.rule
         if rule.offset:
-            moved = {name: value + rule.offset.get(name, 0.0) for name, value in sample.values.items()}
+            moved = {
+                name: value + rule.offset.get(name, 0.0) for name, value in sample.values.items()
+            }
             sample = sample._replace(
-                values=moved, step=_moved(sample.step, "step", rule), epoch=_moved(sample.epoch, "epoch", rule)
+                values=moved,
+                step=_moved(sample.step, "step", rule),
+                epoch=_moved(sample.epoch, "epoch", rule),
             )
         if rule.rename:
-            sample = sample._replace(values={rule.rename.get(name, name): v for name, v in sample.values.items()})
+            sample = sample._replace(
+                values={rule.rename.get(name, name): v for name, v in sample.values.items()}
+            )
         return sample
 
 

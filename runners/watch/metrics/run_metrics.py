@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.tail import Follower
 from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.watch.metrics.collection import Collection
-from runners.watch.metrics.follower import Follower
 from runners.watch.metrics.gpu_series import GpuSource
-from runners.watch.metrics.output import OutputSource, Told, Turn
+from runners.watch.metrics.output import OutputEvent, OutputSource, Told
 from runners.watch.metrics.sample import Sample, higher_is_better
 from runners.watch.metrics.series import Series
+from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import BoardSource
 
 _event = msgspec.json.Decoder(Event)
@@ -22,29 +22,38 @@ _VALUES = ("metrics", "epoch")
 
 
 class RunMetrics:
-    """The whole course of a run. `poll` reads on by a bounded piece; `series` are complete once it says so.
+    """The whole course of a run. `poll` reads on by a bounded piece; `series` are complete once it
+    says so.
 
-    The run's own events come first; its output is read when it writes none, or when its preset names readers, all
-    of it or its last `most_output` bytes.
+    The run's own events come first; its output is read when it writes none, or when its preset
+    names readers, all of it or its last `most_output` bytes. `hourly_rate` in US dollars makes its
+    cost a series too.
     """
 
-    def __init__(self, run: Run, most_output: int | None = None) -> None:
+    def __init__(
+        self, run: Run, most_output: int | None = None, hourly_rate: float | None = None
+    ) -> None:
         self.run = run
         self._most_output = most_output
         self.rule = run.plan.metrics if run.plan else MetricRule()
         self.settings: dict[str, object] = {}
-        self._events = Collection("events")
+        self._events = SeriesSet("events")
         self._follower = Follower(Path(run.directory) / "events.jsonl")
-        self._gpus = GpuSource(run)
-        self._printed = Collection("output")
+        self._gpus = GpuSource(run, hourly_rate)
+        self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
-        # Files that a pattern finds may be another run's: only those written since this one began are its own.
+        # Files that a pattern finds may be another run's: only those written since this one began
+        # are its own.
         self._boards = [BoardSource([glob.escape(run.directory)], 0.0)]
         if self.rule.tensorboard:
-            self._boards.append(BoardSource(list(self.rule.tensorboard), run.started or run.created))
+            self._boards.append(
+                BoardSource(list(self.rule.tensorboard), run.started or run.created)
+            )
 
     def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
-        """Read what is new, at most about `limit` bytes of each file; True while there is more to read."""
+        """Read what is new, at most about `limit` bytes of each file; True while there is more to
+        read.
+        """
         self.run = run or self.run
         news = self._follower.poll(limit)
         if news.restarted:
@@ -57,14 +66,17 @@ class RunMetrics:
         if not news.more and (not self._events.series or self.rule.readers or self.rule.patterns):
             more = self._poll_output(limit) or more
         if not more and not self.run.is_live:
-            for line in self._follower.rest():
+            for line in self._follower.flush():
                 self._note_event(line)
         return more
 
     def series(self) -> dict[str, Series]:
         """All series by name: the run's own first, then what is known of its GPUs and cost."""
         found = self._events.filled()
-        for source in (self._printed.filled(), *(board.collection.filled() for board in self._boards)):
+        for source in (
+            self._printed.filled(),
+            *(board.collection.filled() for board in self._boards),
+        ):
             for name, series in source.items():
                 found.setdefault(name if name not in found else f"{series.source}/{name}", series)
         return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}
@@ -83,11 +95,15 @@ class RunMetrics:
         notes = []
         if names:
             words = ", ".join(names)
-            notes.append(f"read from output.log as {words}" + (" (guessed; a preset can name it)" if guessed else ""))
+            notes.append(
+                f"read from output.log as {words}"
+                + (" (guessed; a preset can name it)" if guessed else "")
+            )
             notes += self._output.reader.notes if self._output else ()
             if self._output is not None and self._output.skipped:
                 notes.append(
-                    f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its beginning and end are read"
+                    f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its "
+                    "beginning and end are read"
                 )
         notes += [problem for board in self._boards for problem in board.problems]
         if any(one.dropped for one in (self._events, self._printed)):
@@ -97,12 +113,16 @@ class RunMetrics:
         return notes
 
     def higher(self, name: str) -> bool | None:
-        """Whether more of a metric is better, by the preset or by its name; None when nobody says."""
+        """Whether more of a metric is better, by the preset or by its name; None when nobody
+        says.
+        """
         return True if name in self.rule.higher else higher_is_better(name)
 
     def _poll_output(self, limit: int) -> bool:
         if self._output is None:
-            self._output = OutputSource(Path(self.run.directory), self.rule, False, self._most_output)
+            self._output = OutputSource(
+                Path(self.run.directory), self.rule, False, self._most_output
+            )
         output = self._output
         for sample in output.poll(limit):
             self._note_printed(sample)
@@ -112,9 +132,9 @@ class RunMetrics:
         return output.more
 
     def _note_printed(self, told: Told) -> None:
-        if told is Turn.READER:
-            self._printed = Collection("output")
-        elif isinstance(told, Turn):
+        if told is OutputEvent.READER:
+            self._printed = SeriesSet("output")
+        elif isinstance(told, OutputEvent):
             self._printed.begin_attempt()
         else:
             self._printed.note(told)
@@ -128,5 +148,8 @@ class RunMetrics:
             self._events.begin_attempt()
             self.settings = dict(event.settings) or self.settings
         if event.type in _VALUES:
-            values = {name: float("nan") if value is None else float(value) for name, value in event.values.items()}
+            values = {
+                name: float("nan") if value is None else float(value)
+                for name, value in event.values.items()
+            }
             self._events.note(Sample(values, event.step, epoch=event.epoch, time=event.time))

@@ -10,8 +10,9 @@ from typing import NamedTuple
 class Sample(NamedTuple):
     """Values at one place of a run.
 
-    `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells; `steps` and
-    `epochs` are the totals. `pace` is seconds per step in the program's own words, `batch` samples per step.
+    `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells;
+    `steps` and `epochs` are the totals. `pace` is seconds per step in the program's own words,
+    `batch` samples per step.
     """
 
     values: Mapping[str, float] = MappingProxyType({})
@@ -25,7 +26,10 @@ class Sample(NamedTuple):
     phase: str | None = None
 
 
-NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
+NUMBER = (
+    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
+)
 """A number as programs print them, NaN and infinities too."""
 
 
@@ -60,10 +64,25 @@ _HIGHER = re.compile(
 )
 _LOWER = re.compile(r"loss|error|1-|hd95|mse|mae")
 _HEADLINES = (
-    "loss", "train_loss", "train/loss", "training_loss", "loss/train", "total_loss", "train/total", "train_total",
-    "train_loss_step", "train_loss_epoch", "loss_epoch", "loss_batch", "running_loss", "avg_loss", "epoch_loss",
-    "best_loss", "val_loss", "val/loss",
-)  # fmt: skip
+    "loss",
+    "train_loss",
+    "train/loss",
+    "training_loss",
+    "loss/train",
+    "total_loss",
+    "train/total",
+    "train_total",
+    "train_loss_step",
+    "train_loss_epoch",
+    "loss_epoch",
+    "loss_batch",
+    "running_loss",
+    "avg_loss",
+    "epoch_loss",
+    "best_loss",
+    "val_loss",
+    "val/loss",
+)
 _RANKS = {name: rank for rank, name in enumerate(_HEADLINES)}
 NO_HEADLINE = len(_RANKS) + 1
 
@@ -76,7 +95,9 @@ def higher_is_better(name: str) -> bool | None:
 
 
 def headline(names: Iterable[str]) -> str | None:
-    """The one of `names` that tells a run in one number: its loss, preferably the plain one; None without any."""
+    """The one of `names` that tells a run in one number: its loss, preferably the plain one; None
+    without any.
+    """
     best = min(names, key=headline_rank, default=None)
     return None if best is None or headline_rank(best) == NO_HEADLINE else best
 

@@ -9,25 +9,35 @@ UNKNOWN = math.nan
 
 
 class Series:
-    """The course of one metric. Steps rise; epochs count from 1, times are unix seconds, NaN where not known.
+    """The course of one metric. Steps rise; epochs count from 1, times are unix seconds, NaN where
+    not known.
 
     A value may be NaN or infinite: a loss that went away is told, not hidden.
     """
 
     __slots__ = ("epochs", "name", "simulated", "source", "steps", "times", "unit", "values")
 
-    def __init__(self, name: str, source: str = "", unit: str = "", simulated: bool = False) -> None:
+    def __init__(
+        self, name: str, source: str = "", unit: str = "", simulated: bool = False
+    ) -> None:
         self.name = name
         self.source = source
         self.unit = unit
         self.simulated = simulated
-        self.steps, self.epochs, self.times, self.values = array("d"), array("d"), array("d"), array("d")
+        self.steps, self.epochs, self.times, self.values = (
+            array("d"),
+            array("d"),
+            array("d"),
+            array("d"),
+        )
 
     def __len__(self) -> int:
         return len(self.values)
 
     def add(self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN) -> None:
-        """Append a value; at a step that was there already, or before it, what is new counts from there on."""
+        """Append a value; at a step that was there already, or before it, what is new counts from
+        there on.
+        """
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
         self.steps.append(step)
@@ -52,12 +62,15 @@ class Series:
         return (min(finite), max(finite)) if finite else None
 
 
-def thin(xs: Sequence[float], ys: Sequence[float], buckets: int, low: float, high: float) -> list[int]:
-    """Indices of at most 4 × `buckets` points that draw like all of those between `low` and `high` (xs rise).
+def downsample(
+    xs: Sequence[float], ys: Sequence[float], buckets: int, low: float, high: float
+) -> list[int]:
+    """Indices of at most 4 × `buckets` points that draw like all of those between `low` and `high`
+    (xs rise).
 
-    Of each bucket the first, the last, the least and the greatest stay, so no spike is lost (M4: Jugel, Jerzak,
-    Hackenbroich and Markl, "M4: a visualization-oriented time series data aggregation", 2014). Points that are not
-    finite are left out.
+    Of each bucket the first, the last, the least and the greatest stay, so no spike is lost (M4:
+    Jugel, Jerzak, Hackenbroich and Markl, "M4: a visualization-oriented time series data
+    aggregation", 2014). Points that are not finite are left out.
     """
     first, end = bisect_left(xs, low), bisect_left(xs, math.nextafter(high, math.inf))
     if end - first <= 4 * buckets or high <= low:
@@ -68,6 +81,13 @@ def thin(xs: Sequence[float], ys: Sequence[float], buckets: int, low: float, hig
         stop = end if bucket == buckets - 1 else bisect_left(xs, low + (bucket + 1) / scale, i, end)
         inside = [j for j in range(i, stop) if math.isfinite(ys[j])]
         if inside:
-            kept += sorted({inside[0], min(inside, key=ys.__getitem__), max(inside, key=ys.__getitem__), inside[-1]})
+            kept += sorted(
+                {
+                    inside[0],
+                    min(inside, key=ys.__getitem__),
+                    max(inside, key=ys.__getitem__),
+                    inside[-1],
+                }
+            )
         i = stop
     return kept

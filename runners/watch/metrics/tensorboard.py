@@ -1,8 +1,9 @@
 """The scalars in TensorBoard's event files, read as they grow.
 
-Formats: TFRecord (tensorflow/core/lib/io/record_writer: length u64, its CRC u32, bytes, their CRC u32, little endian)
-around Event messages (tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto), of which
-only wall time, step, tag and a single number are looked at: `simple_value`, or a tensor of one element.
+Formats: TFRecord (tensorflow/core/lib/io/record_writer: length u64, its CRC u32, bytes, their CRC
+u32, little endian) around Event messages (tensorflow/core/util/event.proto,
+framework/summary.proto, framework/tensor.proto), of which only wall time, step, tag and a single
+number are looked at: `simple_value`, or a tensor of one element.
 """
 
 import glob
@@ -11,8 +12,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from runners.watch.metrics.collection import Collection
 from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.series_set import SeriesSet
 
 _NAME = "*tfevents*"
 _HUGE = 256 << 20
@@ -20,16 +21,26 @@ _BLOCK = 4 << 20
 _MOST_FILES = 200
 
 Field = tuple[int, int, int | bytes]
-"""Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a length."""
+"""Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a
+length.
+"""
 
 
 def event_files(patterns: list[str], since: float = 0.0) -> list[Path]:
-    """Event files that the patterns name, or that lie in folders they name, changed after `since` (unix s); by name."""
+    """Event files that the patterns name, or that lie in folders they name, changed after `since`
+    (unix s); by name.
+    """
     found: dict[Path, None] = {}
     for pattern in patterns:
         for place in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 — Path takes no absolute one
             path = Path(place)
-            inside = sorted(path.rglob(_NAME)) if path.is_dir() else [path] if "tfevents" in path.name else []
+            inside = (
+                sorted(path.rglob(_NAME))
+                if path.is_dir()
+                else [path]
+                if "tfevents" in path.name
+                else []
+            )
             for file in inside:
                 try:
                     if file.is_file() and file.stat().st_mtime >= since:
@@ -75,14 +86,18 @@ class EventFile:
         while len(content) - at >= 12:
             (length,) = struct.unpack_from("<Q", content, at)
             if length > _HUGE:
-                self.problem = f"{self.path.name} is damaged at byte {self._offset - len(content) + at:,}"
+                self.problem = (
+                    f"{self.path.name} is damaged at byte {self._offset - len(content) + at:,}"
+                )
                 return
             if len(content) - at < 16 + length:
                 break
             try:
                 yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
             except (ValueError, struct.error, IndexError):
-                pass  # a message of another kind, or a damaged one: the next begins where its length says
+                # a message of another kind, or a damaged one: the next begins where its length
+                # says
+                pass
             at += 16 + length
         self._rest = content[at:]
 
@@ -91,7 +106,7 @@ class BoardSource:
     """All event files of one run; new ones are found as they appear."""
 
     def __init__(self, patterns: list[str], since: float) -> None:
-        self.collection = Collection("tensorboard")
+        self.collection = SeriesSet("tensorboard")
         self._patterns = patterns
         self._since = since
         self._files: dict[Path, EventFile] = {}
@@ -108,7 +123,9 @@ class BoardSource:
         top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
         for path in paths:
             if path not in self._files:
-                prefix = "" if top is None or path.parent == top else f"{path.parent.relative_to(top)}/"
+                prefix = (
+                    "" if top is None or path.parent == top else f"{path.parent.relative_to(top)}/"
+                )
                 self._files[path] = EventFile(path, prefix)
             for sample in self._files[path].poll():
                 self.collection.note(sample)
@@ -170,7 +187,9 @@ def _elements(shape: bytes) -> int:
     count = 1
     for number, _, dimension in fields(shape):
         if number == 2 and isinstance(dimension, bytes):
-            count *= next((size for at, _, size in fields(dimension) if at == 1 and isinstance(size, int)), 0)
+            count *= next(
+                (size for at, _, size in fields(dimension) if at == 1 and isinstance(size, int)), 0
+            )
     return count
 
 

@@ -1,7 +1,8 @@
 """tqdm's progress bars, with what stands behind them.
 
-The bar's form is tqdm's own (`std.py`, format_meter): `DESC:  48%|███   | 12/25 [00:58<01:03,  4.9s/it, loss=0.61]`,
-without a total `DESC: 12it [00:58,  4.9s/it]`. Bars are redrawn over `\\r`; every redraw is a line here.
+The bar's form is tqdm's own (`std.py`, format_meter):
+`DESC:  48%|███   | 12/25 [00:58<01:03,  4.9s/it, loss=0.61]`, without a total
+`DESC: 12it [00:58,  4.9s/it]`. Bars are redrawn over `\\r`; every redraw is a line here.
 """
 
 import re
@@ -14,10 +15,16 @@ _BAR = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)"
     r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>.*?)\]?\s*$"
 )
-_ENDLESS = re.compile(r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$")
-_PACE = re.compile(r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$")
+_ENDLESS = re.compile(
+    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$"
+)
+_PACE = re.compile(
+    r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
+)
 _PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w/.\- ]*?)\s*=\s*(?P<value>{NUMBER})")
-_EPOCH = re.compile(r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?", re.IGNORECASE)
+_EPOCH = re.compile(
+    r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?", re.IGNORECASE
+)
 _EPOCHS_ALONE = re.compile(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
 _OTHER = re.compile(
     r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*|download\w*|load\w*|map|filter|"
@@ -75,7 +82,10 @@ def read_bar(line: str) -> Bar | None:
         seconds(clock.partition("<")[0]),
         pace,
         unit,
-        {metric_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(", ".join(rest))},
+        {
+            metric_name(pair["name"]): number(pair["value"])
+            for pair in _PAIR.finditer(", ".join(rest))
+        },
         float(epoch["epoch"]) if epoch else None,
         float(epoch["epochs"]) if epoch and epoch["epochs"] else None,
     )
@@ -84,7 +94,8 @@ def read_bar(line: str) -> Bar | None:
 class TqdmReader(Reader):
     """Any program with tqdm bars: one bar for all steps, a bar per epoch, or one around the other.
 
-    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an epoch are one each.
+    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an epoch
+    are one each.
     """
 
     name: ClassVar[str] = "tqdm"
@@ -106,7 +117,9 @@ class TqdmReader(Reader):
     def place(self, bar: Bar) -> Sample | None:
         """Where in the run a bar stands."""
         if not bar.is_training:
-            return Sample({f"{metric_name(bar.text) or 'other'}/{k}": v for k, v in bar.values.items()})
+            return Sample(
+                {f"{metric_name(bar.text) or 'other'}/{k}": v for k, v in bar.values.items()}
+            )
         if bar.counts_epochs:
             self._named, self._epochs = True, bar.total
             self._epoch = min(bar.done + 1, bar.total or bar.done + 1)

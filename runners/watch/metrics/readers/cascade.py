@@ -1,9 +1,11 @@
-"""The hybrid-ViT cascade's lines: A (three stages, torchrun and Accelerate), B (regression), C (progressive).
+"""The hybrid-ViT cascade's lines: A (three stages, torchrun and Accelerate), B (regression), C
+(progressive).
 
-Facts: the cascade repository's training scripts. A: a tqdm bar per epoch and a block of means; a PSNR of 0.00 means
-that the metric failed. B: "SSIM" is 1 − SSIM, batches count from 0. C and Direct128/256: the loss of the blocks is
-always 0.000000, and the PSNR is 6.02 dB too high, for it takes a range of 2 for data in [0, 1]. Each stage begins at
-epoch 1 again: steps are counted on over the stages.
+Facts: the cascade repository's training scripts. A: a tqdm bar per epoch and a block of means; a
+PSNR of 0.00 means that the metric failed. B: "SSIM" is 1 − SSIM, batches count from 0. C and
+Direct128/256: the loss of the blocks is always 0.000000, and the PSNR is 6.02 dB too high, for it
+takes a range of 2 for data in [0, 1]. Each stage begins at epoch 1 again: steps are counted on
+over the stages.
 """
 
 import math
@@ -16,13 +18,16 @@ from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
 
 _TOO_HIGH_DB = 20 * math.log10(2)
 _STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
-_HEADING = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$")
+_HEADING = re.compile(
+    r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$"
+)
 _MEANS = re.compile(r"^\s*(?P<kind>Train|Val)\s+- (?P<pairs>[A-Za-z]+: .*)$")
 _METRICS = re.compile(r"^\s*Metrics - (?P<pairs>.*)$")
 _B = re.compile(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
 _B_PSNR = re.compile(rf"^\s+PSNR: (?P<psnr>{NUMBER}) dB\s*$")
 _C = re.compile(
-    r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| (?P<pairs>.*)$",
+    r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| "
+    r"(?P<pairs>.*)$",
 )
 _RATE = re.compile(rf"^\s*(?:LR|Learning rate): (?P<rate>{NUMBER})\s*$")
 _PAIR = re.compile(rf"(?P<name>[A-Za-z]\w*): (?P<value>{NUMBER})")
@@ -30,12 +35,15 @@ _SPEED = re.compile(rf"(?P<value>{NUMBER}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):
-    """`train/…` and `val/…` of epochs, `…_batch` of batches; PSNR and SSIM are put right where the program errs."""
+    """`train/…` and `val/…` of epochs, `…_batch` of batches; PSNR and SSIM are put right where the
+    program errs.
+    """
 
     name: ClassVar[str] = "cascade"
     notes: ClassVar[tuple[str, ...]] = (
         "…_batch is one batch, not the epoch's mean",
-        "regression's SSIM is printed as 1 − SSIM, the progressive models' PSNR 6.02 dB too high: both are put right",
+        "regression's SSIM is printed as 1 − SSIM, the progressive models' PSNR 6.02 dB too "
+        "high: both are put right",
     )
 
     def __init__(self) -> None:
@@ -62,7 +70,9 @@ class CascadeReader(Reader):
             return self._at(_means(means["kind"].lower(), means["pairs"]))
         if metrics := _METRICS.match(line):
             values = _pairs(metrics["pairs"])
-            return self._at({name: value for name, value in values.items() if name != "psnr" or value})
+            return self._at(
+                {name: value for name, value in values.items() if name != "psnr" or value}
+            )
         if batch := _C.match(line) or _B.match(line):
             return self._batch(batch)
         if self._from_b and (psnr := _B_PSNR.match(line)):
@@ -106,10 +116,13 @@ class CascadeReader(Reader):
         return self._at(values)
 
     def _at(self, values: dict[str, float], pace: float | None = None) -> Sample:
-        # Only the last stage's end is the run's: how long the others take is not known before they are there.
+        # Only the last stage's end is the run's: how long the others take is not known before they
+        # are there.
         whole = self._last_stage and self._epochs and self._per_epoch
         steps = self._before + (self._epochs or 0) * (self._per_epoch or 0) if whole else None
-        return Sample(values, self._step, steps, self._epoch, self._epochs, pace=pace, phase=self._phase)
+        return Sample(
+            values, self._step, steps, self._epoch, self._epochs, pace=pace, phase=self._phase
+        )
 
 
 def _pairs(text: str) -> dict[str, float]:
@@ -128,4 +141,6 @@ def _means(kind: str, text: str) -> dict[str, float]:
 
 def _lower_psnr(values: dict[str, float]) -> dict[str, float]:
     """Without the decibels that a range of 2 gives to data in [0, 1]."""
-    return {name: value - _TOO_HIGH_DB if name == "psnr" else value for name, value in values.items()}
+    return {
+        name: value - _TOO_HIGH_DB if name == "psnr" else value for name, value in values.items()
+    }

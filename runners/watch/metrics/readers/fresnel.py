@@ -1,8 +1,9 @@
 """The Fresnel trainers' lines.
 
-Facts: the Fresnel repository's train_gaussian_decoder.py and its CVS trainer. Batches count from 0 and only every
-tenth is printed, so that a run of ten or fewer an epoch shows batch 0 alone: a batch's loss, not the epoch's mean.
-What is printed as "SSIM" is the loss 1 − SSIM. Nothing tells a time but the seconds of an epoch.
+Facts: the Fresnel repository's train_gaussian_decoder.py and its CVS trainer. Batches count from 0
+and only every tenth is printed, so that a run of ten or fewer an epoch shows batch 0 alone: a
+batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − SSIM. Nothing tells a
+time but the seconds of an epoch.
 """
 
 import re
@@ -25,7 +26,9 @@ _CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{NUMBER})")
 
 
 class FresnelReader(Reader):
-    """`…_batch` of the batches printed, without it the epoch's means; `ssim` is 1 minus what is printed."""
+    """`…_batch` of the batches printed, without it the epoch's means; `ssim` is 1 minus what is
+    printed.
+    """
 
     name: ClassVar[str] = "fresnel"
     notes: ClassVar[tuple[str, ...]] = (
@@ -48,7 +51,9 @@ class FresnelReader(Reader):
         if done := _DONE.match(line):
             return self._epoch_done(number(done["epoch"]), done["pairs"])
         if lost := _LOST.match(line):
-            return Sample({"loss_batch": float("nan")}, self._step(number(lost["at"])), epoch=self._epoch)
+            return Sample(
+                {"loss_batch": float("nan")}, self._step(number(lost["at"])), epoch=self._epoch
+            )
         if size := _SIZE.match(line):
             return Sample(batch=float(size["batch"]))
         return self._read_cvs(line)
@@ -60,7 +65,13 @@ class FresnelReader(Reader):
         if summary := _CVS_SUMMARY.match(line):
             self._epoch = number(summary["epoch"])
         elif mean := _CVS_MEAN.match(line):
-            return Sample({"loss": number(mean["loss"])}, self._end(self._epoch), None, self._epoch, self._epochs)
+            return Sample(
+                {"loss": number(mean["loss"])},
+                self._end(self._epoch),
+                None,
+                self._epoch,
+                self._epochs,
+            )
         return None
 
     def _batch(self, at: float, of: float, pairs: str) -> Sample:

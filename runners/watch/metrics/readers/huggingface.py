@@ -1,7 +1,8 @@
 """The Hugging Face Trainer's dictionaries: `{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 1.0}`.
 
-Quotes are single, newer versions print the values as texts (`{'loss': '0.5', …}`), and a bar over all steps of the
-run is redrawn between them: a dictionary stands at the step that the bar has reached.
+Quotes are single, newer versions print the values as texts (`{'loss': '0.5', …}`), and a bar over
+all steps of the run is redrawn between them: a dictionary stands at the step that the bar has
+reached.
 """
 
 import re
@@ -11,7 +12,9 @@ from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
 
-_ENTRY = re.compile(rf"""['"](?P<name>[\w/.\- ]+)['"]: *(?:np\.float\d+\()?['"]?(?P<value>{NUMBER})['"]?""")
+_ENTRY = re.compile(
+    rf"""['"](?P<name>[\w/.\- ]+)['"]: *(?:np\.float\d+\()?['"]?(?P<value>{NUMBER})['"]?"""
+)
 _KNOWN = re.compile(r"""['"](?:loss|epoch|eval_\w+|train_\w+|learning_rate|grad_norm)['"]:""")
 
 
@@ -30,7 +33,10 @@ class HuggingFaceReader(Reader):
         if at >= 0 and _KNOWN.search(line, at):
             if at and "|" in line:
                 self.read(line[:at])  # the bar's own line goes on with the dictionary
-            values = {metric_name(pair["name"]): number(pair["value"]) for pair in _ENTRY.finditer(line, at)}
+            values = {
+                metric_name(pair["name"]): number(pair["value"])
+                for pair in _ENTRY.finditer(line, at)
+            }
             epoch, step = values.pop("epoch", None), values.pop("step", None)
             return Sample(values, self._step if step is None else step, self._steps, epoch)
         bar = read_bar(line) if "|" in line else None

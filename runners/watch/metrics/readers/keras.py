@@ -1,4 +1,6 @@
-"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`, in Keras 2 with `[====>...]`."""
+"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`, in Keras 2 with
+`[====>...]`.
+"""
 
 import re
 from typing import ClassVar
@@ -7,7 +9,9 @@ from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
 
 _EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
-_BAR = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$")
+_BAR = re.compile(
+    r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$"
+)
 _PACE = re.compile(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
 _VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{NUMBER})")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -29,13 +33,17 @@ class KerasReader(Reader):
         if heading is not None:
             self._epoch, self._epochs = float(heading["epoch"]), float(heading["epochs"])
             return Sample(epoch=self._epoch, epochs=self._epochs)
-        # Keras goes back over its bar with backspaces, which may leave pieces of the last one in front.
+        # Keras goes back over its bar with backspaces, which may leave pieces of the last one in
+        # front.
         bar = _BAR.match(line.replace("\b", ""))
         if bar is None:
             return None
         total, pace = float(bar["total"]), _PACE.search(bar["rest"])
         return Sample(
-            {metric_name(pair["name"]): number(pair["value"]) for pair in _VALUE.finditer(bar["rest"])},
+            {
+                metric_name(pair["name"]): number(pair["value"])
+                for pair in _VALUE.finditer(bar["rest"])
+            },
             (self._epoch - 1) * total + float(bar["done"]),
             total * self._epochs if self._epochs else None,
             self._epoch,

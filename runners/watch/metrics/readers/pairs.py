@@ -1,4 +1,6 @@
-"""Lines of names and numbers: `step 20 | loss: 0.5 | lr=1e-4`, `epoch 3/10 iter 40: train loss 0.4, time 12ms`."""
+"""Lines of names and numbers: `step 20 | loss: 0.5 | lr=1e-4`, `epoch 3/10 iter 40: train loss
+0.4, time 12ms`.
+"""
 
 import re
 from typing import ClassVar
@@ -24,20 +26,54 @@ _MEASURE = re.compile(rf"(?:^|[^a-z])(?:\w*loss|{_MEASURES})(?:$|[^a-z])", re.IG
 _HINT = re.compile(rf"loss|{_MEASURES}|epoch|step|iter|batch|\bit\b|\bep\b", re.IGNORECASE)
 _LEVEL = re.compile(r"^.{0,80}?\b(?:INFO|DEBUG|WARNING)\b[\s:|\]\-]*")
 _PLACE = re.compile(
-    r"\b(?P<what>epochs?|steps?|global[_ ]step|iter(?:ation)?s?|it|batch(?:es)?|ep)\b[\s:=#\[(]*(?P<at>\d[\d,]*)"
+    r"\b(?P<what>epochs?|steps?|global[_ "
+    r"]step|iter(?:ation)?s?|it|batch(?:es)?|ep)\b[\s:=#\[(]*(?P<at>\d[\d,]*)"
     r"(?:\s*(?:/|of)\s*(?P<of>\d[\d,]*))?(?!\.?\d)(?!\s*(?:it|batch|step|sample|image)\w*/s)",
     re.IGNORECASE,
 )
 _KINDS = {"e": "epoch", "s": "step", "g": "step", "i": "step", "b": "batch"}
-_COUNTS = {"epoch", "epochs", "step", "steps", "iter", "iteration", "batch", "batches", "samples", "size"}
-_NOT_METRICS = {"epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "it", "batch", "global_step", "ep",
-                "eta", "elapsed", "rank", "pid", "port", "seed", "line", "world_size", "batch_size"}  # fmt: skip
+_COUNTS = {
+    "epoch",
+    "epochs",
+    "step",
+    "steps",
+    "iter",
+    "iteration",
+    "batch",
+    "batches",
+    "samples",
+    "size",
+}
+_NOT_METRICS = {
+    "epoch",
+    "epochs",
+    "step",
+    "steps",
+    "iter",
+    "iters",
+    "iteration",
+    "it",
+    "batch",
+    "global_step",
+    "ep",
+    "eta",
+    "elapsed",
+    "rank",
+    "pid",
+    "port",
+    "seed",
+    "line",
+    "world_size",
+    "batch_size",
+}
 
 
 class PairsReader(Reader):
-    """Lines that have a place (epoch, step, batch of so many) or a measure such as a loss beside numbers.
+    """Lines that have a place (epoch, step, batch of so many) or a measure such as a loss beside
+    numbers.
 
-    `batch 3/10` within an epoch is a step of it. Counts are taken as printed; a preset's `offset` corrects them.
+    `batch 3/10` within an epoch is a step of it. Counts are taken as printed; a preset's `offset`
+    corrects them.
     """
 
     name: ClassVar[str] = "pairs"
@@ -59,7 +95,9 @@ class PairsReader(Reader):
                     values.setdefault(name, number(pair["value"]))
         places = {_KINDS[at["what"][0].lower()]: at for at in _PLACE.finditer(line)}
         measured = any(_MEASURE.search(name) for name in values)
-        if not values or not (measured or ("step" in places or "batch" in places or "epoch" in places)):
+        if not values or not (
+            measured or ("step" in places or "batch" in places or "epoch" in places)
+        ):
             return self._heading(line, places)
         if not measured and not places:
             return None
@@ -76,7 +114,13 @@ class PairsReader(Reader):
         if epoch is not None:
             self._epoch = number(epoch["at"])
             self._epochs = number(epoch["of"]) if epoch["of"] else self._epochs
-        inner = batch if batch is not None else step if step is not None and step["of"] and epoch is not None else None
+        inner = (
+            batch
+            if batch is not None
+            else step
+            if step is not None and step["of"] and epoch is not None
+            else None
+        )
         done = number(step["at"]) if step is not None else None
         steps = number(step["of"]) if step is not None and step["of"] else None
         if inner is not None and inner["of"] and self._epoch is not None:

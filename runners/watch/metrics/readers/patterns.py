@@ -13,7 +13,9 @@ _PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
 
 class PatternReader(Reader):
-    """The first pattern that matches says it all; `(?P<name>…)` with `(?P<value>…)` is a metric named by the line."""
+    """The first pattern that matches says it all; `(?P<name>…)` with `(?P<value>…)` is a metric
+    named by the line.
+    """
 
     name: ClassVar[str] = "patterns"
 
@@ -24,11 +26,19 @@ class PatternReader(Reader):
         """The groups that took part in the match, moved by their offsets."""
         for pattern, offset in self._patterns:
             for found in pattern.finditer(line):
-                groups = {name: text for name, text in found.groupdict().items() if text is not None}
+                groups = {
+                    name: text for name, text in found.groupdict().items() if text is not None
+                }
                 if "name" in groups and "value" in groups:
                     groups[groups.pop("name").strip()] = groups.pop("value")
-                numbers = {name: number(text) + offset.get(name, 0.0) for name, text in groups.items()}
-                places = {name: at for name in _PLACES if not math.isnan(at := numbers.pop(name, math.nan))}
+                numbers = {
+                    name: number(text) + offset.get(name, 0.0) for name, text in groups.items()
+                }
+                places = {
+                    name: at
+                    for name in _PLACES
+                    if not math.isnan(at := numbers.pop(name, math.nan))
+                }
                 return Sample(
                     numbers,
                     places.get("step"),

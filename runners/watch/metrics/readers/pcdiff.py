@@ -1,9 +1,11 @@
-"""PCDiff's log: `2026-04-06 06:38:43,991 : [  0/5000][  0/  7]    loss:     1.0364,    grad_norm:    33.6411`.
+"""PCDiff's log: `2026-04-06 06:38:43,991 : [  0/5000][  0/  7]    loss:     1.0364,    grad_norm:
+33.6411`.
 
-Facts: DimensionLab/pcdiff-implant and pfriedri/pcdiff-implant (MIT), train_completion.py. Every message begins with a
-time in local time; lines without one go on with an error's text and say nothing. Epochs and iterations count from 0.
-The loss printed is that of one batch, and of seven batches an epoch only the first is printed; the epoch's mean is
-told only when it is the best so far.
+Facts: DimensionLab/pcdiff-implant and pfriedri/pcdiff-implant (MIT), train_completion.py. Every
+message begins with a time in local time; lines without one go on with an error's text and say
+nothing. Epochs and iterations count from 0. The loss printed is that of one batch, and of seven
+batches an epoch only the first is printed; the epoch's mean is told only when it is the best so
+far.
 """
 
 import re
@@ -15,11 +17,15 @@ from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
 
 _LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<words>.*)$")
 _STEP = re.compile(
-    rf"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ *(?P<of>\d+)\]\s+loss:\s*(?P<loss>{NUMBER}),"
+    r"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ "
+    rf"*(?P<of>\d+)\]\s+loss:\s*(?P<loss>{NUMBER}),"
     rf"(?:\s*grad_norm:\s*(?P<norm>{NUMBER}))?"
 )
 _BEST = re.compile(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{NUMBER})")
-_RECENT = re.compile(rf"Loss \(last 50 ep\): median=(?P<median>{NUMBER}), p10=(?P<p10>{NUMBER}), p90=(?P<p90>{NUMBER})")
+_RECENT = re.compile(
+    rf"Loss \(last 50 ep\): median=(?P<median>{NUMBER}), p10=(?P<p10>{NUMBER}), "
+    rf"p90=(?P<p90>{NUMBER})"
+)
 _PROXY = re.compile(r"Proxy eval complete: (?P<pairs>.*)")
 _PAIR = re.compile(rf"(?P<name>\w+)=(?P<value>{NUMBER})")
 _BATCH = re.compile(r"Batch size: .* = (?P<batch>\d+) effective global batch")
@@ -27,7 +33,9 @@ _RATE = re.compile(rf"Effective LR scaled to (?P<rate>{NUMBER})")
 
 
 class PcdiffReader(Reader):
-    """`loss_batch` and `grad_norm` of the batches printed, `best_loss` of epochs, and the proxy evaluation."""
+    """`loss_batch` and `grad_norm` of the batches printed, `best_loss` of epochs, and the proxy
+    evaluation.
+    """
 
     name: ClassVar[str] = "pcdiff"
     notes: ClassVar[tuple[str, ...]] = (
@@ -49,12 +57,16 @@ class PcdiffReader(Reader):
             return self._step(step, moment)
         if best := _BEST.search(words):
             epoch = number(best["epoch"]) + 1
-            return Sample({"best_loss": number(best["loss"])}, self._end_of(epoch), None, epoch, None, moment)
+            return Sample(
+                {"best_loss": number(best["loss"])}, self._end_of(epoch), None, epoch, None, moment
+            )
         if recent := _RECENT.search(words):
             values = {f"loss_{name}_50": number(recent[name]) for name in ("median", "p10", "p90")}
             return Sample(values, time=moment)
         if proxy := _PROXY.search(words):
-            values = {metric_name(p["name"]): number(p["value"]) for p in _PAIR.finditer(proxy["pairs"])}
+            values = {
+                metric_name(p["name"]): number(p["value"]) for p in _PAIR.finditer(proxy["pairs"])
+            }
             return Sample(values, time=moment)
         if batch := _BATCH.search(words):
             return Sample(batch=float(batch["batch"]))

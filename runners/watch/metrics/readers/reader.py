@@ -6,7 +6,8 @@ from runners.watch.metrics.sample import Sample
 
 
 class Reader:
-    """Reads the lines of one attempt of a run in order; keeps what a later line needs of an earlier one.
+    """Reads the lines of one attempt of a run in order; keeps what a later line needs of an
+    earlier one.
 
     `notes` are what a person has to know to take its values for what they are.
     """

@@ -1,9 +1,10 @@
 """The voxelization network's log, in its two forms.
 
-Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form, without times:
-`[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`: epochs and iterations count from 0, the loss is
-of one batch, the second time is seconds in all. The later form: a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from
-1, with one batch's loss and the mean so far) and a summary whose loss is the epoch's mean.
+Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form,
+without times: `[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`: epochs and
+iterations count from 0, the loss is of one batch, the second time is seconds in all. The later
+form: a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with one batch's loss and the mean so
+far) and a summary whose loss is the epoch's mean.
 """
 
 import re
@@ -14,7 +15,8 @@ from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
 
 _STEP = re.compile(
-    rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{NUMBER}) / (?P<all>{NUMBER})"
+    rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{NUMBER}) / "
+    rf"(?P<all>{NUMBER})"
 )
 _BAR = re.compile(r"^Epoch \d{3,}/\d+: .*\|")
 _PAIR = re.compile(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{NUMBER})")
@@ -22,7 +24,9 @@ _VALIDATION = re.compile(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P
 _L1 = re.compile(rf"^\s*(?P<name>psr_l[12]): (?P<value>{NUMBER})")
 _SUMMARY = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) Summary:")
 _LOSS = re.compile(rf"^\s+Loss: (?P<loss>{NUMBER})(?: \((?P<parts>.*)\))?")
-_SETTING = re.compile(r"^\s*(?P<what>Total epochs|Iterations per epoch|Batch size):\s+(?P<value>\d+)")
+_SETTING = re.compile(
+    r"^\s*(?P<what>Total epochs|Iterations per epoch|Batch size):\s+(?P<value>\d+)"
+)
 
 
 class VoxelizationReader(Reader):
@@ -41,7 +45,10 @@ class VoxelizationReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A step, a bar, a line of a summary or a validation."""
         if step := _STEP.match(line):
-            values = {_batch_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(step["pairs"])}
+            values = {
+                _batch_name(pair["name"]): number(pair["value"])
+                for pair in _PAIR.finditer(step["pairs"])
+            }
             self._epoch, self._step = number(step["epoch"]) + 1, number(step["it"]) + 1
             pace = number(step["last"])
             return Sample(values, self._step, self._steps(), self._epoch, self._epochs, pace=pace)
@@ -55,7 +62,9 @@ class VoxelizationReader(Reader):
             return Sample(epoch=self._epoch, epochs=self._epochs)
         if self._in_summary and (loss := _LOSS.match(line)):
             self._in_summary = False
-            parts = {pair["name"]: number(pair["value"]) for pair in _PAIR.finditer(loss["parts"] or "")}
+            parts = {
+                pair["name"]: number(pair["value"]) for pair in _PAIR.finditer(loss["parts"] or "")
+            }
             return self._here({"loss": number(loss["loss"]), **parts})
         if found := _VALIDATION.match(line) or _L1.match(line):
             return self._here({f"val/{found['name']}": number(found["value"])})
@@ -63,11 +72,19 @@ class VoxelizationReader(Reader):
 
     def _bar(self, line: str) -> Sample | None:
         bar = read_bar(line)
-        if bar is None or bar.epoch is None or bar.total is None or (bar.values and "avg_loss" not in bar.values):
+        if (
+            bar is None
+            or bar.epoch is None
+            or bar.total is None
+            or (bar.values and "avg_loss" not in bar.values)
+        ):
             return None
         self._per_epoch, self._epoch, self._epochs = bar.total, bar.epoch, bar.epochs
         self._step = (bar.epoch - 1) * bar.total + bar.done
-        values = {_batch_name(name) if name != "avg_loss" else "loss_so_far": v for name, v in bar.values.items()}
+        values = {
+            _batch_name(name) if name != "avg_loss" else "loss_so_far": v
+            for name, v in bar.values.items()
+        }
         return Sample(values, self._step, self._steps(), bar.epoch, bar.epochs, pace=bar.pace)
 
     def _setting(self, what: str, value: float) -> Sample:

@@ -1,0 +1,155 @@
+"""Which rented machine this is, as the cloud's metadata service says; asked only when the settings
+allow it.
+
+The address is link-local and answers plain HTTP without any secret: no proxy may stand between.
+All clouds are asked at once and within 0.3 s, because elsewhere nobody answers at all.
+
+Sources: AWS "Retrieve instance metadata" (IMDSv2: a token first), Google Cloud "View and query VM
+metadata", Azure "Instance Metadata Service", DigitalOcean "Metadata API reference"; RunPod names
+itself in the pod's environment.
+"""
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.presets.reading.settings import read_settings
+
+BASE = "http://169.254.169.254"
+WITHIN_S = 0.3
+_MOST_BYTES = 256 * 1024
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """A rented machine: who rents it out, its id there, and the kind of machine where the provider
+    says.
+    """
+
+    provider: str
+    id: str = ""
+    kind: str = ""
+    region: str = ""
+
+
+def find_instance(environment: Mapping[str, str] | None = None) -> Instance | None:
+    """The machine this is, or None when nobody says, or it was not allowed to ask.
+
+    `$FRESNEL_METADATA` decides over the settings: 0 or off, 1 or on, or another address to ask.
+    """
+    environment = os.environ if environment is None else environment
+    if environment.get("RUNPOD_POD_ID"):
+        return Instance(
+            "RunPod", environment["RUNPOD_POD_ID"], environment.get("RUNPOD_GPU_NAME", "")
+        )
+    base = _allowed_base(environment.get("FRESNEL_METADATA", ""))
+    return _ask_everybody(base) if base else None
+
+
+def _allowed_base(word: str) -> str:
+    if word.lower() in ("0", "off", "no"):
+        return ""
+    if word.startswith(("http://", "https://")):
+        return word.rstrip("/")
+    if word and word.lower() not in ("1", "on", "yes"):
+        raise WrongInput(f"FRESNEL_METADATA={word}: expected on, off, or an address such as {BASE}")
+    return BASE if word or read_settings().cost.metadata else ""
+
+
+def _ask_everybody(base: str) -> Instance | None:
+    """The first answer that makes sense; whoever answers later than 0.3 s is not waited for."""
+    answers: Queue[Instance | None] = Queue()
+    for ask in _CLOUDS:
+        Thread(target=lambda ask=ask: answers.put(ask(base)), daemon=True).start()
+    deadline = time.monotonic() + WITHIN_S
+    for _ in _CLOUDS:
+        try:
+            found = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except Empty:
+            return None
+        if found is not None:
+            return found
+    return None
+
+
+def _ask(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> str:
+    """What stands at `url`, as text; empty when nothing does, or not in time."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+    request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
+    try:
+        with opener.open(request, timeout=WITHIN_S) as answer:
+            return str(answer.read(_MOST_BYTES).decode("utf-8", "replace")).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """A metadata service sends nobody elsewhere: what does is something else."""
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _ask_aws(base: str) -> Instance | None:
+    token = _ask(f"{base}/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "PUT")
+    if not token:
+        return None
+    headers = {"X-aws-ec2-metadata-token": token}
+    document = _object(_ask(f"{base}/latest/dynamic/instance-identity/document", headers))
+    kind = str(document.get("instanceType", ""))
+    return (
+        Instance("AWS", str(document.get("instanceId", "")), kind, str(document.get("region", "")))
+        if kind
+        else None
+    )
+
+
+def _ask_digitalocean(base: str) -> Instance | None:
+    # It does not say of what size it is (digitalocean/api-v2, issue 182).
+    found = _object(_ask(f"{base}/metadata/v1.json"))
+    if "droplet_id" not in found:
+        return None
+    return Instance("DigitalOcean", str(found["droplet_id"]), "", str(found.get("region", "")))
+
+
+def _ask_google(base: str) -> Instance | None:
+    headers = {"Metadata-Flavor": "Google"}
+    found = _object(_ask(f"{base}/computeMetadata/v1/instance/?recursive=true", headers))
+    if "machineType" not in found:
+        return None
+    zone = str(found.get("zone", "")).rpartition("/")[2]
+    return Instance(
+        "Google Cloud", str(found.get("id", "")), str(found["machineType"]).rpartition("/")[2], zone
+    )
+
+
+def _ask_azure(base: str) -> Instance | None:
+    found = _object(
+        _ask(f"{base}/metadata/instance?api-version=2021-02-01", {"Metadata": "true"})
+    ).get("compute")
+    if not isinstance(found, dict) or "vmSize" not in found:
+        return None
+    return Instance(
+        "Azure", str(found.get("vmId", "")), str(found["vmSize"]), str(found.get("location", ""))
+    )
+
+
+_CLOUDS: tuple[Callable[[str], Instance | None], ...] = (
+    _ask_aws,
+    _ask_digitalocean,
+    _ask_google,
+    _ask_azure,
+)

@@ -1,0 +1,1 @@
+"""Checks of the machine, the state folder and the login."""

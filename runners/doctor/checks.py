@@ -1,0 +1,176 @@
+"""What `doctor` looks at on the machine: Python, terminal, GPUs, logout, shared memory, limits,
+clock.
+
+What it finds in the state folder stands in `state_checks`.
+"""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from runners.doctor.logout import judge_logout
+from runners.host.locks import is_held
+from runners.host.systemd import probe_scope
+from runners.model.gpus import GpuReading
+from runners.state.layout import StateDirectory
+
+_SMALL_SHM = 1 << 30
+_FEW_FILES = 1024
+_SMALLEST_TERMINAL = (80, 24)
+
+
+class Check(NamedTuple):
+    """One thing looked at: how it stands, in words, and what to do when it does not stand well."""
+
+    name: str
+    verdict: Literal["PASS", "WARN", "FAIL"]
+    words: str
+    advice: str = ""
+
+
+def check_machine(state: StateDirectory, reading: GpuReading) -> Iterator[Check]:
+    """Every check of this machine, in the order in which one thing leads to another."""
+    yield check_python()
+    yield check_terminal()
+    yield from check_gpus(reading)
+    yield check_sampler(state)
+    yield check_logout()
+    yield check_scope(state)
+    yield check_shared_memory()
+    yield check_open_files()
+    yield check_clock()
+
+
+def check_python() -> Check:
+    """The Python this runs on."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < (3, 11):
+        return Check("Python", "FAIL", f"{version} ({sys.executable})", "use Python 3.11 or newer")
+    return Check("Python", "PASS", f"{version} ({sys.executable})")
+
+
+def check_terminal() -> Check:
+    """Size and colour of the terminal, where there is one."""
+    streams = [number for number in (1, 2, 0) if os.isatty(number)]
+    if not streams:
+        return Check("terminal", "PASS", "none here: commands work, the panel needs one")
+    columns, lines = os.get_terminal_size(streams[0])
+    kind = os.environ.get("TERM", "")
+    colours = (
+        "true colour"
+        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
+        else "colours as TERM says"
+    )
+    words = f"{columns}×{lines}, TERM={kind or 'unset'}, {colours}"
+    if kind in ("", "dumb"):
+        return Check("terminal", "WARN", words, "export TERM=xterm-256color, or use --no-ui")
+    if columns < _SMALLEST_TERMINAL[0] or lines < _SMALLEST_TERMINAL[1]:
+        return Check("terminal", "WARN", words, "the panel is made for 80×24 and more")
+    return Check("terminal", "PASS", words)
+
+
+def check_gpus(reading: GpuReading) -> Iterator[Check]:
+    """What the sampler could read."""
+    if reading.problem:
+        yield Check(
+            "GPUs",
+            "WARN",
+            reading.problem,
+            "runs on the CPU start; see sampler.log in the state folder",
+        )
+        return
+    if not reading.gpus:
+        yield Check("GPUs", "PASS", "none: runs use the CPU")
+        return
+    driver = f", driver {reading.driver}" if reading.driver else ""
+    yield Check(
+        "GPUs", "PASS", f"{len(reading.gpus)} × {reading.gpus[0].name} by {reading.backend}{driver}"
+    )
+    for gpu in reading.gpus:
+        if gpu.error:
+            yield Check(
+                f"GPU {gpu.index}", "WARN", gpu.error, "nvidia-smi or rocm-smi may say more"
+            )
+
+
+def check_sampler(state: StateDirectory) -> Check:
+    """Whether somebody reads the GPUs of this host."""
+    if is_held(state.sampler_lock):
+        return Check("sampler", "PASS", "runs")
+    return Check("sampler", "WARN", "does not run", f"see {state.sampler_log}")
+
+
+def check_logout() -> Check:
+    """Whether logging out would end runs."""
+    verdict = judge_logout()
+    return Check(
+        "logout", "PASS" if verdict.outcome == "safe" else "WARN", verdict.reason, verdict.advice
+    )
+
+
+def check_scope(state: StateDirectory) -> Check:
+    """Whether a run gets a systemd scope of its own; tried anew, whatever was remembered."""
+    probe = probe_scope(state.host / "scope.json", again=True)
+    return Check(
+        "systemd scope",
+        "PASS",
+        "works" if probe.works else f"none: {probe.why}; runs are started by setsid",
+    )
+
+
+def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
+    """Where DataLoader workers and NCCL pass their tensors."""
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return Check(
+            "shared memory", "WARN", f"{folder}: {error.strerror}", "DataLoader workers will fail"
+        )
+    size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+    words = f"{folder} {_gigabytes(size)}, {_gigabytes(free)} free"
+    if size < _SMALL_SHM or free < size // 10:
+        advice = (
+            "DataLoader workers fail when it is full: docker run --shm-size=16g or "
+            "--ipc=host, or num_workers 0"
+        )
+        return Check("shared memory", "WARN", words, advice)
+    return Check("shared memory", "PASS", words)
+
+
+def check_open_files() -> Check:
+    """How many files a run may hold open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    words = f"{_limit(soft)} (at most {_limit(hard)})"
+    if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
+        return Check(
+            "open files",
+            "WARN",
+            words,
+            "ulimit -n 65536 before launching: DataLoader workers need many",
+        )
+    return Check("open files", "PASS", words)
+
+
+def check_clock(now: Callable[[], float] = time.time) -> Check:
+    """Whether the clock is later than the newest of our own files can be."""
+    shown = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now()))
+    if now() < Path(__file__).stat().st_mtime - 60:
+        return Check(
+            "clock",
+            "WARN",
+            f"{shown}: before this program was installed",
+            "set the clock (timedatectl, ntp)",
+        )
+    return Check("clock", "PASS", shown)
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / (1 << 30):,.1f} GB"
+
+
+def _limit(count: int) -> str:
+    return "unlimited" if count == resource.RLIM_INFINITY else f"{count:,}"

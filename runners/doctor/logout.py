@@ -1,0 +1,62 @@
+"""Would this machine kill a run when its user logs out, and what to do about it."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from runners.host import systemd
+
+_ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {user}`)"
+
+
+class LogoutVerdict(NamedTuple):
+    """What becomes of runs at logout: `safe`, `killed`, or `unknown`; why, and what to do about
+    it.
+    """
+
+    outcome: Literal["safe", "killed", "unknown"]
+    reason: str
+    advice: str = ""
+
+
+def judge_logout(root: Path = Path("/")) -> LogoutVerdict:
+    """What would become of a run started here and now when its user logs out everywhere."""
+    if not systemd.is_booted(root):
+        where = "in a container" if in_container(root) else "on this machine"
+        return LogoutVerdict("safe", f"no systemd-logind {where}: nothing ends processes at logout")
+    if systemd.lingers(root):
+        return LogoutVerdict("safe", "lingering is on: processes stay after logout")
+    advice = _ENABLE.format(user=systemd.this_user())
+    place = systemd.session_of_ours()
+    if place == "user":
+        return LogoutVerdict(
+            "killed",
+            "started below the user's own systemd, which ends at the last logout: lingering is off",
+            advice,
+        )
+    kills = systemd.kills_user_processes(root)
+    if kills is None:
+        return LogoutVerdict(
+            "unknown", "logind does not say whether it kills processes; lingering is off", advice
+        )
+    if kills and place == "session":
+        return LogoutVerdict(
+            "killed",
+            "logind kills a user's processes (KillUserProcesses=yes), lingering is off",
+            advice,
+        )
+    if kills:
+        return LogoutVerdict(
+            "safe", "started outside of any login session, which logind leaves alone"
+        )
+    return LogoutVerdict("safe", "logind leaves processes alone (KillUserProcesses=no)")
+
+
+def in_container(root: Path = Path("/")) -> bool:
+    """True inside Docker, Podman, LXC, Kubernetes and their like, as far as they leave a sign."""
+    signs = (root / ".dockerenv", root / "run/.containerenv", root / "run/systemd/container")
+    if any(sign.exists() for sign in signs):
+        return True
+    try:
+        return b"container=" in (root / "proc/1/environ").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,185 @@
+"""What `doctor` looks at in the state folder: whose it is, room, locks, and what ended runs left
+behind.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from runners.doctor.checks import Check
+from runners.host.ownership import permission_problem
+from runners.host.procfs import all_marks
+from runners.model.errors import FresnelError
+from runners.state.layout import StateDirectory
+
+_NETWORK = (
+    "nfs",
+    "cifs",
+    "smb",
+    "lustre",
+    "beegfs",
+    "gpfs",
+    "ceph",
+    "fuse.sshfs",
+    "afs",
+    "glusterfs",
+    "9p",
+)
+_LITTLE_ROOM = 1 << 30
+_NO_ROOM = 50 << 20
+
+
+def check_state(state: StateDirectory) -> Iterator[Check]:
+    """Every check of the state folder; nothing further where it cannot be used."""
+    folder = check_folder(state)
+    yield folder
+    if folder.verdict == "FAIL":
+        return
+    yield check_room(state.root)
+    yield check_filesystem(state.root)
+    yield check_locks(state.root)
+    yield from check_run_folders(state)
+    yield from check_leftovers(state)
+    yield from check_future(state)
+
+
+def check_folder(state: StateDirectory) -> Check:
+    """Whether the folder is there, ours alone, and can be written."""
+    try:
+        state.create()
+        probe = state.root / f".doctor.{os.getpid()}"
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except FresnelError as error:
+        return Check("state folder", "FAIL", error.message, error.hint)
+    except OSError as error:
+        advice = "name a folder that you may write in $FRESNEL_STATE_DIR"
+        return Check(
+            "state folder", "FAIL", f"{error.filename or state.root}: {error.strerror}", advice
+        )
+    mode = state.root.stat().st_mode & 0o777
+    if mode & 0o077:
+        words = (
+            f"{state.root} holds other things too, and others may look into it (mode {mode:04o})"
+        )
+        return Check("state folder", "WARN", words, "give it a folder of its own, or chmod 700 it")
+    return Check("state folder", "PASS", str(state.root))
+
+
+def check_room(root: Path) -> Check:
+    """How much the disk of the state folder still takes."""
+    found = os.statvfs(root)
+    free = found.f_frsize * found.f_bavail
+    words = f"{free / (1 << 30):,.1f} GB free" + (
+        ", no inodes left" if found.f_files and not found.f_favail else ""
+    )
+    if free < _NO_ROOM or (found.f_files and not found.f_favail):
+        return Check(
+            "disk",
+            "FAIL",
+            words,
+            "make room: `fresnel-tui prune --older-than 30d` removes ended runs",
+        )
+    if free < _LITTLE_ROOM:
+        return Check(
+            "disk", "WARN", words, "`fresnel-tui prune --older-than 30d` removes ended runs"
+        )
+    return Check("disk", "PASS", words)
+
+
+def check_filesystem(root: Path) -> Check:
+    """Whether locks may have to cross a network."""
+    kind = filesystem_of(root)
+    if kind.startswith(_NETWORK):
+        advice = (
+            "a folder on a local disk in $FRESNEL_STATE_DIR is quicker, and its locks are surer"
+        )
+        return Check("file system", "WARN", f"{kind}: a network file system", advice)
+    return Check("file system", "PASS", kind or "unknown")
+
+
+def check_locks(root: Path) -> Check:
+    """Whether a second opener of a locked file is really kept out: everything here rests on it."""
+    path = root / f".locks.{os.getpid()}"
+    first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    second = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Check("locks", "PASS", "hold")
+    except OSError as error:
+        return Check(
+            "locks", "FAIL", f"flock: {error.strerror}", "put the state folder on a local disk"
+        )
+    finally:
+        os.close(first)
+        os.close(second)
+        path.unlink()
+    return Check(
+        "locks", "FAIL", "a locked file was locked twice", "put the state folder on a local disk"
+    )
+
+
+def check_run_folders(state: StateDirectory) -> Iterator[Check]:
+    """Live runs that cannot be stopped or adopted because others may write their folders."""
+    reasons = [permission_problem(state.run(marker.name).path) for marker in state.live.iterdir()]
+    for reason in filter(None, reasons):
+        yield Check(
+            "run folder",
+            "WARN",
+            reason,
+            "it is neither adopted nor stopped: look inside, then chmod 700 it",
+        )
+
+
+def check_leftovers(state: StateDirectory) -> Iterator[Check]:
+    """Processes that carry the mark of a run of this folder which has ended."""
+    left = [
+        (run, pids)
+        for run, pids in all_marks().items()
+        if state.run(run).path.is_dir() and not state.live_marker(run).exists()
+    ]
+    for run, pids in left:
+        words = f"{run} has ended, but pid {', '.join(map(str, pids))} is alive"
+        yield Check(
+            "left over",
+            "WARN",
+            words,
+            f"kill {' '.join(map(str, pids))}, if it is not meant to be there",
+        )
+    if not left:
+        yield Check("left over", "PASS", "no process of an ended run")
+
+
+def check_future(state: StateDirectory) -> Iterator[Check]:
+    """Folders that are newer than now: the clock was set back, and ages are wrong."""
+    latest = max(
+        (place.stat().st_mtime for place in (state.root, state.runs, state.live)), default=0.0
+    )
+    if latest > time.time() + 60:
+        words = f"the state folder was written {latest - time.time():,.0f} s from now"
+        yield Check(
+            "clock and files",
+            "WARN",
+            words,
+            "the clock was set back; ages and costs are off until it catches up",
+        )
+
+
+def filesystem_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """The kind of file system that `path` is on; empty when the system does not say."""
+    try:
+        lines = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    place, best, kind = str(path.resolve()), "", ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        mount = before.split(" ")[4].replace("\\040", " ")
+        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, after.split(" ")[0]
+    return kind

@@ -1,0 +1,59 @@
+"""Choose and open a backend. Each is a name in a table, imported when it is used."""
+
+from importlib import import_module
+
+from runners.gpus.backends.backend import Backend, DriverTrouble, NoDriver
+from runners.gpus.backends.none import Absent
+from runners.gpus.backends.pci import unseen_gpu
+from runners.gpus.selection import Choice
+from runners.state.layout import StateDirectory
+
+BACKENDS = {
+    "nvml": "runners.gpus.backends.nvml",
+    "amd": "runners.gpus.backends.amd",
+    "simulated": "runners.gpus.backends.simulated",
+}
+
+
+def open_backend(choice: Choice, state: StateDirectory) -> Backend:
+    """Open what `choice` asks for; what cannot be opened becomes an empty backend with a problem
+    text.
+    """
+    if choice.kind == "none":
+        return Absent()
+    if choice.kind == "auto":
+        return _detect(choice, state)
+    try:
+        return _open(choice.kind, choice, state)
+    except (NoDriver, DriverTrouble) as reason:
+        return Absent(str(reason))
+
+
+def _detect(choice: Choice, state: StateDirectory) -> Backend:
+    """NVML if it works and has GPUs, else AMD cards, else nothing; an NVIDIA driver in trouble is
+    told in any case.
+    """
+    trouble: DriverTrouble | None = None
+    try:
+        return _open("nvml", choice, state)
+    except NoDriver:
+        pass
+    except DriverTrouble as found:
+        trouble = found
+    try:
+        backend = _open("amd", choice, state)
+    except NoDriver:
+        return Absent(str(trouble) if trouble else unseen_gpu())
+    # Libraries of a driver that is not even loaded are no news beside AMD cards that work.
+    if trouble and trouble.loaded:
+        backend.problem = str(trouble)
+    return backend
+
+
+def _open(name: str, choice: Choice, state: StateDirectory) -> Backend:
+    try:
+        module = import_module(BACKENDS[name])
+    except ImportError as error:
+        raise NoDriver(f"{name} cannot be read: {error}") from None
+    backend: Backend = module.open_backend(choice, state)
+    return backend

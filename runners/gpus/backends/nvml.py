@@ -1,0 +1,241 @@
+"""NVIDIA GPUs through NVML, with the module `pynvml` of the distribution nvidia-ml-py.
+
+Every field is guarded on its own: what a GPU does not support is None, and a lost GPU costs only
+its own row.
+"""
+
+from typing import Any
+
+import msgspec
+import pynvml
+
+from runners.gpus.backends.backend import DriverTrouble, NoDriver
+from runners.gpus.backends.nvml_events import XidEvents
+from runners.gpus.backends.nvml_processes import ProcessLists
+from runners.gpus.backends.nvml_text import LOST, NO_GPU, problem_text, throttle_words
+from runners.gpus.backends.processes import ProcessTable
+from runners.gpus.selection import Choice
+from runners.model.gpus import GpuProcess, GpuSnapshot
+from runners.state.layout import StateDirectory
+
+_NOT_THERE = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+_SENTINELS = (2**64 - 1, 2**32 - 1)
+"""What NVML writes where it has no value, in its 64-bit and 32-bit fields."""
+
+
+class _Lost(Exception):
+    """One GPU answers no more."""
+
+
+class _Card(msgspec.Struct):
+    """A GPU as first seen; `handle` is None while NVML gives none for its index."""
+
+    handle: Any
+    row: GpuSnapshot
+
+
+def open_backend(choice: Choice, state: StateDirectory) -> "Nvml":
+    """Load and initialise NVML; raises NoDriver without the library, DriverTrouble when it does
+    not work.
+    """
+    return Nvml()
+
+
+class Nvml:
+    """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are cut from."""
+
+    name = "nvml"
+
+    def __init__(self) -> None:
+        try:
+            pynvml.nvmlInit()
+            if pynvml.nvmlDeviceGetCount() == 0:
+                raise DriverTrouble(NO_GPU, loaded=False)
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+                raise NoDriver(
+                    "NVML: libnvidia-ml.so.1 is not found: install the NVIDIA driver, "
+                    "or start the container with its GPUs"
+                ) from None
+            loaded = error.value != pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+            raise DriverTrouble(problem_text(error.value, str(error)), loaded) from None
+        self.problem: str | None = None
+        self.driver: str | None = _ask("nvmlSystemGetDriverVersion")
+        self._processes = ProcessTable(devices="/dev/nvidia")
+        self._lists = ProcessLists()
+        self._events = XidEvents()
+        self._cards: list[_Card] = []
+
+    def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
+        """Read every GPU; `problem` is set when NVML as a whole has stopped to work."""
+        try:
+            count = pynvml.nvmlDeviceGetCount()
+        except pynvml.NVMLError as error:
+            self.problem = problem_text(error.value, str(error))
+            return ()
+        self.problem = None if count else NO_GPU
+        if count != len(self._cards):
+            self._cards = [_find(index) for index in range(count)]
+        rows = [row for index in range(count) for row in self._read(index)]
+        xids = self._events.take(now)
+        return tuple(
+            msgspec.structs.replace(row, xid=xids[row.uuid]) if row.uuid in xids else row
+            for row in rows
+        )
+
+    def _read(self, index: int) -> list[GpuSnapshot]:
+        if self._cards[index].handle is None:
+            self._cards[index] = _find(index)
+        card = self._cards[index]
+        if card.handle is None:
+            return [card.row]
+        self._events.register(card.handle, card.row.uuid)
+        try:
+            mig = _mig_enabled(card.handle)
+            rows = [self._measure(card, mig)]
+            return rows + (self._instances(card) if mig else [])
+        except _Lost as lost:
+            return [msgspec.structs.replace(card.row, error=str(lost))]
+
+    def _measure(self, card: _Card, mig: bool) -> GpuSnapshot:
+        handle = card.handle
+        busy = None if mig else _ask("nvmlDeviceGetUtilizationRates", handle)
+        used, total = _memory(handle)
+        temperature = _number(_ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU))
+        return msgspec.structs.replace(
+            card.row,
+            utilization=_percent(busy.gpu) if busy else None,
+            memory_utilization=_percent(busy.memory) if busy else None,
+            memory_used=used,
+            memory_total=total,
+            temperature_c=None if temperature is None else float(temperature),
+            power_w=_watts(_ask("nvmlDeviceGetPowerUsage", handle)),
+            power_limit_w=_watts(_ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            clock_mhz=_number(_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=_number(_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)),
+            throttle=_throttle(handle),
+            ecc_errors=_ecc_errors(handle),
+            processes=self._processes_on(handle),
+        )
+
+    def _instances(self, card: _Card) -> list[GpuSnapshot]:
+        """The MIG instances of one GPU; NVML measures no utilisation for them, so theirs is
+        None.
+        """
+        rows = []
+        for position in range(_ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
+            handle = _ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, position)
+            uuid = _ask("nvmlDeviceGetUUID", handle) if handle else None
+            if uuid is None:
+                continue
+            used, total = _memory(handle)
+            rows.append(
+                GpuSnapshot(
+                    index=card.row.index,
+                    uuid=uuid,
+                    name=_ask("nvmlDeviceGetName", handle) or f"{card.row.name} MIG",
+                    vendor="nvidia",
+                    pci=card.row.pci,
+                    memory_used=used,
+                    memory_total=total,
+                    mig_parent=card.row.uuid,
+                    processes=self._processes_on(handle),
+                )
+            )
+        return rows
+
+    def _processes_on(self, handle: Any) -> tuple[GpuProcess, ...]:
+        memory: dict[int, int | None] = {}
+        try:
+            lines = self._lists.on(handle)
+        except pynvml.NVMLError as error:
+            raise _Lost(LOST[error.value]) from None
+        for pid, written in lines:
+            used = _number(written)
+            known = memory.get(pid)
+            memory[pid] = used if known is None else max(known, used or 0)
+        return tuple(self._processes.describe(pid, used) for pid, used in memory.items())
+
+
+def _find(index: int) -> _Card:
+    """The GPU at NVML's `index`, with all of it that never changes."""
+    blank = GpuSnapshot(index=index, uuid=f"lost-{index}", name="unknown GPU", vendor="nvidia")
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = _ask("nvmlDeviceGetUUID", handle) or blank.uuid
+        name = _ask("nvmlDeviceGetName", handle) or blank.name
+        return _Card(handle, msgspec.structs.replace(blank, uuid=uuid, name=name, pci=_pci(handle)))
+    except pynvml.NVMLError as error:
+        text = LOST.get(error.value) or f"GPU cannot be opened: {error}"
+    except _Lost as lost:
+        text = str(lost)
+    return _Card(None, msgspec.structs.replace(blank, error=text))
+
+
+def _ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
+    """The answer of the first of these NVML functions that exists, or None; raises _Lost for a
+    lost GPU.
+    """
+    for name in (names,) if isinstance(names, str) else names:
+        try:
+            return getattr(pynvml, name)(*arguments, **options)
+        except pynvml.NVMLError as error:
+            if error.value in LOST:
+                raise _Lost(LOST[error.value]) from None
+            if error.value not in _NOT_THERE:
+                return None
+        except (
+            AttributeError,
+            ValueError,
+        ):  # a function this pynvml lacks; a name that is no UTF-8
+            continue
+    return None
+
+
+def _number(value: int | None) -> int | None:
+    return None if value is None or value in _SENTINELS else value
+
+
+def _percent(value: int) -> float | None:
+    return float(value) if value <= 100 else None
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    known = _number(milliwatts)
+    return None if known is None else known / 1000
+
+
+def _pci(handle: Any) -> str | None:
+    """The address as sysfs and CUDA write it, 0000:17:00.0; NVML's own text has a domain of eight
+    digits.
+    """
+    place = _ask("nvmlDeviceGetPciInfo", handle)
+    return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else None
+
+
+def _memory(handle: Any) -> tuple[int | None, int | None]:
+    """Used and total bytes. Version 2 counts the driver's own share apart; unified memory has no
+    total.
+    """
+    memory = _ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
+    memory = memory or _ask("nvmlDeviceGetMemoryInfo", handle)
+    if memory is None:
+        return None, None
+    total = _number(memory.total) or None
+    return (_number(memory.used) if total or memory.used else None), total
+
+
+def _throttle(handle: Any) -> tuple[str, ...]:
+    names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    return throttle_words(_ask(names, handle) or 0)
+
+
+def _ecc_errors(handle: Any) -> int | None:
+    """Uncorrected errors since the driver was loaded."""
+    kind, since = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    return _number(_ask("nvmlDeviceGetTotalEccErrors", handle, kind, since))
+
+
+def _mig_enabled(handle: Any) -> bool:
+    modes = _ask("nvmlDeviceGetMigMode", handle)
+    return bool(modes) and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE

@@ -1,0 +1,67 @@
+"""Xid errors as NVML's events tell them: each one once, to who has registered before it came.
+
+Registering needs no rights; where the driver or the GPU offers no such events, none ever come.
+"""
+
+from contextlib import suppress
+from ctypes import c_void_p, cast
+from typing import Any
+
+import pynvml
+
+from runners.gpus.backends.xid import xid_meaning
+from runners.model.gpus import Xid
+
+_MOST_AT_ONCE = 64
+"""So many events are taken in one reading: a storm of them must not take all its time."""
+_CONSEQUENCES = (45, 154)
+"""Told after the error that led to them: they take no other's place within `_BURST_S`."""
+_BURST_S = 60.0
+
+
+class XidEvents:
+    """The newest Xid of every GPU since this was made, by UUID."""
+
+    def __init__(self) -> None:
+        self._events: Any = None
+        self._uuids: dict[int | None, str] = {}
+        self._newest: dict[str, Xid] = {}
+        with suppress(pynvml.NVMLError, AttributeError):
+            self._events = pynvml.nvmlEventSetCreate()
+
+    def register(self, handle: Any, uuid: str) -> None:
+        """Let the GPU at `handle` tell its errors from now on; a second time does nothing."""
+        place = cast(handle, c_void_p).value
+        if self._events is None or place in self._uuids:
+            return
+        self._uuids[place] = uuid
+        with suppress(pynvml.NVMLError, AttributeError):
+            pynvml.nvmlDeviceRegisterEvents(
+                handle, pynvml.nvmlEventTypeXidCriticalError, self._events
+            )
+
+    def take(self, now: float) -> dict[str, Xid]:
+        """The newest Xid of every GPU that had one, those that came just now at `now` (unix
+        seconds).
+        """
+        for _ in range(_MOST_AT_ONCE if self._events is not None else 0):
+            try:
+                event = pynvml.nvmlEventSetWait_v2(self._events, 0)
+            except (pynvml.NVMLError, AttributeError):  # no more of them, or a lost GPU in the set
+                break
+            uuid = self._uuid_of(event.device)
+            if event.eventType == pynvml.nvmlEventTypeXidCriticalError and uuid is not None:
+                self._note(uuid, Xid(event.eventData, now, xid_meaning(event.eventData)))
+        return self._newest
+
+    def _note(self, uuid: str, xid: Xid) -> None:
+        known = self._newest.get(uuid)
+        if known is None or xid.code not in _CONSEQUENCES or xid.time - known.time > _BURST_S:
+            self._newest[uuid] = xid
+
+    def _uuid_of(self, handle: Any) -> str | None:
+        known = self._uuids.get(cast(handle, c_void_p).value)
+        if known is None:
+            with suppress(pynvml.NVMLError):
+                return str(pynvml.nvmlDeviceGetUUID(handle))
+        return known

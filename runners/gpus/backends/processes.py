@@ -1,0 +1,76 @@
+"""Whose process is on a GPU: user, command and run of a pid, looked up once for each process."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from runners.host.procfs import mark_of, start_ticks
+from runners.model.gpus import GpuProcess
+
+COMMAND_LENGTH = 300
+_MOST_REMEMBERED = 500
+_HOSTS_OWN = "pid:[4026531836]"
+"""The host's own namespace of pids: the kernel gives the first one this number on every machine."""
+
+
+class ProcessTable:
+    """Remembers processes by pid and start time, so that one reading costs one small file per
+    process.
+
+    Drivers tell the host's pids. In a container such a number may by chance be that of another
+    process here, so there only a process that has a file open whose path begins with `devices` is
+    taken for the one that is meant.
+    """
+
+    def __init__(self, devices: str = "", proc: Path = Path("/proc")) -> None:
+        self._known: dict[tuple[int, int], GpuProcess] = {}
+        folder, _, name = devices.rpartition("/")
+        told_apart = name and _namespace(proc) != _HOSTS_OWN and any(Path(folder).glob(f"{name}*"))
+        self._devices = devices if told_apart else ""
+        self._proc = proc
+
+    def describe(self, pid: int, memory_used: int | None) -> GpuProcess:
+        """Name process `pid`, which holds `memory_used` bytes; `outside` when no such pid is seen
+        here.
+        """
+        started = start_ticks(pid)
+        if started is None:
+            return GpuProcess(pid, memory_used=memory_used, outside=True)
+        if not self._is_meant(pid):
+            return GpuProcess(pid, memory_used=memory_used, outside=True)
+        key = (pid, started)
+        if key not in self._known:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[key] = _look_up(pid)
+        return msgspec.structs.replace(self._known[key], memory_used=memory_used)
+
+    def _is_meant(self, pid: int) -> bool:
+        if not self._devices:
+            return True
+        with suppress(OSError):
+            for entry in (self._proc / str(pid) / "fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    if str(entry.readlink()).startswith(self._devices):
+                        return True
+        return False
+
+
+def _namespace(proc: Path) -> str:
+    try:
+        return str((proc / "self/ns/pid").readlink())
+    except OSError:
+        return _HOSTS_OWN
+
+
+def _look_up(pid: int) -> GpuProcess:
+    user = command = None
+    try:
+        process = psutil.Process(pid)
+        user = process.username()
+        command = " ".join(process.cmdline())[:COMMAND_LENGTH] or process.name()
+    except (psutil.Error, OSError):
+        pass
+    return GpuProcess(pid, user, command, run=mark_of(pid))

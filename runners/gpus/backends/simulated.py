@@ -1,0 +1,152 @@
+"""GPUs that do not exist, for trying things out and for tests: they move as GPUs do when runs hold
+them.
+
+Their numbers follow from the time and their index alone; only the temperature remembers, as heat
+does.
+"""
+
+import math
+import zlib
+
+import msgspec
+
+from runners.gpus.backends.models import model_named
+from runners.gpus.backends.processes import ProcessTable
+from runners.gpus.selection import Choice
+from runners.host.procfs import mark_of, marked_processes
+from runners.model.gpus import GpuProcess, GpuSnapshot, Vendor
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease, held_leases
+
+WARM_UP_S = 8.0
+"""From a run's plan to full load."""
+FILL_S = 20.0
+"""From a run's plan to its full memory."""
+HEAT_S = 25.0
+"""The time constant of the temperature."""
+_LOOK_AGAIN_S = 5.0
+
+
+class _Load(msgspec.Struct, frozen=True):
+    """What the runs ask of one GPU: share of its speed, from 0 to 1, and the processes with their
+    bytes.
+    """
+
+    speed: float = 0.0
+    processes: tuple[GpuProcess, ...] = ()
+
+
+def open_backend(choice: Choice, state: StateDirectory) -> "Simulated":
+    """Make `choice.count` GPUs of `choice.model`, moved by the leases of `state`."""
+    return Simulated(choice.count, choice.model, state)
+
+
+class Simulated:
+    """A host's worth of simulated GPUs of one model."""
+
+    name = "simulated"
+    driver: str | None = "simulated"
+    problem: str | None = None
+
+    def __init__(self, count: int, model: str, state: StateDirectory) -> None:
+        self._model = model_named(model)
+        self._state = state
+        vendor: Vendor = "simulated-amd" if self._model.amd else "simulated-nvidia"
+        word = "-".join(model.split())
+        self._blanks = [
+            GpuSnapshot(index, f"SIM-{word}-{index}", self._model.name, vendor, _address(index))
+            for index in range(count)
+        ]
+        self._heat: dict[int, tuple[float, float]] = {}
+        self._names = ProcessTable()
+        self._leaders: dict[str, tuple[int, float]] = {}
+
+    def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
+        """All GPUs as they would be at `now` (unix seconds), given who holds them."""
+        leases = held_leases(self._state)
+        return tuple(
+            self._measure(blank, leases.get(blank.uuid, []), now) for blank in self._blanks
+        )
+
+    def _measure(self, blank: GpuSnapshot, leases: list[Lease], now: float) -> GpuSnapshot:
+        model, index = self._model, blank.index
+        load = self._load(leases, index, now)
+        busy = _busy_percent(load.speed, index, now)
+        held = sum(process.memory_used or 0 for process in load.processes)
+        draw = 0.13 + 0.80 * load.speed + 0.02 * load.speed * _wave(now, 9, index)
+        return msgspec.structs.replace(
+            blank,
+            utilization=float(round(busy)),
+            memory_utilization=float(round(busy * 0.55)),
+            memory_used=min(model.memory, model.memory // 200 + held),
+            memory_total=model.memory,
+            temperature_c=round(self._temperature(index, load.speed, now), 1),
+            power_w=round(model.power_w * draw + 2 * _wave(now, 31, index), 1),
+            power_limit_w=float(model.power_w),
+            clock_mhz=round(model.clock_mhz * (0.17 + 0.78 * min(1.0, load.speed * 1.3))),
+            memory_clock_mhz=1300 if model.amd else 2619,
+            ecc_errors=0,
+            processes=load.processes,
+        )
+
+    def _load(self, leases: list[Lease], index: int, now: float) -> _Load:
+        """The sum of all runs on one GPU, which is fast only once and has its memory only once."""
+        speed, processes = 0.0, []
+        for lease in leases:
+            age = now - self._started(lease, now)
+            speed += _smooth(age / WARM_UP_S)
+            share = 0.40 + 0.45 * (zlib.crc32(lease.run.encode()) % 100) / 100
+            share = (share + 0.004 * _wave(now, 47, index)) / len(leases)
+            used = int(self._model.memory * share * _smooth(age / FILL_S))
+            processes.append(self._process(lease, used, now))
+        return _Load(min(1.0, speed), tuple(processes))
+
+    def _started(self, lease: Lease, now: float) -> float:
+        try:
+            return self._state.run(lease.run).plan.stat().st_mtime
+        except OSError:
+            return now
+
+    def _temperature(self, index: int, speed: float, now: float) -> float:
+        """Degrees, drawn towards what the load would lead to, and late as heat is."""
+        goal = 33.0 + index % 4 + 38.0 * speed + 0.8 * _wave(now, 61, index)
+        before, degrees = self._heat.get(index, (now, 33.0 + index % 4))
+        degrees += (goal - degrees) * (1 - math.exp(-max(0.0, now - before) / HEAT_S))
+        self._heat[index] = (now, degrees)
+        return degrees
+
+    def _process(self, lease: Lease, used: int, now: float) -> GpuProcess:
+        process = self._names.describe(self._leader(lease.run, now), used)
+        return msgspec.structs.replace(process, run=lease.run, outside=False)
+
+    def _leader(self, run: str, now: float) -> int:
+        """A process with the run's mark, looked for now and then; 0 while none is found."""
+        pid, looked = self._leaders.get(run, (0, -math.inf))
+        if pid and mark_of(pid) == run:
+            return pid
+        if pid or abs(now - looked) >= _LOOK_AGAIN_S:
+            pid = next(iter(sorted(marked_processes(run))), 0)
+            self._leaders[run] = (pid, now)
+        return pid
+
+
+def _busy_percent(speed: float, index: int, now: float) -> float:
+    idle = 0.8 + _wave(now, 23, index)
+    full = 94 + 3 * _wave(now, 17, index) + 2.5 * _wave(now, 5, index + 3)
+    return min(100.0, max(0.0, idle + (full - idle) * speed))
+
+
+def _wave(now: float, period_s: float, index: int) -> float:
+    """A smooth wave between -1 and 1; neighbours are out of step."""
+    return math.sin(2 * math.pi * (now / period_s + 0.618 * index))
+
+
+def _smooth(part: float) -> float:
+    """0 up to part 0, 1 from part 1 on, with a soft start and a soft end between."""
+    part = min(1.0, max(0.0, part))
+    return part * part * (3 - 2 * part)
+
+
+def _address(index: int) -> str:
+    """PCI addresses as far apart as on a real board: 0000:05:00.0, 0000:15:00.0, ..."""
+    return f"{index // 16:04x}:{(5 + 16 * (index % 16)) % 256:02x}:00.0"

@@ -1,0 +1,218 @@
+"""The readers' side of the sampler: what it last wrote, how old that is, and starting one when
+none runs.
+
+Nothing here calls a driver, so nothing here can hang in one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.sampler_lock import owner_of
+from runners.gpus.selection import parse, setting
+from runners.host.helpers import command
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.model.gpus import UNREAD, GpuReading
+from runners.state.layout import StateDirectory
+
+STALE_S = 5.0
+FRESH_S = 3.0
+POLL_S = 0.005
+TOUCH_EVERY_S = 1.0
+"""Well below the shortest time that a sampler lingers, or it leaves while a panel reads and the
+next launch waits.
+"""
+FIRST_DELAY_S = 2.0
+LONGEST_DELAY_S = 30.0
+YOUNG_S = 20.0
+"""A sampler that has to be started again within this time of the last start died young."""
+LOG_LIMIT = 1 << 20
+
+_reading = msgspec.json.Decoder(GpuReading)
+
+
+class _Starts:
+    """When this process last started a sampler for one state folder, and how long it waits with
+    the next.
+    """
+
+    def __init__(self) -> None:
+        self.last = float("-inf")
+        self.delay_s = FIRST_DELAY_S
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def may_start(self) -> bool:
+        if self.child is not None:
+            self.child.poll()  # a dead child stays a zombie until it is asked for
+        return time.monotonic() - self.last >= self.delay_s
+
+    def note(self, child: "subprocess.Popen[bytes]") -> None:
+        now = time.monotonic()
+        young = now - self.last < self.delay_s + YOUNG_S
+        self.delay_s = min(LONGEST_DELAY_S, 2 * self.delay_s) if young else FIRST_DELAY_S
+        self.last, self.child = now, child
+
+
+_starts: dict[Path, _Starts] = {}
+_touched: dict[Path, float] = {}
+
+
+def latest(state: StateDirectory) -> GpuReading | None:
+    """The newest reading of this host under this `$FRESNEL_GPUS`, however old, or None."""
+    _touch_wanted(state)
+    reading = _on_disk(state)
+    if reading is None or reading.host != host_name() or reading.setting not in (None, setting()):
+        return None
+    return reading
+
+
+def age_s(reading: GpuReading) -> float:
+    """Seconds since the reading; one from the future (a clock was set back) is as old as it is
+    early.
+    """
+    return abs(time.time() - reading.time)
+
+
+def is_stale(reading: GpuReading) -> bool:
+    """True when the sampler should long since have written a newer one."""
+    return age_s(reading) > STALE_S
+
+
+def ensure_sampler(state: StateDirectory) -> None:
+    """Start a detached sampler unless one runs under this `$FRESNEL_GPUS`; one under another is
+    replaced.
+
+    Seldom enough: every 2 s at first, every 30 s when samplers die young. Raises WrongInput for a
+    value of `$FRESNEL_GPUS` that means nothing, OSError when the state folder cannot be written.
+    """
+    parse(setting())
+    starts = _starts.setdefault(state.root, _Starts())
+    if is_held(state.sampler_lock):
+        owner = owner_of(state)
+        if (
+            owner is None
+            or owner.setting == setting()
+            or not owner.is_here
+            or not starts.may_start()
+        ):
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(owner.pid, signal.SIGTERM)
+    if starts.may_start():
+        starts.note(_start(state))
+
+
+def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
+    """A reading at most 3 s old, waited for up to `patience_s`; else the last one, with `problem`
+    saying why.
+
+    Raises WrongInput for a value of `$FRESNEL_GPUS` that means nothing; never for trouble with a
+    driver.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        reading = latest(state)
+        if reading is not None and age_s(reading) <= FRESH_S:
+            return reading
+        try:
+            ensure_sampler(state)
+        except OSError as error:
+            return _excuse(reading, f"the sampler cannot be started: {error}")
+        if time.monotonic() >= deadline:
+            return _excuse(reading, _reason(state))
+        time.sleep(POLL_S)
+
+
+def main() -> None:
+    """Start a sampler for the state folder named on the command line, unless one runs: a run wants
+    its history kept.
+    """
+    state = StateDirectory(Path(sys.argv[-1]))
+    if not is_held(state.sampler_lock):
+        ensure_sampler(state)
+
+
+def _on_disk(state: StateDirectory) -> GpuReading | None:
+    try:
+        return _reading.decode(state.gpu_reading.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _touch_wanted(state: StateDirectory) -> None:
+    """Tell the sampler that somebody reads."""
+    now = time.monotonic()
+    if now - _touched.get(state.root, float("-inf")) < TOUCH_EVERY_S:
+        return
+    _touched[state.root] = now
+    with suppress(OSError):
+        state.sampler_wanted.touch(mode=0o600)
+
+
+def _start(state: StateDirectory) -> "subprocess.Popen[bytes]":
+    """Start a sampler in a session of its own, so that it outlives whoever needs it first."""
+    state.create()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    log = os.open(state.sampler_log, flags, 0o600)
+    try:
+        if os.fstat(log).st_size > LOG_LIMIT:
+            os.ftruncate(log, 0)
+        return subprocess.Popen(
+            command("sampler", "--state-dir", state.root),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=_environment(),
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, less a run's mark: a marked sampler would hold that run's lease."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_RUN_")
+    }
+
+
+def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
+    if reading is None:
+        return GpuReading(time.time(), host_name(), UNREAD, problem=f"No GPU reading yet: {why}")
+    if not is_stale(reading):
+        return reading
+    since = time.strftime("%H:%M:%S", time.localtime(reading.time))
+    return msgspec.structs.replace(reading, problem=f"GPU readings stale since {since}: {why}")
+
+
+def _reason(state: StateDirectory) -> str:
+    """Why no reading comes, as far as it can be seen from outside."""
+    last = _on_disk(state)
+    if last is not None and last.host != host_name() and age_s(last) <= STALE_S:
+        return (
+            f"host {last.host} uses this state folder too; give each host its own "
+            "$FRESNEL_STATE_DIR"
+        )
+    owner = owner_of(state)
+    if owner is not None:
+        return f"the driver does not answer (sampler is process {owner.pid} on {owner.host})"
+    if _log_tail(state).rstrip().rpartition("Timeout (")[1]:
+        return "the driver did not answer, the sampler ended itself and will be started again"
+    return f"the sampler does not run; see {state.sampler_log}"
+
+
+def _log_tail(state: StateDirectory) -> str:
+    try:
+        with state.sampler_log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,105 @@
+"""A run's gpus.jsonl kept short: two lines become one whenever the file is full, so the older the
+coarser.
+
+Nothing that matters is lost by it: means stay means, the greatest memory and heat stay, and so do
+the lowest and highest use and the highest power that any of the lines knew.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from runners.model.gpus import GpuInterval, UsageInterval
+
+FULL = 2 << 20
+"""Bytes at which the file is thinned: a day and more of one GPU, five hours of eight, at full
+resolution.
+"""
+
+N = TypeVar("N", int, float)
+
+_line = msgspec.json.Decoder(UsageInterval)
+
+
+def compact(path: Path) -> None:
+    """Replace the file at `path` by one with half as many lines; OSError when the disk refuses,
+    with nothing lost.
+    """
+    draft = path.with_suffix(".tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:
+        for interval in _pairs(_intervals(source)):
+            target.write(msgspec.json.encode(interval) + b"\n")
+    draft.replace(path)
+
+
+def _intervals(lines: Iterable[bytes]) -> Iterator[UsageInterval]:
+    for line in lines:
+        try:
+            yield _line.decode(line)
+        except msgspec.DecodeError:  # never finished: a crash, a full disk
+            continue
+
+
+def _pairs(intervals: Iterator[UsageInterval]) -> Iterator[UsageInterval]:
+    """Each two neighbours with the same GPUs as one."""
+    before: UsageInterval | None = None
+    for interval in intervals:
+        if before is None:
+            before = interval
+        elif [gpu.uuid for gpu in before.gpus] == [gpu.uuid for gpu in interval.gpus]:
+            yield merge(before, interval)
+            before = None
+        else:
+            yield before
+            before = interval
+    if before is not None:
+        yield before
+
+
+def merge(first: UsageInterval, second: UsageInterval) -> UsageInterval:
+    """Two intervals of the same GPUs as one that ends with the second."""
+    seconds = first.seconds, second.seconds
+    gpus = (_merge(a, b, seconds) for a, b in zip(first.gpus, second.gpus, strict=True))
+    simulated = first.simulated or second.simulated
+    return UsageInterval(second.time, round(sum(seconds), 3), tuple(gpus), simulated)
+
+
+def _merge(a: GpuInterval, b: GpuInterval, seconds: tuple[float, float]) -> GpuInterval:
+    return GpuInterval(
+        a.index,
+        a.uuid,
+        utilization=_mean((a.utilization, b.utilization), seconds),
+        memory=greatest(a.memory, b.memory),
+        power_w=_mean((a.power_w, b.power_w), seconds),
+        temperature_c=greatest(a.temperature_c, b.temperature_c),
+        lowest=least(first(a.lowest, a.utilization), first(b.lowest, b.utilization)),
+        highest=greatest(first(a.highest, a.utilization), first(b.highest, b.utilization)),
+        highest_w=greatest(first(a.highest_w, a.power_w), first(b.highest_w, b.power_w)),
+    )
+
+
+def _mean(values: tuple[float | None, float | None], seconds: tuple[float, float]) -> float | None:
+    known = [
+        (value, weight) for value, weight in zip(values, seconds, strict=True) if value is not None
+    ]
+    weights = sum(weight for _, weight in known)
+    return round(sum(value * weight for value, weight in known) / weights, 1) if weights else None
+
+
+def first(value: N | None, otherwise: N | None) -> N | None:
+    """`value`, or what stands in for it where it is not known."""
+    return otherwise if value is None else value
+
+
+def greatest(a: N | None, b: N | None) -> N | None:
+    """The greater of two values, or the one that is known."""
+    return b if a is None else a if b is None else max(a, b)
+
+
+def least(a: N | None, b: N | None) -> N | None:
+    """The lesser of two values, or the one that is known."""
+    return b if a is None else a if b is None else min(a, b)

@@ -1,0 +1,208 @@
+"""The sampler: reads all GPUs and the host once a second; writes `gpus.json` and the history. One
+per state folder.
+
+    python -m runners.gpus.sampler --state-dir DIR
+
+Driver calls can block for ever; they are made here and nowhere else. A watchdog in C ends the
+whole process when one reading takes longer than `$FRESNEL_SAMPLER_DEADLINE_S`; a reader then
+starts another.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.backends.backend import Backend
+from runners.gpus.backends.detect import open_backend
+from runners.gpus.host_metrics import HostMeter
+from runners.gpus.sampler_lock import record_owner
+from runners.gpus.selection import parse, setting
+from runners.gpus.usage_recorder import UsageRecorder
+from runners.host.identity import boot_time, host_name
+from runners.host.locks import acquire, is_held
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.gpus import GpuReading, GpuSnapshot, Xid
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+
+INTERVAL_S = 1.0
+DEADLINE_S = 10.0
+LINGER_S = 60.0
+"""How long it goes on when nobody reads and no run lives."""
+OPENING_TAKES = 6
+"""Opening may take this many deadlines: eight GPUs without persistence mode need many seconds to
+wake.
+"""
+TROUBLE_S = 30.0
+"""A broken driver is tried anew by a fresh process: only that one loads the driver's library
+again.
+"""
+LOCK_PATIENCE_S = 0.25
+
+
+def main(words: list[str] | None = None) -> int:
+    """Sample until nobody needs it; returns 0, at once when another one samples, or 2 for wrong
+    input.
+    """
+    arguments = sys.argv[1:] if words is None else words
+    if len(arguments) != 2 or arguments[0] != "--state-dir":
+        print("usage: python -m runners.gpus.sampler --state-dir DIR", file=sys.stderr)
+        return ExitCode.WRONG_INPUT
+    # Not handlers of Python's: those never run while a call hangs in the driver.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    state = StateDirectory(Path(arguments[1]).absolute())
+    try:
+        choice = parse(setting())
+        lock = acquire(state.sampler_lock, LOCK_PATIENCE_S)
+    except WrongInput as error:
+        print(error, file=sys.stderr)
+        return ExitCode.WRONG_INPUT
+    except FileNotFoundError:
+        return ExitCode.DONE
+    if lock is None:
+        return ExitCode.DONE
+    record_owner(lock, setting())
+    deadline = _seconds("FRESNEL_SAMPLER_DEADLINE_S", DEADLINE_S)
+    faulthandler.dump_traceback_later(deadline * OPENING_TAKES, exit=True)
+    Sampler(state, lock, open_backend(choice, state), deadline).run()
+    return ExitCode.DONE
+
+
+class Sampler:
+    """One backend, read again and again into one file, by the holder of `lock`."""
+
+    def __init__(
+        self, state: StateDirectory, lock: int, backend: Backend, deadline_s: float
+    ) -> None:
+        self._state = state
+        self._lock = os.fstat(lock)
+        self._backend = backend
+        self._deadline_s = deadline_s
+        self._linger_s = _seconds("FRESNEL_SAMPLER_LINGER_S", LINGER_S)
+        self._host = HostMeter(state.root)
+        self._history = UsageRecorder(state)
+        self._xids = _last_xids(state)
+        self._wanted = self._well_since = time.monotonic()
+        self._wanted_mark: int | None = None
+
+    def run(self) -> None:
+        """Read and write until nobody reads, the driver stays broken, or the state folder is
+        gone.
+        """
+        due = time.monotonic()
+        while self._step():
+            faulthandler.cancel_dump_traceback_later()
+            due = max(due + INTERVAL_S, time.monotonic())
+            time.sleep(due - time.monotonic() if due > time.monotonic() else 0)
+
+    def _step(self) -> bool:
+        """Take one reading and write it down, within the deadline; False when it was the last."""
+        faulthandler.dump_traceback_later(self._deadline_s, exit=True)
+        if not self._holds_lock():
+            return False  # another sampler writes now
+        reading = self._read()
+        if not self._write(reading):
+            return False
+        self._history.note(reading)
+        if self._is_over():
+            self._history.close()
+            return False
+        return True
+
+    def _read(self) -> GpuReading:
+        now = time.time()
+        gpus = tuple(self._with_xid(gpu) for gpu in self._backend.snapshots(now))
+        if self._backend.problem is None:
+            self._well_since = time.monotonic()
+        return GpuReading(
+            time=now,
+            host=host_name(),
+            backend=self._backend.name,
+            gpus=gpus,
+            cpu=self._host.read(),
+            problem=self._backend.problem,
+            driver=self._backend.driver,
+            setting=setting(),
+        )
+
+    def _with_xid(self, gpu: GpuSnapshot) -> GpuSnapshot:
+        """`gpu` with the Xid that an earlier sampler saw, unless it has a newer one: drivers tell
+        each once.
+        """
+        if gpu.xid is None and gpu.uuid in self._xids:
+            return msgspec.structs.replace(gpu, xid=self._xids[gpu.uuid])
+        return gpu
+
+    def _write(self, reading: GpuReading) -> bool:
+        """Replace `gpus.json`; False when its folder is gone, or cannot be written (a reader tries
+        anew).
+        """
+        target = self._state.gpu_reading
+        draft = target.with_suffix(".tmp")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(reading))
+            draft.replace(target)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            print(f"{target} cannot be written: {error}", file=sys.stderr)
+            return False
+        return True
+
+    def _holds_lock(self) -> bool:
+        """False when the lock's file was removed or replaced: then another may sample beside us."""
+        try:
+            found = self._state.sampler_lock.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self._lock.st_dev, self._lock.st_ino)
+
+    def _is_over(self) -> bool:
+        now = time.monotonic()
+        if now - self._well_since > TROUBLE_S:
+            return True
+        try:
+            mark = self._state.sampler_wanted.stat().st_mtime_ns
+        except OSError:
+            mark = None
+        if mark != self._wanted_mark:
+            # Only that it changed counts: the file may lie on a server with another clock.
+            self._wanted, self._wanted_mark = now, mark
+        return now - self._wanted > self._linger_s and not self._run_lives()
+
+    def _run_lives(self) -> bool:
+        runs = (self._state.run(run_id) for run_id in live_run_ids(self._state))
+        return any(is_held(run.run_lock) or is_held(run.supervisor_lock) for run in runs)
+
+
+def _last_xids(state: StateDirectory) -> dict[str, Xid]:
+    """The Xids in the last reading of this host that are of this boot, by UUID."""
+    try:
+        before = msgspec.json.decode(state.gpu_reading.read_bytes(), type=GpuReading)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    if before.host != host_name():
+        return {}
+    booted = boot_time()
+    return {
+        gpu.uuid: gpu.xid for gpu in before.gpus if gpu.xid is not None and gpu.xid.time > booted
+    }
+
+
+def _seconds(variable: str, otherwise: float) -> float:
+    try:
+        return float(os.environ[variable])
+    except (KeyError, ValueError):
+        return otherwise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

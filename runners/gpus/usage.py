@@ -1,0 +1,73 @@
+"""What runs made of their GPUs, and what the host's GPUs did lately, as the sampler has written it
+down.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from runners.model.gpus import GpuUse, HistoryLine, RunUsage
+from runners.state.layout import StateDirectory
+
+RECENT_S = 600.0
+"""How far back the host's history of every second goes."""
+
+_usage = msgspec.json.Decoder(RunUsage)
+_line = msgspec.json.Decoder(HistoryLine)
+
+
+def usage_file(run: Path) -> Path:
+    """Where the summary of a run's use of its GPUs lies, in its directory."""
+    return run / "usage.json"
+
+
+def interval_file(run: Path) -> Path:
+    """Where a run's GPUs are written down every 10 s, in its directory."""
+    return run / "gpus.jsonl"
+
+
+def recent_files(state: StateDirectory) -> tuple[Path, Path]:
+    """The host's history: the file that grows, and the full one before it."""
+    return state.host / "gpus.recent.jsonl", state.host / "gpus.recent.1.jsonl"
+
+
+def read_usage(run: Path) -> tuple[GpuUse, ...]:
+    """What the run in this directory made of its GPUs so far; empty when nothing is known."""
+    usage = decode_usage(run)
+    return usage.gpus if usage is not None and usage.run == run.name else ()
+
+
+def decode_usage(run: Path) -> RunUsage | None:
+    """usage.json, or None when it is missing or damaged."""
+    try:
+        return _usage.decode(usage_file(run).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def read_recent(state: StateDirectory, now: float | None = None) -> list[HistoryLine]:
+    """This host's last ten minutes, oldest first; seconds without a reading are missing."""
+    now = time.time() if now is None else now
+    current, before = recent_files(state)
+    return [
+        line
+        for path in (before, current)
+        for line in _lines(path)
+        if now - RECENT_S <= line.time <= now
+    ]
+
+
+def _lines(path: Path) -> Iterator[HistoryLine]:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return
+    for line in content.split(b"\n"):
+        try:
+            yield _line.decode(line)
+        except (
+            msgspec.DecodeError
+        ):  # the end of a line that is being written, or was never finished
+            continue

@@ -1,0 +1,341 @@
+"""The sampler's memory: the host's last ten minutes, and every live run's use of its GPUs.
+
+Runs are looked up as cheaply as can be: their directories' plans are decoded when they change,
+their locks probed once a second, and /proc is searched for marks only while a lock is free and the
+run still stands as live.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.compaction import FULL, compact, greatest
+from runners.gpus.usage import (
+    RECENT_S,
+    interval_file,
+    read_usage,
+    recent_files,
+    usage_file,
+)
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.host.procfs import all_marks
+from runners.model.gpus import (
+    GpuInterval,
+    GpuReading,
+    GpuSample,
+    GpuSnapshot,
+    GpuUse,
+    HistoryLine,
+    RunUsage,
+    UsageInterval,
+    Xid,
+)
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+
+EVERY_S = 10.0
+"""How often a run's interval and summary are written."""
+_LONGEST_STEP_S = 5.0
+"""A reading stands for the time since the one before, but not for a gap in which nobody looked."""
+_MOST_XIDS = 8
+_WH = 1 / 3600
+
+
+class _Gpu(msgspec.Struct):
+    index: int
+    uuid: str
+    name: str
+    logical: int
+    simulated: bool = False
+
+
+class _Origin(msgspec.Struct):
+    host: str = ""
+
+
+class _Plan(msgspec.Struct):
+    gpus: list[_Gpu] = []
+    origin: _Origin = msgspec.field(default_factory=_Origin)
+    queued: bool = False
+
+
+_plan = msgspec.json.Decoder(_Plan)
+
+
+class _Mean(msgspec.Struct):
+    """A mean that is weighted by seconds; nothing known yet is None."""
+
+    total: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, value: float | None, seconds: float) -> None:
+        if value is not None:
+            self.total += value * seconds
+            self.seconds += seconds
+
+    def value(self) -> float | None:
+        return self.total / self.seconds if self.seconds else None
+
+
+class GpuAccumulator:
+    """One GPU of one run: all of the run, which may have begun under an earlier sampler, and this
+    interval.
+    """
+
+    def __init__(self, gpu: _Gpu, before: GpuUse | None) -> None:
+        self._use = before or GpuUse(gpu.index, gpu.uuid, gpu.name, gpu.logical, gpu.simulated)
+        self._utilization = _Mean(
+            (self._use.mean_utilization or 0.0) * self._use.utilization_s, self._use.utilization_s
+        )
+        self._energy = _Mean((self._use.energy_wh or 0.0) / _WH, self._use.energy_s)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._busy, self._power = _Mean(), _Mean()
+        self._memory: int | None = None
+        self._heat: float | None = None
+
+    def add(self, gpu: GpuSnapshot, run: str, sharers: int, seconds: float) -> None:
+        """Count in a reading that stands for `seconds`."""
+        memory, whole = _memory_of(gpu, run, sharers)
+        for mean in (self._utilization, self._busy):
+            mean.add(gpu.utilization, seconds)
+        for mean in (self._energy, self._power):
+            mean.add(gpu.power_w, seconds)
+        self._memory = greatest(self._memory, memory)
+        self._heat = greatest(self._heat, gpu.temperature_c)
+        use = self._use
+        higher = memory is not None and (use.peak_memory is None or memory > use.peak_memory)
+        self._use = msgspec.structs.replace(
+            use,
+            shared=use.shared or sharers > 1,
+            peak_memory=memory if higher else use.peak_memory,
+            whole_gpu=whole if higher else use.whole_gpu,
+            memory_total=gpu.memory_total or use.memory_total,
+            peak_temperature_c=greatest(use.peak_temperature_c, gpu.temperature_c),
+            seconds=round(use.seconds + seconds, 3),
+        )
+
+    def note_error(self, xid: Xid) -> bool:
+        """Keep an error of the GPU with the run; False when it is known already."""
+        if xid in self._use.xids:
+            return False
+        self._use = msgspec.structs.replace(self._use, xids=(*self._use.xids, xid)[-_MOST_XIDS:])
+        return True
+
+    def use(self) -> GpuUse:
+        """All of the run so far."""
+        mean, energy = self._utilization.value(), self._energy
+        return msgspec.structs.replace(
+            self._use,
+            mean_utilization=None if mean is None else round(mean, 3),
+            utilization_s=round(self._utilization.seconds, 3),
+            energy_wh=round(energy.total * _WH, 6) if energy.seconds else None,
+            energy_s=round(energy.seconds, 3),
+        )
+
+    def interval(self) -> GpuInterval:
+        """This interval; the next one begins."""
+        busy, power = self._busy.value(), self._power.value()
+        found = GpuInterval(
+            self._use.index,
+            self._use.uuid,
+            None if busy is None else round(busy, 1),
+            self._memory,
+            None if power is None else round(power, 1),
+            self._heat,
+        )
+        self._begin()
+        return found
+
+
+class RunUsageTracker:
+    """One live run with GPUs, followed from the first reading under its lease to the last."""
+
+    def __init__(self, folder: Path, gpus: list[_Gpu], began: float) -> None:
+        self.folder = folder
+        self._began = began
+        self._alarmed = False
+        before = {use.uuid: use for use in read_usage(folder)}
+        self.sums = {gpu.uuid: GpuAccumulator(gpu, before.get(gpu.uuid)) for gpu in gpus}
+        # What an earlier attempt did on other GPUs stays told.
+        self._others = tuple(use for uuid, use in before.items() if uuid not in self.sums)
+        self._simulated = any(gpu.simulated for gpu in gpus)
+        self._seconds = 0.0
+
+    def add(self, gpus: dict[str, GpuSnapshot], sharers: dict[str, int], seconds: float) -> None:
+        """Count in a reading; a GPU that is missing or in error tells nothing."""
+        self._seconds += seconds
+        for uuid, total in self.sums.items():
+            gpu = gpus.get(uuid)
+            if gpu is None:
+                continue
+            if gpu.error is None:
+                total.add(gpu, self.folder.name, sharers[uuid], seconds)
+            whole = gpus.get(gpu.mig_parent or uuid, gpu)
+            if (
+                whole.xid is not None
+                and whole.xid.time >= self._began
+                and total.note_error(whole.xid)
+            ):
+                self._alarmed = True
+
+    @property
+    def is_due(self) -> bool:
+        """True when an interval is full, or something has happened that must not wait for it."""
+        return self._alarmed or self._seconds >= EVERY_S - 0.5
+
+    def write(self, now: float) -> None:
+        """Write the interval and the summary down; a full disk or a removed run loses them,
+        nothing else.
+        """
+        if not self._seconds:
+            return
+        line = UsageInterval(
+            round(now, 3),
+            round(self._seconds, 3),
+            tuple(total.interval() for total in self.sums.values()),
+            self._simulated,
+        )
+        uses = (*self._others, *(total.use() for total in self.sums.values()))
+        self._seconds, self._alarmed = 0.0, False
+        with suppress(OSError):
+            _replace(
+                usage_file(self.folder),
+                msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)),
+            )
+            path = interval_file(self.folder)
+            if _append(path, msgspec.json.encode(line) + b"\n") > FULL:
+                compact(path)
+
+
+class UsageRecorder:
+    """What the sampler writes beside gpus.json, and into the directories of this host's live
+    runs.
+    """
+
+    def __init__(self, state: StateDirectory, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state = state
+        self._clock = clock
+        self._current, self._before = recent_files(state)
+        self._plans: dict[str, tuple[int, list[_Gpu]]] = {}
+        self._tracks: dict[str, RunUsageTracker] = {}
+        self._marked: tuple[float, dict[str, list[int]]] = (float("-inf"), {})
+        self._last: float | None = None
+
+    def note(self, reading: GpuReading) -> None:
+        """Count in a reading that was just taken."""
+        now = self._clock()
+        seconds = 1.0 if self._last is None else min(now - self._last, _LONGEST_STEP_S)
+        self._last = now
+        self._note_recent(reading)
+        self._look_for_runs(now, reading.time)
+        if self._tracks:
+            self._count(reading, seconds)
+
+    def close(self) -> None:
+        """Write down what is not yet written: the sampler leaves."""
+        for track in self._tracks.values():
+            track.write(time.time())
+        self._tracks.clear()
+
+    def _note_recent(self, reading: GpuReading) -> None:
+        rows = {
+            gpu.uuid: GpuSample(gpu.utilization, gpu.memory_used, gpu.power_w, gpu.temperature_c)
+            for gpu in reading.gpus
+        }
+        line = (
+            msgspec.json.encode(HistoryLine(round(reading.time, 3), reading.cpu.cpu_percent, rows))
+            + b"\n"
+        )
+        with suppress(OSError):
+            # The full file holds ten minutes and more: with the growing one they are always there.
+            if _append(self._current, line) > len(line) * RECENT_S * 1.2:
+                self._current.replace(self._before)
+
+    def _count(self, reading: GpuReading, seconds: float) -> None:
+        gpus = {gpu.uuid: gpu for gpu in reading.gpus}
+        sharers: dict[str, int] = {}
+        for track in self._tracks.values():
+            for uuid in track.sums:
+                sharers[uuid] = sharers.get(uuid, 0) + 1
+        for track in self._tracks.values():
+            track.add(gpus, sharers, seconds)
+            if track.is_due:
+                track.write(reading.time)
+
+    def _look_for_runs(self, now: float, wall: float) -> None:
+        """Follow the runs that hold GPUs now; close those that no longer do."""
+        live = live_run_ids(self._state)
+        holding = {run_id for run_id in live if self._gpus_of(run_id) and self._holds(run_id, now)}
+        for run_id in [run_id for run_id in self._tracks if run_id not in holding]:
+            self._tracks.pop(run_id).write(wall)
+        for run_id in holding:
+            gpus = self._plans[run_id][1]
+            track = self._tracks.get(run_id)
+            if track is not None and list(track.sums) != [gpu.uuid for gpu in gpus]:
+                track.write(wall)
+                track = None
+            if track is None:
+                self._tracks[run_id] = RunUsageTracker(self._state.run(run_id).path, gpus, wall)
+        for run_id in self._plans.keys() - set(live):
+            del self._plans[run_id]
+
+    def _gpus_of(self, run_id: str) -> list[_Gpu]:
+        """The GPUs in a run's plan; none while it is queued, another host's, or not written yet."""
+        path = self._state.run(run_id).plan
+        try:
+            changed = path.stat().st_mtime_ns
+            known = self._plans.get(run_id)
+            if known is None or known[0] != changed:
+                plan = _plan.decode(path.read_bytes())
+                ours = plan.origin.host in ("", host_name()) and not plan.queued
+                self._plans[run_id] = (changed, plan.gpus if ours else [])
+        except (OSError, msgspec.DecodeError):
+            self._plans.pop(run_id, None)
+            return []
+        return self._plans[run_id][1]
+
+    def _holds(self, run_id: str, now: float) -> bool:
+        if is_held(self._state.run(run_id).run_lock):
+            return True
+        if now - self._marked[0] >= EVERY_S:
+            self._marked = (now, all_marks())
+        return run_id in self._marked[1]
+
+
+def _memory_of(gpu: GpuSnapshot, run: str, sharers: int) -> tuple[int | None, bool]:
+    """Bytes of `run` on `gpu`, and whether they are the whole GPU's: its own, where they can be
+    told apart.
+    """
+    own = [process.memory_used for process in gpu.processes if process.run == run]
+    if own and None not in own:
+        return sum(used or 0 for used in own), False
+    others = any(process.run != run and not process.outside for process in gpu.processes)
+    return (None if sharers > 1 or others else gpu.memory_used), True
+
+
+def _append(path: Path, line: bytes) -> int:
+    """Append to the file at `path`, 0600; the size of the file then."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, line)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace the file at once, 0600; not synced, for a slow disk must not hold up the next
+    reading.
+    """
+    draft = path.with_suffix(".tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    draft.replace(path)

@@ -1,0 +1,1 @@
+"""What acts on budgets, ages and idleness when nobody looks."""

@@ -1,0 +1,271 @@
+"""The guard's process: looks, decides, acts, also when no panel is open. One per state folder and
+host.
+
+Run as `python -c "… main()" STATE_FOLDER`: it detaches, takes the guard's lock, and watches until
+`guard.json` is gone. Killed, it is started again by the next front end, or by any run's
+supervisor, and goes on where it stood: what is done once (a warning, the end command) is claimed
+by a file that only one can make.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import msgspec
+
+from runners.cost.overrun import warn_of_overrun
+from runners.guard.observe import GuardObserver
+from runners.guard.policy import Act, next_step
+from runners.guard.rule import (
+    GuardRule,
+    GuardState,
+    length_words,
+    read_guard_state,
+    read_rule,
+    write_guard_state,
+)
+from runners.guard.spawn import guard_lock
+from runners.host import helpers
+from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.files import append_event
+from runners.host.identity import host_name
+from runners.host.locks import acquire
+from runners.host.ownership import permission_problem
+from runners.host.webhook import post_json
+from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.control.stop import request_stop
+from runners.model.errors import FresnelError
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.trust import state_permission_problem
+
+LONGEST_PAUSE_S = 5.0
+_SELDOM_S = 30.0
+_LOG_LIMIT = 1 << 20
+_STUCK_AFTER_S = 120.0
+
+
+class Guard:
+    """One guard, holder of the lock: how far it has gone, and what it does."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self.state = state
+        self.lookout = GuardObserver(state)
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.trouble: tuple[str, ...] = ()
+        self._seldom = float("-inf")
+
+    def run(self) -> None:
+        """Watch until the guard is lifted."""
+        pause = LONGEST_PAUSE_S
+        while True:
+            try:
+                rule = read_rule(self.state)
+                if rule is None:
+                    return
+                pause = _pause(rule)
+                self.step(rule)
+            except (ValueError, OSError, FresnelError) as error:
+                self.notify_error(str(error).splitlines()[0])
+            time.sleep(pause)
+
+    def step(self, rule: GuardRule) -> None:
+        """Look once, go as far as that leads, write it down, and do it."""
+        before, now = read_guard_state(self.state), moment_now()
+        sight = self.lookout.look(rule, before, now, self.trouble)
+        after, act = next_step(rule, before, sight)
+        if after != before:
+            write_guard_state(self.state, after)
+        if before is None or (before.rule, before.stage, before.note) != (
+            after.rule,
+            after.stage,
+            after.note,
+        ):
+            self._log(str(after.stage), reason=after.reason, note=after.note, rule=rule.id)
+        self.trouble = ()
+        self._act(act, rule, after, now)
+        self._now_and_then(now)
+
+    def notify_error(self, problem: str) -> None:
+        """Say loudly what cannot be read; nothing is acted on."""
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
+        with suppress(ValueError, OSError):
+            progress = read_guard_state(self.state)
+            if progress is not None and progress.problems != (problem,):
+                write_guard_state(
+                    self.state, msgspec.structs.replace(progress, problems=(problem,))
+                )
+
+    # ── acting ────────────────────────────────────────────────────────────────────────────────────
+
+    def _act(self, act: Act, rule: GuardRule, progress: GuardState, now: Moment) -> None:
+        if act == "warn":
+            self._warn(rule, progress)
+        elif act == "stop":
+            self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
+            self._stop(progress, now)
+        elif act == "end":
+            text = f"{progress.reason}: {rule.end_command}"
+            self._announce(rule, progress, "end", text)
+            self._run_once(rule, progress, "end", rule.end_command, text)
+        elif act == "hold":
+            self._announce(rule, progress, f"hold-{progress.note}", progress.note)
+        elif act:
+            self._announce(rule, progress, act, f"{progress.reason}: {progress.note}")
+
+    def _warn(self, rule: GuardRule, progress: GuardState) -> None:
+        text = (
+            f"{progress.reason}: runs stop in {length_words(rule.countdown_s)}; "
+            "`fresnel-tui guard postpone 1h`"
+        )
+        if self._announce(rule, progress, "warn", text):
+            for run in self.lookout.live_runs():
+                append_event(
+                    self.state.run(run.id).supervisor_events, "alert", text=f"guard: {text}"
+                )
+        if rule.warn_command:
+            self._run_once(rule, progress, f"warn-{progress.cycle}", rule.warn_command, text)
+
+    def _stop(self, progress: GuardState, now: Moment) -> None:
+        """Ask every live run to stop, each once: a second asking would take the next rung of its
+        ladder.
+        """
+        trouble = []
+        waited = 0.0 if progress.since is None else seconds_between(progress.since, now)
+        for run in self.lookout.live_runs():
+            if self.state.run(run.id).stop.exists():
+                if waited > _ladder_s(run) + _STUCK_AFTER_S:
+                    trouble.append(f"{run.id} does not end: nothing further is done before it has")
+                continue
+            try:
+                request_stop(self.state, run, reason=f"guard: {progress.reason}")
+            except (FresnelError, OSError) as error:
+                trouble.append(f"{run.id} cannot be stopped: {str(error).splitlines()[0]}")
+        self.trouble = tuple(trouble)
+
+    def _announce(self, rule: GuardRule, progress: GuardState, what: str, text: str) -> bool:
+        """Say a step once: in the guard's events, and to the webhook; True for the first time."""
+        if not self._claim(rule, f"said {what} {progress.cycle}"):
+            return False
+        step = what.partition("-")[0]
+        self._log("said", step=step, text=text)
+        if rule.webhook:
+            content = {
+                "host": host_name(),
+                "step": step,
+                "reason": progress.reason,
+                "text": text,
+                "time": time.time(),
+            }
+            Thread(target=_post, args=(rule.webhook, content), daemon=True).start()
+        return True
+
+    def _claim(self, rule: GuardRule, name: str) -> bool:
+        """True for the first who asks, ever."""
+        path = self._folder(rule) / name.replace("/", "_")[:200]
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def _run_once(
+        self, rule: GuardRule, progress: GuardState, name: str, command: str, text: str
+    ) -> None:
+        """Have a command run, at most once, in a process that outlives this one."""
+        marker = self._folder(rule) / name
+        if marker.exists():
+            return
+        told = {
+            "FRESNEL_STATE_DIR": str(self.state.root),
+            "FRESNEL_GUARD_STEP": str(progress.stage),
+            "FRESNEL_GUARD_TEXT": text,
+        }
+        child = subprocess.Popen(  # its output goes where ours goes: into the guard's log
+            helpers.command("run-once", marker, command),
+            env={**os.environ, **told},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.children.append(child)
+
+    def _folder(self, rule: GuardRule) -> Path:
+        folder = self.state.guard / rule.id
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def _log(self, kind: str, **fields: str) -> None:
+        append_event(self.state.guard / "guard.jsonl", kind, **fields)
+
+    def _now_and_then(self, now: Moment) -> None:
+        """What any open panel does too: adopt what lost its supervisor, find what costs more than
+        it should.
+        """
+        self.children = [child for child in self.children if child.poll() is None]
+        if time.monotonic() - self._seldom < _SELDOM_S:
+            return
+        self._seldom = time.monotonic()
+        adopt_orphans(self.state)
+        for run in self.lookout.live_runs():
+            warn_of_overrun(self.state, run, now)
+
+
+def _ladder_s(run: Run) -> float:
+    return sum(rung.wait_s for rung in run.plan.stop.ladder) if run.plan is not None else 0.0
+
+
+def _pause(rule: GuardRule) -> float:
+    """Seconds until the next look: a tenth of the shortest length in the rule, 5 at most."""
+    lengths = [rule.countdown_s, rule.max_age_s, rule.no_run_s, rule.idle_s]
+    return max(0.1, min([LONGEST_PAUSE_S, *(length / 10 for length in lengths if length)]))
+
+
+def _post(url: str, content: dict[str, object]) -> None:
+    result = post_json(url, content)
+    if not result.startswith("HTTP 2"):
+        print(f"webhook: {result}", file=sys.stderr, flush=True)
+
+
+def watch(state: StateDirectory) -> bool:
+    """Be the guard until it is lifted; False at once when another one is."""
+    lock = acquire(guard_lock(state), 0.25)
+    if lock is None:
+        return False
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    Guard(state).run()
+    os.close(lock)
+    return True
+
+
+def main() -> None:
+    """Detach, then be the guard of the state folder named on the command line."""
+    state = StateDirectory(Path(sys.argv[-1]))
+    reason = state_permission_problem(state) or permission_problem(state.guard)
+    if reason:
+        sys.exit(f"refused: {reason}")  # whoever may write there decides what runs as us
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log = os.open(
+        state.guard / "guard.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+    )
+    if os.fstat(log).st_size > _LOG_LIMIT:
+        os.ftruncate(log, 0)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+    try:
+        watch(state)
+    except Exception:
+        traceback.print_exc()
+        raise

@@ -1,0 +1,161 @@
+"""What the guard looks at: the session's money and age, the runs, their GPUs, and how far its end
+command is.
+"""
+
+import os
+from collections.abc import Sequence
+from decimal import Decimal
+
+import msgspec
+
+from runners.cost.accounting import to_decimal
+from runners.cost.ledger import Ledger
+from runners.cost.sessions import is_damaged, read_session
+from runners.cost.statement import LiveAccount
+from runners.gpus.usage import interval_file
+from runners.guard.idleness import judge_idleness
+from runners.guard.policy import Ending, Observation
+from runners.guard.rule import GuardRule, GuardState, Stage
+from runners.guard.triggers import Measurements, find_problems, triggered
+from runners.host.clock import Moment, seconds_between
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.lifecycle.control.fetched import unfetched_runs
+from runners.model.gpus import UsageInterval
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import home_of, read_run
+from runners.watch.metrics.epoch_timing import read_epoch_timing
+
+_TAIL_BYTES = 1 << 20
+_RECENT_ENDINGS = 50
+
+_interval = msgspec.json.Decoder(UsageInterval)
+
+
+class GuardObserver:
+    """Looks at one state folder again and again; what it cannot read becomes a problem, never a
+    reason.
+    """
+
+    def __init__(self, state: StateDirectory) -> None:
+        self.state = state
+        self._keeper = LiveAccount(state)
+        self._ledger = Ledger(state)
+
+    def look(
+        self, rule: GuardRule, before: GuardState | None, now: Moment, trouble: tuple[str, ...]
+    ) -> Observation:
+        """What the guard sees at `now`; `trouble` is what went wrong when it last acted. OSError
+        when it is blind.
+        """
+        runs = self.live_runs()
+        facts = self._facts(rule, runs, now)
+        stage = before.stage if before is not None and before.rule == rule.id else Stage.WATCHING
+        unfetched: list[Run] = []
+        if rule.destroys and stage in (Stage.STOPPING, Stage.HOLDING):
+            unfetched = unfetched_runs(self.state, read_session(self.state))
+        return Observation(
+            now,
+            triggered(rule, facts),
+            (*find_problems(rule, facts), *trouble),
+            tuple(run.id for run in runs),
+            tuple(run.id for run in unfetched),
+            self._ending(rule),
+        )
+
+    def live_runs(self) -> list[Run]:
+        """This host's runs whose ending is not recorded: one that cannot be read is taken for
+        alive.
+        """
+        runs = [read_run(self.state, run_id) for run_id in live_run_ids(self.state)]
+        return [
+            run
+            for run in runs
+            if home_of(run.plan, run.record) == host_name() and self.state.run(run.id).path.is_dir()
+        ]
+
+    def _facts(self, rule: GuardRule, runs: list[Run], now: Moment) -> Measurements:
+        quiet = self._quiet_s(rule, runs, now)
+        idle = None if rule.idle_s is None else self._idle(rule, runs, now)
+        if is_damaged(self.state):
+            problem = f"{self.state.session} cannot be read: nothing is known of the session"
+            return Measurements(quiet_s=quiet, idle=idle, problems=(problem,))
+        session = read_session(self.state)
+        if session is None:
+            return Measurements(
+                age_s=None if now.up is None else now.up / 1e9, quiet_s=quiet, idle=idle
+            )
+        return Measurements(
+            to_decimal(self._keeper.account(session, runs, now).total),
+            session.rate,
+            None if session.budget is None else Decimal(session.budget),
+            session.seconds(now),
+            quiet,
+            idle,
+        )
+
+    def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
+        """Seconds since the last run ended, or since the guard was set; None when the ledger
+        cannot be read.
+        """
+        if runs:
+            return 0.0
+        self._ledger.poll()
+        if self._ledger.problem:
+            return None
+        session = read_session(self.state)
+        moments = [rule.set_at, *([session.start] if session is not None else [])]
+        endings = (line.finished for line in list(self._ledger.runs.values())[-_RECENT_ENDINGS:])
+        moments += [moment for moment in endings if moment is not None]
+        return min(seconds_between(moment, now) for moment in moments)
+
+    def _idle(self, rule: GuardRule, runs: list[Run], now: Moment) -> bool | None:
+        """True when every run that trains leaves all its GPUs idle; a run on the CPU works, for
+        all we know.
+        """
+        verdicts: list[bool | None] = []
+        for run in runs:
+            if run.state is not State.RUNNING or run.plan is None or run.begin is None:
+                continue
+            if not run.plan.gpus:
+                return False
+            directory = self.state.run(run.id)
+            ends = read_epoch_timing(directory.path).ends
+            warm = min([run.begin.wall + rule.warm_up_s, *([ends[0][1]] if ends else [])])
+            uuids = [gpu.uuid for gpu in run.plan.gpus]
+            verdicts.append(
+                judge_idleness(
+                    _read_intervals(directory), uuids, now.wall, rule.idle_s or 0.0, warm
+                )
+            )
+        return None if not verdicts or None in verdicts else all(verdicts)
+
+    def _ending(self, rule: GuardRule) -> Ending:
+        marker = self.state.guard / rule.id / "end"
+        if not marker.exists():
+            return Ending()
+        alive = is_held(marker)  # looked at before the exit code, which is written first
+        try:
+            return Ending(True, alive, int((marker.parent / "end.exit").read_text()))
+        except (OSError, ValueError):
+            return Ending(True, alive, None)
+
+
+def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
+    """The last of a run's intervals, oldest first: a MiB of them is more than half a day."""
+    try:
+        with interval_file(run.path).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(_interval.decode(line))
+        except msgspec.DecodeError:
+            continue
+    return found

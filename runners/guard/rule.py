@@ -1,0 +1,283 @@
+"""The guard's words and files: what it was told to watch, how far it has gone, and what front ends
+say of it.
+
+`guard.json` is written by whoever sets, postpones or lifts the guard, `progress.json` by the guard
+alone.
+"""
+
+import os
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.files import write_whole
+from runners.host.identity import user_name
+from runners.host.locks import is_held
+from runners.model.errors import NotFound
+from runners.state.layout import StateDirectory
+
+T = TypeVar("T")
+
+
+class Stage(StrEnum):
+    """How far a guard has gone. Every stage stands on disk before it is acted on."""
+
+    WATCHING = "watching"
+    WARNED = "warned"
+    STOPPING = "stopping"
+    HOLDING = "holding"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+class GuardRule(msgspec.Struct, frozen=True):
+    """What a guard watches and does; lengths in seconds, `budget_stop` in dollars or percent of
+    the budget as text.
+
+    A rule that is set anew has another `id`, and begins from nothing. `warm_up_s` is how long a
+    run that has not finished an epoch may leave its GPUs idle.
+    """
+
+    id: str
+    set_by: str
+    set_at: Moment
+    budget_stop: str | None = None
+    max_age_s: float | None = None
+    no_run_s: float | None = None
+    idle_s: float | None = None
+    countdown_s: float = 600.0
+    warm_up_s: float = 1800.0
+    warn_command: str = ""
+    end_command: str = ""
+    webhook: str = ""
+    destroys: bool = False
+    postponed_at: Moment | None = None
+    postponed_s: float = 0.0
+
+    def postponed_left(self, now: Moment) -> float:
+        """Seconds for which it still holds back."""
+        if self.postponed_at is None:
+            return 0.0
+        return max(0.0, self.postponed_s - seconds_between(self.postponed_at, now))
+
+
+class GuardState(msgspec.Struct, frozen=True):
+    """How far the guard has gone with the rule of this id; `cycle` counts warnings, `since` is the
+    stage's start.
+    """
+
+    rule: str
+    stage: Stage = Stage.WATCHING
+    since: Moment | None = None
+    reason: str = ""
+    cycle: int = 0
+    problems: tuple[str, ...] = ()
+    note: str = ""
+
+
+def read_rule(state: StateDirectory) -> GuardRule | None:
+    """What the guard was told, or None when none is set; ValueError when it cannot be read."""
+    return _read(state.guard / "guard.json", GuardRule)
+
+
+def read_guard_state(state: StateDirectory) -> GuardState | None:
+    """How far the guard has gone, or None when it has not begun; ValueError when it cannot be
+    read.
+    """
+    return _read(state.guard / "progress.json", GuardState)
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def write_rule(state: StateDirectory, rule: GuardRule) -> None:
+    """Write down what the guard shall do."""
+    state.create()
+    state.guard.parent.mkdir(mode=0o700, exist_ok=True)
+    state.guard.mkdir(mode=0o700, exist_ok=True)
+    write_whole(state.guard / "guard.json", msgspec.json.encode(rule))
+
+
+def set_rule(state: StateDirectory, rule: GuardRule) -> None:
+    """Give the guard a new rule: how far it had gone with another, readable or not, is nothing to
+    this one.
+    """
+    write_rule(state, rule)
+    (state.guard / "progress.json").unlink(missing_ok=True)
+
+
+def write_guard_state(state: StateDirectory, progress: GuardState) -> None:
+    """Write down how far the guard has gone."""
+    write_whole(state.guard / "progress.json", msgspec.json.encode(progress))
+
+
+def new_rule(**told: Any) -> GuardRule:
+    """A rule that begins now."""
+    return GuardRule(
+        f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}", user_name(), moment_now(), **told
+    )
+
+
+def postpone(state: StateDirectory, seconds: float) -> GuardRule:
+    """Let the guard hold back for `seconds` from now; NotFound when none is set."""
+    rule = read_rule(state)
+    if rule is None:
+        raise NotFound("no guard is set", "`fresnel-tui guard set --max-age 8h` sets one")
+    later = msgspec.structs.replace(rule, postponed_at=moment_now(), postponed_s=seconds)
+    write_rule(state, later)
+    return later
+
+
+def lift(state: StateDirectory) -> bool:
+    """Take the guard away; what it has already asked to stop still stops. False when none was
+    set.
+    """
+    path = state.guard / "guard.json"
+    existed = path.exists()
+    path.unlink(missing_ok=True)
+    return existed
+
+
+class GuardView(msgspec.Struct, frozen=True):
+    """The guard as front ends see it: what it watches, how far it is, whether its process lives,
+    what is wrong.
+    """
+
+    rule: GuardRule | None
+    progress: GuardState | None
+    running: bool
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_urgent(self) -> bool:
+        """True when it is about to act, is acting, or something is wrong with it: worth a bell."""
+        acting = self.progress is not None and self.progress.stage in (
+            Stage.WARNED,
+            Stage.STOPPING,
+            Stage.HOLDING,
+            Stage.ENDING,
+        )
+        return bool(self.problems) or (self.rule is not None and acting)
+
+    def left_s(self, now: Moment) -> float | None:
+        """Seconds of the countdown that are left; None when none runs."""
+        if self.rule is None or self.progress is None or self.progress.stage is not Stage.WARNED:
+            return None
+        if self.progress.since is None or self.progress.rule != self.rule.id:
+            return None
+        return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
+
+    def words(self, now: Moment) -> str:
+        """In one line: what it does, or why it does not; empty when none is set."""
+        if self.rule is None:
+            return "; ".join(self.problems)
+        return "; ".join([self._doing(now), *self.problems])
+
+    def _doing(self, now: Moment) -> str:
+        rule, progress = self.rule, self.progress
+        assert rule is not None
+        if progress is None or progress.rule != rule.id:
+            progress = GuardState(rule.id)
+        left, held = self.left_s(now), rule.postponed_left(now)
+        if left is not None:
+            return f"⚠ {progress.reason}: runs stop in {length_words(left)}"
+        if progress.stage is Stage.STOPPING:
+            then = f", then: {rule.end_command}" if rule.end_command else ""
+            return f"⚠ {progress.reason}: runs are being stopped{then}"
+        if progress.stage is Stage.HOLDING:
+            return f"⚠ {progress.note}"
+        if progress.stage is Stage.ENDING:
+            return f"⚠ {progress.reason}: running the end command"
+        if progress.stage is Stage.ENDED:
+            return f"has acted: {progress.reason}" + (f"; {progress.note}" if progress.note else "")
+        if held:
+            return f"postponed for {length_words(held)}: {watched(rule)}"
+        return (
+            f"watches {watched(rule)}"
+            if self.running
+            else f"set ({watched(rule)}), starts with the next command"
+        )
+
+    def short(self, now: Moment) -> str:
+        """For a line with little room: only while it counts down, acts, or is in trouble."""
+        left = self.left_s(now)
+        if left is not None:
+            return f"⚠ guard {length_words(left)}"
+        if self.problems:
+            return "⚠ guard"
+        stage = None if self.rule is None or self.progress is None else self.progress.stage
+        return "" if stage in (None, Stage.WATCHING) else f"⚠ guard {stage}"
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Everything, for scripts; None when no guard is set."""
+        if self.rule is None and not self.problems:
+            return None
+        now = moment_now()
+        return {
+            "rule": None if self.rule is None else msgspec.to_builtins(self.rule),
+            "stage": None if self.progress is None else str(self.progress.stage),
+            "reason": None if self.progress is None else self.progress.reason or None,
+            "note": None if self.progress is None else self.progress.note or None,
+            "stops_in_s": self.left_s(now),
+            "running": self.running,
+            "problems": list(self.problems),
+            "words": self.words(now),
+        }
+
+
+def watched(rule: GuardRule) -> str:
+    """What the rule watches, in words."""
+    told = [
+        "" if rule.budget_stop is None else f"budget {_amount(rule.budget_stop)}",
+        "" if rule.max_age_s is None else f"age {length_words(rule.max_age_s)}",
+        "" if rule.no_run_s is None else f"no run for {length_words(rule.no_run_s)}",
+        "" if rule.idle_s is None else f"idle GPUs for {length_words(rule.idle_s)}",
+    ]
+    return ", ".join(filter(None, told)) or "nothing"
+
+
+def _amount(text: str) -> str:
+    return text if text.endswith("%") else f"${text}"
+
+
+def length_words(seconds: float) -> str:
+    """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
+    whole = int(seconds + 0.999)
+    hours, rest = divmod(whole, 3600)
+    minutes, seconds_left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{seconds_left:02d}s" if minutes else f"{seconds_left}s"
+
+
+def read_guard(state: StateDirectory) -> GuardView:
+    """The guard of this host and state folder; what cannot be read is a problem in it, never an
+    exception.
+    """
+    rule: GuardRule | None = None
+    progress: GuardState | None = None
+    problems: list[str] = []
+    try:
+        rule = read_rule(state)
+    except ValueError as error:
+        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` sets it anew")
+    try:
+        progress = read_guard_state(state)
+    except ValueError as error:
+        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` begins anew")
+    if progress is not None and (rule is None or progress.rule != rule.id):
+        progress = None
+    problems += progress.problems if progress is not None else ()
+    return GuardView(
+        rule, progress, is_held(state.guard / "guard.lock"), tuple(dict.fromkeys(problems))
+    )

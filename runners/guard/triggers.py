@@ -1,0 +1,80 @@
+"""Whether a guard has a reason to act. Pure: facts in, reasons and problems out.
+
+What is not known is no reason: a guard that cannot read something says so, and kills for nothing.
+"""
+
+from decimal import Decimal
+
+import msgspec
+
+from runners.guard.rule import GuardRule, length_words
+
+_HOUR = Decimal(3600)
+
+
+class Measurements(msgspec.Struct, frozen=True):
+    """What is known at one moment: dollars, seconds; None where it could not be found out.
+
+    `quiet_s` is how long no run was live (0 while one is); `idle` whether every GPU of every run
+    that trains has idled for the rule's time, None when that cannot be told; `problems` why
+    something is not known.
+    """
+
+    spent: Decimal | None = None
+    rate: Decimal | None = None
+    budget: Decimal | None = None
+    age_s: float | None = None
+    quiet_s: float | None = None
+    idle: bool | None = None
+    problems: tuple[str, ...] = ()
+
+
+def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
+    """Why the guard must act, in words; empty when it need not, or does not know.
+
+    Money and age are known beforehand: there the countdown ends when the limit is reached.
+    """
+    reasons = []
+    limit = budget_limit(rule, facts.budget)
+    if limit is not None and facts.spent is not None and facts.rate is not None:
+        ahead = facts.rate * Decimal(repr(rule.countdown_s)) / _HOUR
+        if facts.spent + ahead >= limit:
+            reasons.append(f"budget: ${facts.spent:.2f} of ${limit:.2f} spent")
+    if (
+        rule.max_age_s is not None
+        and facts.age_s is not None
+        and facts.age_s + rule.countdown_s >= rule.max_age_s
+    ):
+        reasons.append(f"age: {length_words(facts.age_s)} of {length_words(rule.max_age_s)}")
+    if rule.no_run_s is not None and facts.quiet_s is not None and facts.quiet_s >= rule.no_run_s:
+        reasons.append(f"no run for {length_words(facts.quiet_s)}")
+    if rule.idle_s is not None and facts.idle:
+        reasons.append(f"GPUs below 5 % for {length_words(rule.idle_s)} while runs say they train")
+    return tuple(reasons)
+
+
+def budget_limit(rule: GuardRule, budget: Decimal | None) -> Decimal | None:
+    """The dollars at which the rule acts; None when it has no such rule, or a percentage of no
+    budget.
+    """
+    if rule.budget_stop is None:
+        return None
+    if not rule.budget_stop.endswith("%"):
+        return Decimal(rule.budget_stop)
+    return None if budget is None else budget * Decimal(rule.budget_stop[:-1]) / 100
+
+
+def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
+    """What the rule needs to know and does not."""
+    found = list(facts.problems)
+    if rule.budget_stop is not None and (
+        facts.spent is None or budget_limit(rule, facts.budget) is None
+    ):
+        found.append(
+            "the budget cannot be guarded: no session with a known rate and budget is open"
+        )
+    if rule.max_age_s is not None and facts.age_s is None:
+        found.append("the age cannot be guarded: the session cannot be read")
+    if rule.no_run_s is not None and facts.quiet_s is None:
+        found.append("`no run` cannot be guarded: the runs cannot be read")
+    return tuple(dict.fromkeys(found))

@@ -1,1 +1,0 @@
-"""Is this machine fit for this run, and what went wrong when it was not."""

@@ -1,0 +1,94 @@
+"""Every helper process of ours by name, and how each is started: the one place that knows.
+
+Standard library only: the supervisor imports it. A helper's module has a `main()` that reads
+`sys.argv[1:]`.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds `runners` and `tui`."""
+
+_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; main()"
+
+
+class HelperProcess(NamedTuple):
+    """One kind of process: its module, what it is for, and whether the standard library is all it
+    needs.
+    """
+
+    module: str
+    purpose: str
+    isolated: bool = False
+
+
+HELPERS = {
+    "supervisor": HelperProcess(
+        "runners.lifecycle.supervisor.supervisor", "owns one run until its recorded ending", True
+    ),
+    "pty": HelperProcess(
+        "runners.lifecycle.supervisor.pty", "gives a program a pseudo-terminal", True
+    ),
+    "run-once": HelperProcess(
+        "runners.guard.run_once", "runs a guard's command at most once", True
+    ),
+    "sampler": HelperProcess("runners.gpus.sampler", "reads the GPUs of this host for everybody"),
+    "start-sampler": HelperProcess("runners.gpus.client", "starts the sampler for a supervisor"),
+    "dispatch": HelperProcess(
+        "runners.lifecycle.launch.dispatch", "one pass over the queue: grants GPUs"
+    ),
+    "replan": HelperProcess(
+        "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
+    ),
+    "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "notify": HelperProcess("runners.notify", "delivers one notification"),
+}
+
+
+def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
+    """Return the argv that starts helper `name`; nothing of a run's environment or folder decides
+    what it imports.
+    """
+    helper = HELPERS[name]
+    words = [os.fspath(word) for word in arguments]
+    if helper.isolated:
+        file = ROOT.joinpath(*helper.module.split(".")).with_suffix(".py")
+        return [sys.executable, "-I", "-S", str(file), *words]
+    # -E, and the folder that `-c` puts first replaced: -P would do the latter, but only from
+    # Python 3.11 on.
+    return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *words]
+
+
+def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
+    """Start helper `name` and go on; whoever reaps our children reaps it too. Raises OSError when
+    fork fails.
+    """
+    if os.fork() == 0:
+        become(name, *arguments)
+
+
+def run(name: str, *arguments: str | os.PathLike[str]) -> tuple[int, str]:
+    """Run helper `name` to its end; return its exit code and what it printed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(writing, 1)
+        become(name, *arguments)
+    os.close(writing)
+    blocks = []
+    while block := os.read(reading, 65536):
+        blocks.append(block)
+    os.close(reading)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), b"".join(blocks).decode()
+
+
+def become(name: str, *arguments: str | os.PathLike[str]) -> None:
+    """Turn this process into helper `name`; does not return."""
+    try:
+        os.execv(sys.executable, command(name, *arguments))
+    finally:
+        os._exit(127)

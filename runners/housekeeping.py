@@ -1,0 +1,28 @@
+"""What every front end does now and then: adopt runs without a supervisor, keep the guard alive,
+find overruns.
+"""
+
+from collections.abc import Iterable
+
+from runners.cost.overrun import warn_of_overrun
+from runners.guard.spawn import ensure_guard
+from runners.host.clock import Moment
+from runners.lifecycle.control.adopt import adopt_orphans
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+
+
+def tend(state: StateDirectory) -> list[str]:
+    """Adopt the runs that lost their supervisor and start the guard that is set; return the
+    adopted ids.
+
+    Raises OSError where no process can be started, DeniedError for a state folder others may write.
+    """
+    ensure_guard(state)
+    return adopt_orphans(state)
+
+
+def find_overruns(state: StateDirectory, runs: Iterable[Run], now: Moment) -> None:
+    """Record an alert for each run that will cost clearly more than it was estimated to."""
+    for run in runs:
+        warn_of_overrun(state, run, now)

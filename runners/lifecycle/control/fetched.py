@@ -1,0 +1,59 @@
+"""Whether a run's results are safe somewhere else: a mark in its directory, set by whoever took
+them there.
+"""
+
+import time
+
+import msgspec
+
+from runners.cost.sessions import Session
+from runners.host.files import write_whole
+from runners.host.identity import host_name, user_name
+from runners.model.errors import WrongInput
+from runners.model.run import Run
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import home_of, list_runs
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """fetched.json: who took a run's results, when (unix seconds), and where to, if they said."""
+
+    by: str
+    time: float
+    to: str = ""
+
+
+def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
+    """Note that the results of an ended run are safe; WrongInput for one that may still write
+    some.
+    """
+    if run.is_live:
+        raise WrongInput(
+            f"{run.id} is {run.state}: it may still write results", "fetch them when it has ended"
+        )
+    mark = Fetched(user_name(), time.time(), to)
+    write_whole(state.run(run.id).fetched, msgspec.json.encode(mark))
+    return mark
+
+
+def read_fetched(directory: RunDirectory) -> Fetched | None:
+    """The mark of a run, or None."""
+    try:
+        return msgspec.json.decode(directory.fetched.read_bytes(), type=Fetched)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def unfetched_runs(state: StateDirectory, session: Session | None) -> list[Run]:
+    """The runs of this host that ended since the session began (ever, without one) and bear no
+    mark, oldest first.
+    """
+    since = 0.0 if session is None else session.started
+    return [
+        run
+        for run in list_runs(state)
+        if run.started is not None
+        and home_of(run.plan, run.record) == host_name()
+        and (run.ended if run.ended is not None else run.created) >= since
+        and read_fetched(state.run(run.id)) is None
+    ]

@@ -1,0 +1,40 @@
+"""What is refused before anything is touched: folders that others may write, runs of other
+hosts.
+"""
+
+from runners.host.identity import host_name
+from runners.model.errors import DeniedError
+from runners.model.run import Run
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import home_of
+from runners.state.trust import run_permission_problem, state_permission_problem
+
+_WHY = "whoever may write there decides what runs as you"
+
+
+def refuse_untrusted(state: StateDirectory) -> None:
+    """DeniedError when others may write the state folder, or it is another user's."""
+    reason = state_permission_problem(state)
+    if reason:
+        raise DeniedError(
+            reason, f"{_WHY}: chmod 700 it, or name a folder of your own in $FRESNEL_STATE_DIR"
+        )
+
+
+def refuse_untrusted_run(run: RunDirectory) -> None:
+    """DeniedError when others may write the run's folder, or it is another user's."""
+    reason = run_permission_problem(run)
+    if reason:
+        raise DeniedError(
+            f"{run.id}: {reason}", f"{_WHY}: look at what it holds, then chmod 700 it"
+        )
+
+
+def refuse_elsewhere(run: Run, what: str) -> None:
+    """DeniedError for a run of another host: only there do its pids and locks mean anything."""
+    home = home_of(run.plan, run.record)
+    if home != host_name():
+        raise DeniedError(
+            f"{run.id} runs on host {home}, this is {host_name()}",
+            f"on {home}: fresnel-tui {what} {run.id}",
+        )

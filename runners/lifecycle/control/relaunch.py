@@ -1,0 +1,48 @@
+"""Launch an old run again: its own spec as it was written down, with the secrets that were not."""
+
+from pathlib import Path
+
+import msgspec
+
+from runners.lifecycle.launch.planning import MASK
+from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.run import Run
+from runners.model.spec import RunSpec
+from runners.presets.catalogue import resolve_preset
+from runners.state.layout import StateDirectory
+
+_spec = msgspec.json.Decoder(RunSpec)
+
+
+def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
+    """The RunSpec of `run`, alone (out of its group) and waiting for nobody.
+
+    Secrets are never written down: they are read again from the preset's file. NotFound when the
+    run kept no spec, WrongInput when a secret is nowhere to be found.
+    """
+    try:
+        spec = _spec.decode(state.run(run.id).spec.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
+    return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+
+
+def _unmasked(spec: RunSpec) -> dict[str, str]:
+    secret = [name for name, value in spec.environment.items() if value == MASK]
+    if not secret:
+        return spec.environment
+    try:
+        known = resolve_preset(spec.source).environment if Path(spec.source).is_file() else {}
+    except FresnelError:
+        known = {}
+    missing = [name for name in secret if name not in known]
+    if missing:
+        raise WrongInput(
+            f"{', '.join(missing)} was a secret of this run, which is never written down",
+            f"its preset {spec.source or spec.preset} does not have it any more; launch with "
+            "--set environment.…",
+        )
+    return {
+        name: known.get(name, value) if value == MASK else value
+        for name, value in spec.environment.items()
+    }

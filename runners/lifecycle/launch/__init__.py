@@ -1,0 +1,1 @@
+"""From a RunSpec to the exact command: planning, launchers, provenance, dispatch."""

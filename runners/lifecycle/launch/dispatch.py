@@ -1,0 +1,179 @@
+"""The queue on disk: waiting runs found, judged together under the one short lock, granted or told
+why they wait.
+
+There is no daemon. Whoever ends a run, and whoever waits first in line, runs `python … queue` for
+a moment.
+"""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.client import read_gpus
+from runners.host.files import append_event, write_whole
+from runners.host.identity import host_name
+from runners.host.locks import is_held, locked
+from runners.lifecycle.supervisor.spawn import poke_supervisor
+from runners.model.errors import NotFound
+from runners.model.gpus import GpuReading
+from runners.model.plan import LaunchPlan
+from runners.model.run import QueueStatus
+from runners.model.spec import RunSpec
+from runners.model.states import State
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.policy import Candidate, QueueDecision, decide, in_order
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.leases import held_leases, live_run_ids
+from runners.state.runs import find_run, read_run
+
+_plan = msgspec.json.Decoder(LaunchPlan)
+_spec = msgspec.json.Decoder(RunSpec)
+
+
+def waiting(state: StateDirectory) -> list[Candidate]:
+    """The queued runs of this host whose supervisor lives, in the queue's order."""
+    found = []
+    for run_id in live_run_ids(state):
+        directory = state.run(run_id)
+        try:
+            plan = _plan.decode(directory.plan.read_bytes())
+            if not plan.queued or plan.origin.host != host_name() or directory.stop.exists():
+                continue
+            spec = _spec.decode(directory.spec.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            continue
+        if is_held(directory.supervisor_lock):
+            found.append(candidate_of(run_id, spec, plan.origin.created))
+    return in_order(found)
+
+
+def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
+    """How a run stands in the queue."""
+    return Candidate(
+        run_id,
+        spec.gpus,
+        spec.priority,
+        created,
+        spec.after,
+        spec.group,
+        spec.preset,
+        spec.limits.seconds,
+    )
+
+
+def judge(
+    state: StateDirectory, candidates: Sequence[Candidate], reading: GpuReading | None
+) -> dict[str, QueueDecision]:
+    """The verdict on each candidate as things stand; call it under the allocation lock."""
+    endings = {
+        c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
+    }
+    return decide(candidates, reading, held_leases(state), endings, drained_since(state))
+
+
+def ending_of(state: StateDirectory, run_id: str) -> State | None:
+    """How a run ended; None while it is live. One that was pruned or never was counts as lost."""
+    if not state.run(run_id).path.is_dir():
+        return State.LOST
+    run = read_run(state, run_id)
+    return None if run.is_live else run.state
+
+
+def drained_since(state: StateDirectory) -> str:
+    """Since when nothing may start, in words; empty when things may."""
+    try:
+        return "since " + time.strftime(
+            "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
+        )
+    except OSError:
+        return ""
+
+
+def set_drain(state: StateDirectory, on: bool) -> None:
+    """Let nothing start any more (what runs finishes), or let the queue go on."""
+    state.create()
+    if on:
+        state.drain.touch(mode=0o600)
+    else:
+        state.drain.unlink(missing_ok=True)
+        dispatch(state)
+
+
+def dispatch(state: StateDirectory) -> list[str]:
+    """Grant GPUs to every waiting run that may start now, tell the others why not; return who was
+    granted.
+    """
+    candidates = waiting(state)
+    if not candidates:
+        return []
+    wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
+    reading = read_gpus(state) if wants_gpus else None
+    with locked(state.allocation_lock):
+        verdicts = judge(state, candidates := waiting(state), reading)
+        granted = grant_all(state, candidates, verdicts)
+    for candidate in candidates:
+        if candidate.run in granted or verdicts[candidate.run].never:
+            poke_supervisor(state.run(candidate.run))
+    return granted
+
+
+def grant_all(
+    state: StateDirectory, candidates: Sequence[Candidate], verdicts: Mapping[str, QueueDecision]
+) -> list[str]:
+    """Give waiting runs the GPUs of their verdicts and tell the others why not; who was granted.
+    Under the lock.
+    """
+    granted = []
+    for candidate in candidates:
+        verdict = verdicts[candidate.run]
+        if verdict.allocation is not None:
+            _grant(state.run(candidate.run), candidate, verdict.allocation)
+            granted.append(candidate.run)
+        else:
+            tell_why(state.run(candidate.run), verdict)
+    return granted
+
+
+def tell_why(directory: RunDirectory, verdict: QueueDecision) -> None:
+    """Write down why a run waits, or why it never can start, when that has changed."""
+    waits = QueueStatus(verdict.reason, verdict.place, time.time(), verdict.never)
+    try:
+        before = msgspec.json.decode(directory.waits.read_bytes(), type=QueueStatus)
+        if (before.reason, before.place, before.never) == (waits.reason, waits.place, waits.never):
+            return
+    except (OSError, msgspec.DecodeError):
+        pass
+    write_whole(directory.waits, msgspec.json.encode(waits))
+
+
+def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> None:
+    # From here the plan names the GPUs and the supervisor holds the run's lock: that is the lease.
+    plan = _plan.decode(directory.plan.read_bytes())
+    granted = msgspec.structs.replace(
+        plan,
+        queued=False,
+        granted=True,
+        gpus=allocation.assigned(candidate.request.share_memory),
+        notes=(*plan.notes, *allocation.notes),
+    )
+    write_whole(directory.plan, msgspec.json.encode(granted))
+    append_event(directory.supervisor_events, "granted", gpus=[gpu.index for gpu in granted.gpus])
+
+
+def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
+    """`spec` with the run it waits for named by its full id; NotFound when there is no such run."""
+    if spec.after is None:
+        return spec
+    try:
+        run = find_run(state, spec.after.run)
+    except NotFound as error:
+        raise NotFound(f"after: {error.message}", error.hint) from None
+    return msgspec.structs.replace(spec, after=msgspec.structs.replace(spec.after, run=run.id))
+
+
+def main() -> None:
+    """Dispatch once for the state folder named on the command line."""
+    dispatch(StateDirectory(Path(sys.argv[-1])))

@@ -1,0 +1,184 @@
+"""The code in a run's working directory: its commit by reading files, its uncommitted changes by
+asking git.
+
+Git runs with a deadline, in a session of its own, and with everything off by which a repository's
+own configuration could make it run programs: hooks, monitors, external diffs, filters, submodules,
+fetching.
+"""
+
+import hashlib
+import re
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from runners.host.files import write_whole
+from runners.lifecycle.launch.git import Git, GitTrouble
+from runners.model.plan import SourceRecord
+from runners.state.layout import RunDirectory
+
+DIFF_LIMIT = 10 << 20
+_NAMES_LIMIT = 256 << 10
+_PATIENCE_S = 2.0
+_PLAIN_DIFF = (
+    "--binary",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=dirty",
+    "--",
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class Checkout(NamedTuple):
+    """A git working tree: its top folder, its own git folder, and the one it shares with other
+    worktrees.
+    """
+
+    root: Path
+    git: Path
+    common: Path
+
+
+def find_checkout(folder: Path) -> Checkout | None:
+    """The checkout that `folder` lies in; None outside of one."""
+    for place in (folder, *folder.parents):
+        git = place / ".git"
+        if git.is_file():  # a worktree or a submodule
+            git = place / _text(git).partition("gitdir:")[2].strip()
+        if (git / "HEAD").is_file():
+            shared = _text(git / "commondir").strip()
+            return Checkout(place, git, git / shared if shared else git)
+    return None
+
+
+def head_of(checkout: Checkout) -> tuple[str | None, str | None]:
+    """The commit and the branch checked out; None for what the files do not tell."""
+    head = _text(checkout.git / "HEAD").strip()
+    if not head.startswith("ref:"):
+        return _commit(head), None
+    ref = head.partition(":")[2].strip()
+    branch = ref.removeprefix("refs/heads/")
+    loose = _commit(_text(checkout.git / ref).strip()) or _commit(
+        _text(checkout.common / ref).strip()
+    )
+    if loose:
+        return loose, branch
+    for line in _text(checkout.common / "packed-refs").splitlines():
+        if line.endswith(f" {ref}"):
+            return _commit(line.partition(" ")[0]), branch
+    return (
+        None,
+        None if branch == ".invalid" else branch,
+    )  # what newer kinds of repositories write there
+
+
+def start_recording(folders: Mapping[RunDirectory, Path]) -> threading.Thread:
+    """Write source.json and source.diff of these runs' working directories, in a thread to be
+    joined.
+    """
+    found = {run: find_checkout(folder) for run, folder in folders.items()}
+    wanted = {run: checkout for run, checkout in found.items() if checkout}
+    thread = threading.Thread(target=_record_all, args=(wanted,), name="source", daemon=True)
+    thread.start()
+    return thread
+
+
+def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
+    """What git says of `checkout` within two seconds, and its uncommitted changes as a patch that
+    `git apply` takes.
+    """
+    commit, branch = head_of(checkout)
+    record = SourceRecord(str(checkout.root), commit, branch)
+    git = Git(checkout.root, _PATIENCE_S)
+    try:
+        git.disarm_filters()
+        if commit is None:
+            commit = _commit(git.ask(["rev-parse", "HEAD"], 128)[0].decode().strip())
+        names, _ = git.ask(
+            ["ls-files", "--others", "--exclude-standard", "--directory", "-z"], _NAMES_LIMIT
+        )
+        patch, cut = git.ask(["diff", "HEAD", *_PLAIN_DIFF], DIFF_LIMIT)
+    except GitTrouble as trouble:
+        return msgspec.structs.replace(record, commit=commit, problem=str(trouble)), b""
+    untracked = [name for name in names.decode("utf-8", "replace").split("\0") if name]
+    problem = (
+        f"source.diff holds only the first {DIFF_LIMIT >> 20} MB of the changes" if cut else ""
+    )
+    # What stands before the first `diff --git` is passed over by `git apply`.
+    notes = [*([problem] if problem else []), *(f"untracked: {name!r}" for name in untracked)]
+    content = "".join(f"# {note}\n" for note in notes).encode() + patch
+    record = msgspec.structs.replace(
+        record,
+        commit=commit,
+        dirty=bool(patch),
+        untracked=len(untracked),
+        diff_bytes=len(content),
+        diff_sha256=hashlib.sha256(content).hexdigest() if content else "",
+        problem=problem,
+    )
+    return record, content
+
+
+def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:
+    known: dict[Checkout, tuple[SourceRecord, bytes]] = {}
+    for run, checkout in wanted.items():
+        try:
+            if checkout not in known:
+                known[checkout] = record_source(checkout)
+            record, content = known[checkout]
+            if content:
+                write_whole(run.source_diff, content)
+            write_whole(run.source, msgspec.json.encode(record))
+        except OSError:
+            continue  # a full disk loses the record, never the run
+
+
+def read_source(run: RunDirectory) -> SourceRecord | None:
+    """What was recorded of the run's code; None when nothing was."""
+    try:
+        return msgspec.json.decode(run.source.read_bytes(), type=SourceRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def record_again(run: RunDirectory, folder: Path) -> threading.Thread:
+    """Record the code anew where a queued run starts; what stood at its launch is kept as
+    `source.launch.*`.
+    """
+    for path in (run.source, run.source_diff):
+        if path.exists():
+            path.rename(path.with_suffix(f".launch{path.suffix}"))
+    return start_recording({run: folder})
+
+
+def changes_between(launch: SourceRecord | None, start: SourceRecord | None) -> list[str]:
+    """What became of the code while a queued run waited, in words; empty when it is the same, or
+    nobody knows.
+    """
+    if launch is None or start is None or launch == start:
+        return []
+    if launch.commit != start.commit:
+        before, after = ((record.commit or "no commit")[:12] for record in (launch, start))
+        return [f"the code changed while it waited: launched at commit {before}, runs {after}"]
+    if launch.diff_sha256 != start.diff_sha256 and not (launch.problem or start.problem):
+        return ["the code changed while it waited: other uncommitted changes than at launch"]
+    return []
+
+
+def _commit(text: str) -> str | None:
+    return text if _COMMIT.fullmatch(text) else None
+
+
+def _text(path: Path) -> str:
+    """What a small plain file says; empty for anything else, so that no pipe of that name is
+    waited for.
+    """
+    try:
+        return path.read_text(errors="replace") if path.is_file() else ""
+    except OSError:
+        return ""

@@ -1,0 +1,128 @@
+"""What a Python interpreter is and has, told from the files around it: it is never run to be
+asked.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from runners.host.helpers import command
+from runners.lifecycle.launch.launchers import STDBUF
+
+_PTY = command("pty")
+_VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
+_FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")
+
+
+def interpreter_of(argv: Sequence[str]) -> Path | None:
+    """The Python that `argv` runs: its program, or the one its program's first line names; None
+    when it is none.
+    """
+    words = list(argv)
+    if words[: len(_PTY)] == _PTY:
+        words = words[len(_PTY) :]
+    if words[: len(STDBUF)] == list(STDBUF):
+        words = words[len(STDBUF) :]
+    program = Path(words[0])
+    if program.name.startswith("python"):
+        return program
+    named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
+    return named if named.name.startswith("python") else None
+
+
+def python_version(interpreter: Path) -> str | None:
+    """The version of `interpreter`, as exactly as the files around it tell."""
+    if str(interpreter) == sys.executable:
+        return ".".join(map(str, sys.version_info[:3]))
+    settings = _venv_settings(interpreter)
+    written = settings.get("version") or settings.get("version_info") or ""
+    base = _base_of(interpreter, settings)
+    conda = next((base / "conda-meta").glob("python-[0-9]*.json"), None)
+    for text, pattern in (
+        (written, _VERSION),
+        (conda.name if conda else "", _FULL_VERSION),
+        (base.name, _FULL_VERSION),
+        (interpreter.resolve().name, _VERSION),
+    ):
+        found = pattern.search(text)
+        if found:
+            return found[1]
+    return None
+
+
+def package_version(name: str, folders: Iterator[Path]) -> str | None:
+    """The version of the installed package `name` in the first of `folders` that has it."""
+    pattern = re.compile(rf"{re.escape(name)}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                found = [match[1] for entry in entries if (match := pattern.fullmatch(entry.name))]
+        except OSError:
+            continue
+        if found:
+            return max(found)
+    return None
+
+
+def package_folders(interpreter: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Where `interpreter` finds packages, in its own order: PYTHONPATH, its venv, the user's, the
+    system's.
+    """
+    yield from (
+        Path(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry
+    )
+    version = _VERSION.match(python_version(interpreter) or "")
+    short = ".".join(version[1].split(".")[:2]) if version else "3.*"
+    settings = _venv_settings(interpreter)
+    if settings:
+        yield from _sites(_prefix(interpreter), short)
+        if settings.get("include-system-site-packages", "").lower() != "true":
+            return
+    user = environment.get("PYTHONUSERBASE") or str(Path(environment.get("HOME", "/")) / ".local")
+    yield from _sites(Path(user), short)
+    base = _base_of(interpreter, settings)
+    yield from _sites(Path("/usr/local") if base == Path("/usr") else base, short)
+    yield from _sites(base, short)
+
+
+def _sites(prefix: Path, version: str) -> Iterator[Path]:
+    for pattern in (f"lib*/python{version}/site-packages", f"lib/python{version}/dist-packages"):
+        yield from prefix.glob(pattern)
+    yield prefix / "lib" / "python3" / "dist-packages"
+
+
+def _prefix(interpreter: Path) -> Path:
+    return interpreter.parent.parent
+
+
+def _base_of(interpreter: Path, settings: Mapping[str, str]) -> Path:
+    home = settings.get("home")
+    return Path(home).parent if home else _prefix(interpreter.resolve())
+
+
+def _venv_settings(interpreter: Path) -> dict[str, str]:
+    """The keys of the pyvenv.cfg beside or above the executable, found as Python itself does;
+    empty without one.
+    """
+    for place in (interpreter.parent, _prefix(interpreter)):
+        try:
+            lines = (place / "pyvenv.cfg").read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        pairs = (line.partition("=") for line in lines if "=" in line)
+        return {key.strip().lower(): value.strip() for key, _, value in pairs}
+    return {}
+
+
+def _first_line(program: Path) -> str:
+    try:
+        with program.open("rb") as file:
+            return (
+                file.read(256).partition(b"\n")[0].decode("utf-8", "replace")
+                if file.peek(2)[:2] == b"#!"
+                else ""
+            )
+    except OSError:
+        return ""

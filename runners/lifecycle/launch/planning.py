@@ -1,0 +1,295 @@
+"""RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
+
+import glob
+import os
+import re
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+import msgspec
+
+from runners.cost.estimate import forecast
+from runners.cost.meter import hourly_rate
+from runners.host import helpers
+from runners.host.identity import boot_id, host_name, user_name
+from runners.host.procfs import MARK
+from runners.lifecycle.launch.launchers import build_argv, unbuffer
+from runners.lifecycle.launch.provenance import provenance_of
+from runners.model.errors import WrongInput
+from runners.model.gpus import GpuReading
+from runners.model.plan import LaunchPlan, Origin
+from runners.model.spec import Price, RestartRule, RunSpec
+from runners.presets.parameters import arguments_of
+from runners.presets.placeholders import substitute, used_words
+from runners.presets.scaling import batch_notes
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.visibility import ALL_VARIABLES, visibility
+from runners.state.layout import SHIPPED_PRESETS, TRAINERS, StateDirectory
+
+MASK = "********"
+SECRET_PREFIX = "FRESNEL_SECRET_"
+"""Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE
+)
+_DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
+
+
+class Planned(NamedTuple):
+    """A plan and the environment its program really gets, secrets in clear: memory only, never
+    written.
+    """
+
+    plan: LaunchPlan
+    environment: dict[str, str]
+
+
+def make_plan(
+    spec: RunSpec,
+    run_id: str,
+    directory: Path,
+    allocation: Allocation,
+    reading: GpuReading | None,
+    price: Price | None,
+) -> Planned:
+    """Spell `spec` out for one run; WrongInput when a path, program or variable it names does not
+    exist.
+    """
+    processes = spec.processes or len(allocation.gpus) or 1
+    words = _words(spec, run_id, directory, allocation, processes)
+    added = {
+        "PYTHONUNBUFFERED": "1",
+        **visibility(allocation.gpus, reading),
+        **{
+            name: _fill(value, words, f"environment.{name}")
+            for name, value in spec.environment.items()
+        },
+    }
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*ALL_VARIABLES, MARK) and not name.startswith(SECRET_PREFIX)
+    }
+    environment |= added
+    removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
+    folder = _working_directory(spec, words)
+    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
+    limits = _limit(spec, price, len(allocation.gpus))
+    plan = LaunchPlan(
+        run=run_id,
+        preset=spec.preset,
+        name=spec.name,
+        launcher=spec.launcher,
+        argv=tuple(argv),
+        environment={
+            name: mask(name, value, spec.environment.get(name, "")) for name, value in added.items()
+        },
+        environment_removed=removed,
+        working_directory=str(folder),
+        directory=str(directory),
+        gpus=allocation.assigned(spec.gpus.share_memory),
+        processes=processes,
+        port=int(words["port"]) if words.get("port") else None,
+        terminal=spec.terminal,
+        stop=spec.stop,
+        checkpoints=tuple(
+            _pattern(pattern, folder, words) for pattern in spec.checkpoints or _DEFAULT_CHECKPOINTS
+        ),
+        price=price,
+        estimate=spec.estimate,
+        origin=Origin(user_name(), host_name(), boot_id(), time.time()),
+        notes=allocation.notes + (batch_notes(spec, processes) if allocation.gpus else ()),
+        priority=spec.priority,
+        after=spec.after,
+        group=spec.group,
+        restart=_restart(spec, words),
+        output_limit=spec.output_limit,
+        forecast=forecast(StateDirectory(directory.parent.parent), spec, allocation.gpus, price),
+        metrics=msgspec.structs.replace(
+            spec.metrics,
+            tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
+        ),
+        provenance=provenance_of(argv, folder, environment, reading),
+        **limits,
+    )
+    return Planned(plan, environment)
+
+
+class _Limit(TypedDict):
+    limit_s: float | None
+    limit_reason: str
+
+
+def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
+    """The earlier of the time limit and the moment at which the cost limit is spent."""
+    found: list[tuple[float | None, str]] = []
+    if spec.limits.seconds is not None:
+        found.append((spec.limits.seconds, f"time limit of {spec.limits.seconds:g} s reached"))
+    if spec.limits.usd is not None:
+        if price is None:
+            raise WrongInput(
+                "limits.cost: the run has no price", "give the preset a price, or use --price"
+            )
+        seconds = float(Decimal(spec.limits.usd) / hourly_rate(price, gpus) * 3600)
+        found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
+    earliest, reason = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
+    return {"limit_s": earliest, "limit_reason": reason}
+
+
+def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
+    known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
+    arguments = tuple(
+        _fill_visible(word, known, "restart.arguments") for word in spec.restart.arguments
+    )
+    return msgspec.structs.replace(spec.restart, arguments=arguments)
+
+
+def mask(name: str, value: str, written: str = "") -> str:
+    """`value`, or a mask when the variable's name looks secret, or `written` puts such a variable
+    into it.
+    """
+    return MASK if _SECRET.search(name) or _REFERENCE.search(written) else value
+
+
+def masked_spec(spec: RunSpec) -> RunSpec:
+    """`spec` as it may be written down."""
+    return msgspec.structs.replace(
+        spec, environment={name: mask(name, value) for name, value in spec.environment.items()}
+    )
+
+
+def _words(
+    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
+) -> dict[str, str]:
+    words = {
+        "run_dir": str(directory),
+        "run_id": run_id,
+        "gpu_count": str(len(allocation.gpus)),
+        "gpu_ids": ",".join(str(gpu.index) for gpu in allocation.gpus),
+        "processes": str(processes),
+        "python": sys.executable,
+        "trainers": str(TRAINERS),
+        "preset_dir": str(Path(spec.source).absolute().parent)
+        if spec.source
+        else str(SHIPPED_PRESETS),
+        "working_directory": str(Path.cwd()),
+    }
+    texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
+    values = tuple(str(parameter.value) for parameter in spec.parameters)
+    needs_port = spec.launcher in ("torchrun", "accelerate")
+    if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
+        words["port"] = str(find_free_port())
+    return words
+
+
+def find_free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _fill(text: str, words: Mapping[str, str], key: str) -> str:
+    try:
+        return substitute(text, words, os.environ)
+    except ValueError as error:
+        raise WrongInput(f"{key}: {error}") from None
+
+
+def _fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
+    secret = _REFERENCE.search(text)
+    if secret:
+        raise WrongInput(
+            f"{key}: ${{{secret[1]}}} on a command line can be read by everyone on this machine",
+            "pass it in the environment: programs inherit the variables of the panel",
+        )
+    return _fill(text, words, key)
+
+
+def _pattern(pattern: str, folder: Path, words: Mapping[str, str]) -> str:
+    """A checkpoint pattern made absolute; a `[` in the name of a folder is that sign, not a
+    glob.
+    """
+    literal = {name: glob.escape(value) for name, value in words.items()}
+    return str(Path(glob.escape(str(folder))) / _fill_visible(pattern, literal, "checkpoints"))
+
+
+def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
+    base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
+    text = _fill_visible(spec.working_directory, words, "working_directory")
+    folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
+    if not folder.is_dir():
+        raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise WrongInput(
+            "working_directory: its name is not UTF-8", "run it from a folder whose name is"
+        ) from None
+    return folder
+
+
+def _argv(
+    spec: RunSpec,
+    words: Mapping[str, str],
+    folder: Path,
+    environment: Mapping[str, str],
+    processes: int,
+    on_gpu: bool,
+) -> list[str]:
+    arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    for parameter in spec.parameters:
+        arguments += [
+            _fill_visible(word, words, f"parameters.{parameter.name}")
+            for word in arguments_of(parameter)
+        ]
+    extra = [_fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
+    interpreter, program = "", _program(spec, words, folder)
+    if spec.launcher == "command":
+        program[0] = _executable(program[0], folder, environment)
+    else:
+        interpreter = _interpreter(
+            _fill_visible(spec.interpreter, words, "interpreter"), folder, environment
+        )
+    port = int(words["port"]) if words.get("port") else None
+    argv = build_argv(
+        spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu
+    )
+    argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
+    if spec.terminal:
+        return helpers.command("pty", *argv)
+    return argv
+
+
+def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]:
+    if spec.launcher == "command":
+        command = [_fill_visible(word, words, "command") for word in spec.command]
+        return ["/bin/sh", "-c", *command] if spec.shell else command
+    if spec.module:
+        return ["-m", spec.module]
+    script = folder / Path(_fill_visible(spec.script, words, "script")).expanduser()
+    if not script.is_file():
+        raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
+    return [str(script)]
+
+
+def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    if name == "python" and shutil.which("python", path=environment.get("PATH")) is None:
+        name = "python3"
+    return _executable(name, folder, environment)
+
+
+def _executable(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    expanded = Path(name).expanduser()
+    place = environment.get("PATH")
+    found = shutil.which(str(folder / expanded)) if "/" in name else shutil.which(name, path=place)
+    if found is None:
+        raise WrongInput(f"no program `{name}`", f"looked in {folder if '/' in name else 'PATH'}")
+    return found

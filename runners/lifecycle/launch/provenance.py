@@ -1,0 +1,57 @@
+"""What ran: interpreter, packages, driver, code and system of a run, found by reading files alone.
+
+It is part of every plan, so it costs about a millisecond; the uncommitted changes take git, and
+`source` their time.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runners import __version__
+from runners.lifecycle.launch.git_snapshot import find_checkout, head_of
+from runners.lifecycle.launch.interpreter import (
+    interpreter_of,
+    package_folders,
+    package_version,
+    python_version,
+)
+from runners.model.gpus import GpuReading
+from runners.model.plan import Provenance
+
+
+def provenance_of(
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], reading: GpuReading | None
+) -> Provenance:
+    """What a run of `argv` in `folder` would run on and with; the driver is known where GPUs were
+    read.
+    """
+    interpreter = interpreter_of(argv)
+    checkout = find_checkout(folder)
+    commit, branch = head_of(checkout) if checkout else (None, None)
+    return Provenance(
+        fresnel=__version__,
+        system=_system(),
+        interpreter=str(interpreter) if interpreter else None,
+        python=python_version(interpreter) if interpreter else None,
+        torch=package_version("torch", package_folders(interpreter, environment))
+        if interpreter
+        else None,
+        driver=reading.driver if reading else None,
+        commit=commit,
+        branch=branch,
+        commit_at_launch=commit,
+    )
+
+
+def _system() -> str:
+    kernel = os.uname()
+    words = f"{kernel.sysname} {kernel.release} {kernel.machine}"
+    try:
+        lines = Path("/etc/os-release").read_text(errors="replace").splitlines()
+    except OSError:
+        return words
+    names = [
+        line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")
+    ]
+    return f"{names[0]}, {words}" if names else words

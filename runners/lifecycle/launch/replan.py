@@ -1,0 +1,83 @@
+"""The last step of a queued run: spell its plan out for the GPUs it was granted.
+
+Run by its supervisor, which has the program's environment in memory and stays too small to do this
+itself. The environment that the program gets is printed as JSON: secrets in it never touch the
+disk.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.client import read_gpus
+from runners.host.files import write_whole
+from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
+from runners.lifecycle.launch.planning import MASK, SECRET_PREFIX, make_plan
+from runners.model.errors import FresnelError
+from runners.model.gpus import GpuSnapshot
+from runners.model.plan import LaunchPlan
+from runners.model.spec import RunSpec
+from runners.scheduling.allocation import Allocation
+from runners.scheduling.memory_warning import oom_warnings
+from runners.state.layout import RunDirectory, StateDirectory
+
+
+def replan(directory: RunDirectory) -> dict[str, str]:
+    """Rewrite plan.json for the granted GPUs and return the program's environment."""
+    before = msgspec.json.decode(directory.plan.read_bytes(), type=LaunchPlan)
+    spec = msgspec.json.decode(directory.spec.read_bytes(), type=RunSpec)
+    clear = {
+        name: os.environ.get(SECRET_PREFIX + name, "") if value == MASK else value
+        for name, value in spec.environment.items()
+    }
+    state = StateDirectory(directory.path.parent.parent)
+    # The GPUs are granted already: what is known of them now does, nobody waits for more.
+    reading = read_gpus(state, patience_s=0.0) if before.gpus else None
+    known = {gpu.uuid: gpu for gpu in reading.gpus} if reading else {}
+    gpus = tuple(
+        known.get(gpu.uuid)
+        or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, gpu.vendor, mig_parent=gpu.mig_parent)
+        for gpu in before.gpus
+    )
+    os.chdir(before.working_directory)
+    source = read_source(directory)
+    recording = record_again(directory, Path(before.working_directory))
+    planned = make_plan(
+        msgspec.structs.replace(spec, environment=clear),
+        before.run,
+        directory.path,
+        Allocation(
+            gpus,
+            before.notes
+            + oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory),
+        ),
+        reading,
+        before.price,
+    )
+    recording.join()
+    provenance = msgspec.structs.replace(
+        planned.plan.provenance, commit_at_launch=before.provenance.commit
+    )
+    after = msgspec.structs.replace(
+        planned.plan,
+        origin=before.origin,
+        working_directory=before.working_directory,
+        provenance=provenance,
+        notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
+    )
+    write_whole(directory.plan, msgspec.json.encode(after))
+    return planned.environment
+
+
+def main() -> None:
+    """Prepare the run directory named on the command line; print its environment, or what is
+    wrong, as JSON.
+    """
+    try:
+        answer: dict[str, object] = {"environment": replan(RunDirectory(Path(sys.argv[-1])))}
+    except FresnelError as error:
+        answer = {"error": error.message}
+    json.dump(answer, sys.stdout)

@@ -1,0 +1,81 @@
+"""After a run's end: how it ended in words, and whether its GPUs' memory really came free.
+
+Standard library only: the supervisor imports it.
+"""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from runners.host.files import read_json
+from runners.state.layout import StateDirectory
+
+_FREED_WITHIN_S = 8.0
+_POLL_S = 0.25
+_REPORT_BYTES = 64 * 1024
+_ROOT_CAUSE = re.compile(
+    r"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
+)
+
+
+def explain_exit(code: int) -> str:
+    """An exit code in words."""
+    if code > 128:
+        try:
+            name = signal.Signals(code - 128).name
+        except ValueError:
+            return f"exit code {code}"
+        hint = " (out of memory, or killed by somebody)" if name == "SIGKILL" else ""
+        return f"killed by {name}{hint}"
+    hints = {126: " (not executable)", 127: " (command not found)"}
+    return f"exit code {code}{hints.get(code, '')}"
+
+
+def failed_rank(output: Path) -> str:
+    """Which rank torchrun says failed first, and how, in words; empty when the output has no such
+    report.
+
+    The report's shape is torchrun's own (torch.distributed.elastic.multiprocessing.errors, "Root
+    Cause").
+    """
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _REPORT_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    found = _ROOT_CAUSE.search(text[max(0, text.rfind("Root Cause (first observed failure)")) :])
+    if found is None:
+        return ""
+    rank, code = found[1], int(found[2])
+    return f"rank {rank} failed first: {explain_exit(128 - code if code < 0 else code)}"
+
+
+def still_held(state: StateDirectory, run_id: str, plan: dict[str, Any]) -> list[str]:
+    """What of the run still holds its GPUs' memory, in words; empty when it came free or cannot be
+    known.
+
+    Waits for a reading that the sampler took after the run's last process had gone.
+    """
+    uuids = {gpu["uuid"] for gpu in plan.get("gpus", ()) if not gpu.get("simulated")}
+    if not uuids:
+        return []
+    ended = time.time()
+    deadline = time.monotonic() + _FREED_WITHIN_S
+    while True:
+        reading = read_json(state.gpu_reading) or {}
+        holders = [
+            f"GPU {gpu['index']}: pid {process['pid']}"
+            for gpu in reading.get("gpus", ())
+            for process in gpu.get("processes", ())
+            if gpu["uuid"] in uuids and process.get("run") == run_id
+        ]
+        fresh = float(reading.get("time", 0.0)) > ended
+        if (fresh and not holders) or time.monotonic() > deadline:
+            return holders if fresh else []
+        if not reading or ended - float(reading.get("time", 0.0)) > _FREED_WITHIN_S:
+            return []  # nobody samples: nothing can be known
+        time.sleep(_POLL_S)

@@ -1,0 +1,125 @@
+"""The size limit of a run's output: the head and the tail are kept, and the file says what was cut
+between.
+
+The program appends to the file by its own descriptor, so while it runs the middle becomes a hole
+in the file: it takes no room, and nothing moves under the writer. At the end the file is written
+anew without the hole. Standard library only: the supervisor imports it.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_LOOK_EVERY_S = 2.0
+_BLOCK = 4096
+_COPIED = 1 << 20
+_NOTE = 160  # bytes set aside for the note, the same while it runs and afterwards
+_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
+
+
+class OutputLimit:
+    """Keeps the output at `path` to about `limit` bytes on disk; does nothing when that is None."""
+
+    def __init__(self, path: Path, limit: int | None, complain: Callable[[str], None]) -> None:
+        self.path = path
+        self.limit = limit
+        self.notify_error = complain
+        self.next_look = time.monotonic()
+        self.cut_until = 0
+        # The first quarter, up to a block's end: from there on whole blocks can be given back.
+        self.head = 0 if limit is None else max(_BLOCK, limit // 4 // _BLOCK * _BLOCK)
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds until the next look; infinite without a limit."""
+        return float("inf") if self.limit is None else max(0.0, self.next_look - time.monotonic())
+
+    def mind(self) -> None:
+        """Give the middle of a file that has become too long back to the disk; looks every few
+        seconds only.
+        """
+        if self.limit is None or time.monotonic() < self.next_look:
+            return
+        self.next_look = time.monotonic() + _LOOK_EVERY_S
+        try:
+            end = (self.path.stat().st_size - (self.limit - self.head)) // _BLOCK * _BLOCK
+            if end - max(self.cut_until, self.head) >= max(_BLOCK, self.limit // 16):
+                self._punch(max(self.cut_until, self.head), end)
+                self.cut_until = end
+        except (OSError, AttributeError) as error:
+            self.next_look = float("inf")
+            self.notify_error(
+                f"output.log cannot be cut while the run goes on ({error}); it is when it ends"
+            )
+
+    def settle(self) -> None:
+        """Write a file that is too long anew: head, a line that says what was cut, tail. Nobody
+        may write any more.
+        """
+        if self.limit is None:
+            return
+        try:
+            size = self.path.stat().st_size
+            if size > self.limit:
+                self._compact(size, self.limit)
+        except OSError as error:
+            self.notify_error(f"output.log could not be cut to output_limit: {error}")
+
+    def _punch(self, start: int, end: int) -> None:
+        descriptor = os.open(
+            self.path, os.O_WRONLY | os.O_CLOEXEC
+        )  # without O_APPEND: the note goes where it says
+        try:
+            length = ctypes.c_longlong(end - start)
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.fallocate(
+                descriptor, _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_longlong(start), length
+            ):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            note = (
+                f"cut from here by output_limit {self.limit:,} while the run goes on; its "
+                "end follows"
+            )
+            os.pwrite(descriptor, _note(note), self.head - _NOTE)
+        finally:
+            os.close(descriptor)
+
+    def _compact(self, size: int, limit: int) -> None:
+        temporary = self.path.with_name(f"{self.path.name}.new")
+        source = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            begin = _after_newline(source, size - (limit - self.head))
+            cut = begin - (self.head - _NOTE)
+            _copy(source, target, 0, self.head - _NOTE)
+            os.write(target, _note(f"{cut:,} bytes cut by output_limit {limit:,}"))
+            _copy(source, target, begin, size)
+            os.fsync(target)
+            temporary.replace(self.path)
+        except OSError:
+            temporary.unlink()
+            raise
+        finally:
+            os.close(source)
+            os.close(target)
+
+
+def _note(words: str) -> bytes:
+    """A line of its own of exactly `_NOTE` bytes."""
+    return f"\n… {words} …".encode().ljust(_NOTE - 1) + b"\n"
+
+
+def _after_newline(descriptor: int, offset: int) -> int:
+    """Where the next line begins at or after `offset`; `offset` itself when that is far away."""
+    found = os.pread(descriptor, _COPIED, offset).find(b"\n")
+    return offset + found + 1 if 0 <= found < _BLOCK else offset
+
+
+def _copy(source: int, target: int, start: int, end: int) -> None:
+    while start < end and (block := os.pread(source, min(_COPIED, end - start), start)):
+        view = memoryview(block)
+        while view:
+            view = view[os.write(target, view) :]
+        start += len(block)

@@ -1,0 +1,38 @@
+"""The stop ladder: which rung a stop stands on, and when it moves to the next.
+
+Standard library only: the supervisor imports it.
+"""
+
+
+class Ladder:
+    """Walks the rungs of a plan's stop rule; knows time only as the numbers it is given."""
+
+    def __init__(self, rungs: list[dict[str, object]]) -> None:
+        self.rungs = [(str(rung["how"]), float(str(rung["wait_s"]))) for rung in rungs]
+        self.step = -1
+        self.until = 0.0
+
+    @property
+    def how(self) -> str:
+        """The current rung: stop-file or a signal's name; empty before the first."""
+        return self.rungs[self.step][0] if self.step >= 0 else ""
+
+    @property
+    def is_last(self) -> bool:
+        """True on the last rung, after which nothing more can be done."""
+        return self.step == len(self.rungs) - 1
+
+    def due(self, now: float, presses: int, force: bool) -> bool:
+        """True when the next rung must be taken now: asked for by another press, by force, or by
+        time.
+        """
+        if self.is_last:
+            return False
+        wanted = len(self.rungs) - 1 if force else min(presses, len(self.rungs)) - 1
+        return self.step < wanted or (self.step >= 0 and now >= self.until)
+
+    def advance(self, now: float, force: bool) -> str:
+        """Move on by one rung, or to the last by force; return what it does."""
+        self.step = len(self.rungs) - 1 if force else self.step + 1
+        self.until = now + self.rungs[self.step][1]
+        return self.how

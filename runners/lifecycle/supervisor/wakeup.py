@@ -1,0 +1,66 @@
+"""Sleeping until something happens: a poke, a child's end, a watched process's end, or a deadline.
+
+Standard library only: the supervisor imports it.
+"""
+
+import os
+import select
+import signal
+
+
+class WakeupLoop:
+    """Turns SIGUSR1 (a poke) and SIGCHLD into wake-ups; what they mean always stands on disk or in
+    the kernel.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        for number in (signal.SIGUSR1, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def sleep(self, seconds: float, pidfd: int | None = None) -> None:
+        """Return after `seconds`, or at once when poked, when a child ends, or when the process of
+        `pidfd` does.
+        """
+        poller = select.poll()
+        poller.register(self._read, select.POLLIN)
+        if pidfd is not None:
+            poller.register(pidfd, select.POLLIN)
+        poller.poll(max(0.0, seconds) * 1000)
+        try:
+            while os.read(self._read, 512):
+                pass
+        except BlockingIOError:
+            pass
+
+
+class Children:
+    """The exit statuses of this process's children, orphans that came to it as their subreaper
+    included.
+    """
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+
+    def reap(self) -> None:
+        """Collect every child that has ended."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                self.statuses[pid] = status
+        except ChildProcessError:
+            return
+
+    def exited_by_itself(self, pid: int | None) -> bool:
+        """True when `pid` was a child and was not killed by a signal."""
+        return pid in self.statuses and os.WIFEXITED(self.statuses[pid])
+
+    def code(self, pid: int) -> int | None:
+        """The exit code of a child that ended (128+signal when killed); None when it is none."""
+        status = self.statuses.get(pid)
+        if status is None:
+            return None
+        return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

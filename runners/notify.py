@@ -1,0 +1,95 @@
+"""Tell somebody who is not looking: a run has ended, or has an alert. By the command and the
+webhook of the settings.
+
+A short-lived process, begun by the run's supervisor, so that it happens without any panel. What
+came of it is an event of the run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from runners.host.files import append_event
+from runners.host.identity import host_name
+from runners.host.webhook import post_json
+from runners.model.errors import FresnelError
+from runners.presets.reading.settings import NoticeKeys, read_settings
+from runners.state.layout import RunDirectory
+
+COMMAND_S = 60.0
+
+
+def announce(run: RunDirectory, kind: str, text: str) -> None:
+    """Run the command and post to the webhook, as far as the settings ask for it for notices of
+    this `kind`.
+    """
+    try:
+        wanted = read_settings().notices
+    except FresnelError as error:
+        append_event(run.supervisor_events, "notice", about=kind, result=str(error))
+        return
+    if kind not in wanted.on:
+        return
+    facts = {"kind": kind, "run": run.id, "name": _name(run), "text": text, "host": host_name()}
+    if wanted.command:
+        result = _run_command(run, wanted, facts)
+        append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
+    if wanted.webhook:
+        append_event(
+            run.supervisor_events,
+            "notice",
+            about=kind,
+            by="webhook",
+            result=post_json(wanted.webhook, _message(facts)),
+        )
+
+
+def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -> str:
+    environment = {
+        **os.environ,
+        **{f"FRESNEL_NOTICE_{name.upper()}": value for name, value in facts.items()},
+    }
+    try:
+        with (run.path / "notices.log").open("ab") as log:
+            done = subprocess.run(
+                ["/bin/sh", "-c", wanted.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                timeout=COMMAND_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        return f"killed after {COMMAND_S:g} s"
+    except OSError as error:
+        return str(error)
+    return f"exit code {done.returncode}"
+
+
+def _message(facts: dict[str, str]) -> dict[str, object]:
+    """What a webhook is sent; Slack reads `text`, Discord reads `content`."""
+    sentence = f"{facts['name']} on {facts['host']}: {facts['text']}"
+    return {
+        **facts,
+        "message": facts["text"],
+        "text": sentence,
+        "content": sentence,
+        "time": time.time(),
+    }
+
+
+def _name(run: RunDirectory) -> str:
+    try:
+        return str(json.loads(run.plan.read_bytes()).get("name") or run.id)
+    except (OSError, ValueError):
+        return run.id
+
+
+def main() -> None:
+    """Announce for the run directory, with the kind and the text, that the command line names."""
+    directory, kind, text = sys.argv[-3:]
+    announce(RunDirectory(Path(directory)), kind, text)

@@ -1,1 +1,0 @@
-"""Which GPUs there are, who holds them, and who gets them next."""

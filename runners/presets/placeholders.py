@@ -1,0 +1,78 @@
+"""`${...}` in preset values: our own words in lower case, environment variables in any other
+spelling.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+
+WORDS = {
+    "run_dir": "the run's own directory",
+    "run_id": "the run's id",
+    "gpu_count": "how many GPUs the run got (0 on a CPU)",
+    "gpu_ids": "their physical indices, e.g. 0,1,2",
+    "processes": "how many processes torchrun or accelerate start",
+    "port": "a TCP port of this host that was free at launch",
+    "python": "the Python that fresnel-tui runs with",
+    "trainers": "the folder of the trainers that fresnel-tui ships",
+    "checkpoint": "the newest complete checkpoint (in restart.arguments only)",
+    "preset_dir": "the folder of the preset file",
+    "working_directory": "the directory that fresnel-tui was started in",
+}
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+
+
+def used_words(text: str) -> set[str]:
+    """Our own words that stand in `text`."""
+    return {m.group(1) for m in _REFERENCE.finditer(text) if m.group(1) in WORDS}
+
+
+def check_placeholders(text: str) -> None:
+    """ValueError when `text` has a `${...}` that is neither a word of ours nor spelled like a
+    variable.
+    """
+    for match in _REFERENCE.finditer(text):
+        name = match.group(1)
+        if name is None or name in WORDS:
+            continue
+        parsed = _NAME.fullmatch(name)
+        looks_like_ours = (
+            parsed and parsed.group(2) is None and name.islower() and not name.startswith("env:")
+        )
+        if parsed and (not looks_like_ours or name in os.environ):
+            continue
+        close = difflib.get_close_matches(name, WORDS, 1)
+        hint = f"; did you mean ${{{close[0]}}}?" if close else ""
+        raise ValueError(
+            f"${{{name}}} is not known{hint or '.'} Words: {', '.join(WORDS)}; "
+            "environment variables as ${NAME} or ${NAME:-default}"
+        )
+
+
+def substitute(text: str, words: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """`text` with every `${...}` replaced; `$${` stands for a literal `${`; ValueError on an unset
+    variable.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name is None:
+            return "${"
+        if name in words:
+            return words[name]
+        parsed = _NAME.fullmatch(name)
+        if parsed is None:
+            raise ValueError(f"${{{name}}} is not a name")
+        variable, default = parsed.groups()
+        found = environment.get(variable)
+        if found is None and default is None:
+            raise ValueError(
+                f"${{{name}}}: the environment variable {variable} is not set "
+                f"(${{{variable}:-default}} gives a default)"
+            )
+        return found if found else default if default is not None else ""
+
+    return _REFERENCE.sub(value, text)

@@ -1,0 +1,1 @@
+"""Reading YAML with lines and units, and saying where a mistake stands."""

@@ -1,0 +1,106 @@
+"""The user's own settings: `settings.yaml` in the configuration folder, one Struct per section.
+
+A section is a field of `Settings`: what is declared there is checked, explained in errors, and has
+a default, so the file may be missing, and any part of it.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from runners.state.layout import config_dir
+
+
+class CostKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Money."""
+
+    metadata: Annotated[
+        bool,
+        Meta(
+            description="Ask the cloud's metadata service (169.254.169.254) which machine this is."
+        ),
+    ] = False
+
+
+class PanelKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The panel."""
+
+    theme: Annotated[
+        str,
+        Meta(description="The theme it opens with; one chosen with Ctrl+P is remembered instead."),
+    ] = ""
+    mouse: Annotated[
+        bool,
+        Meta(description="Take the mouse; M gives it back to the terminal and takes it again."),
+    ] = True
+
+
+class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Telling somebody who is not looking."""
+
+    on: Annotated[
+        list[Literal["done", "failed", "stopped", "lost", "alert"]],
+        Meta(description="What is worth a notice: how runs end, and their alerts."),
+    ] = msgspec.field(default_factory=lambda: ["done", "failed", "lost", "alert"])
+    bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True
+    desktop: Annotated[
+        Literal["osc9", "osc777", "off"],
+        Meta(
+            description="How the panel asks the terminal for a desktop notice: OSC 9, or OSC "
+            "777 (urxvt, foot, VTE)."
+        ),
+    ] = "osc9"
+    command: Annotated[
+        str,
+        Meta(
+            description="Run by a shell, panel or not; FRESNEL_NOTICE_TEXT, _KIND, _RUN, "
+            "_NAME, _HOST say what."
+        ),
+    ] = ""
+    webhook: Annotated[
+        str, Meta(description="Posted to as JSON, panel or not; Slack and Discord understand it.")
+    ] = ""
+
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Everything that settings.yaml can say."""
+
+    cost: Annotated[CostKeys, Meta(description="Prices, sessions and guards.")] = CostKeys()
+    panel: Annotated[PanelKeys, Meta(description="The panel.")] = PanelKeys()
+    notices: Annotated[
+        NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")
+    ] = NoticeKeys()
+
+
+def settings_file() -> Path:
+    """Where the settings are looked for."""
+    return config_dir() / "settings.yaml"
+
+
+def read_settings() -> Settings:
+    """The settings as the file has them now; defaults where it is missing; WrongInput names file,
+    line and key.
+    """
+    path = settings_file()
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        return Settings()
+    return _read(path, changed)
+
+
+@cache
+def _read(path: Path, changed: int) -> Settings:
+    # Most people have no such file: they need not wait for the YAML reader.
+    from runners.presets.reading.diagnostics import Diagnostics
+    from runners.presets.reading.yaml_lines import read_yaml
+
+    values, lines = read_yaml(path)
+    source = Diagnostics(path, lines)
+    if values is not None and not isinstance(values, dict):
+        raise source.error((), f"expected sections: {', '.join(Settings.__struct_fields__)}")
+    settings: Settings = source.convert(values or {}, Settings, ())
+    return settings

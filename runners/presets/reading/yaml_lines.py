@@ -1,0 +1,120 @@
+"""YAML with line numbers: plain values, and for every key the line where it stands.
+
+Scalars follow YAML 1.2's core schema, because 1.1 reads `1e-4` as text and `no` as false.
+"""
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runners.model.errors import WrongInput
+
+Lines = dict[tuple[str | int, ...], int]
+
+_CORE_SCHEMA = [
+    ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
+    (
+        "tag:yaml.org,2002:int",
+        re.compile(r"^[-+]?[0-9]+$|^0o[0-7]+$|^0x[0-9a-fA-F]+$"),
+        list("-+0123456789"),
+    ),
+    (
+        "tag:yaml.org,2002:float",
+        re.compile(
+            r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+        ),
+        list("-+.0123456789"),
+    ),
+]
+
+
+class CoreLoader(yaml.SafeLoader):
+    """SafeLoader with the scalars of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's way)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """An int as YAML 1.2 reads it: 010 is ten, 0o10 is eight."""
+        text = str(self.construct_scalar(node))
+        prefix = text[:2].lower()
+        return int(text, {"0o": 8, "0x": 16}.get(prefix, 10))
+
+
+for _tag, _pattern, _first in _CORE_SCHEMA:
+    CoreLoader.add_implicit_resolver(_tag, _pattern, _first)
+CoreLoader.add_constructor("tag:yaml.org,2002:int", CoreLoader.construct_yaml_int)
+
+
+def read_yaml(path: Path) -> tuple[Any, Lines]:
+    """Values of the YAML file at `path` and the line of every key; WrongInput names the file and
+    line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise WrongInput(
+            f"{path}: not UTF-8 text (byte {error.start})", "save the file as UTF-8"
+        ) from None
+    except OSError as error:
+        raise WrongInput(f"{path}: cannot be read: {error.strerror}") from None
+    loader: CoreLoader | None = None
+    try:
+        loader = CoreLoader(text)  # refuses control characters
+        node = loader.get_single_node()
+        lines: Lines = {}
+        return (_build(loader, node, (), lines, path) if node is not None else None), lines
+    except RecursionError:
+        raise WrongInput(
+            f"{path}: nested too deeply, or an alias stands inside its own anchor"
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise WrongInput(f"{where}: not valid YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise WrongInput(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _build(
+    loader: CoreLoader, node: yaml.Node, key: tuple[str | int, ...], lines: Lines, path: Path
+) -> Any:
+    lines.setdefault(key, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        return _build_mapping(loader, node, key, lines, path)
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(loader, child, (*key, i), lines, path) for i, child in enumerate(node.value)]
+    try:
+        return loader.construct_object(node, deep=True)
+    except (ValueError, LookupError, AttributeError, TypeError):
+        # An explicit tag that does not fit, such as !!int abc: PyYAML does not say so itself.
+        kind = node.tag.rpartition(":")[2]
+        raise WrongInput(
+            f"{path}:{node.start_mark.line + 1}: {node.value!r} is no {kind}"
+        ) from None
+
+
+def _build_mapping(
+    loader: CoreLoader, node: yaml.MappingNode, key: tuple[str | int, ...], lines: Lines, path: Path
+) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        name = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(name, Hashable) or isinstance(name, (tuple, list, dict)):
+            raise WrongInput(f"{path}:{line}: a key must be a word, not {type(name).__name__}")
+        name = key_node.value if not isinstance(name, str) else name
+        if name in result:
+            first = lines[(*key, name)]
+            raise WrongInput(
+                f"{path}:{line}: `{name}` stands here a second time (first in line {first})"
+            )
+        lines[(*key, name)] = line
+        result[name] = _build(loader, value_node, (*key, name), lines, path)
+    return result

@@ -1,0 +1,1 @@
+"""Decisions about who runs where and when: pure functions."""

@@ -1,0 +1,248 @@
+"""GpuRequest → Allocation or Denied: a refusal is a value that says why and who holds them."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
+from runners.model.plan import AssignedGpu
+from runners.model.spec import GpuRequest
+from runners.state.leases import Lease
+
+_USED_BY_NOBODY_SEEN = 2 << 30
+"""Bytes in use on a GPU without lease or visible process from which somebody unseen must be
+computing there.
+"""
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """The GPUs given, in the order the program will number them; none means the run uses the
+    CPU.
+    """
+
+    gpus: tuple[GpuSnapshot, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def assigned(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
+        """The GPUs as a plan records them, each with the number that the program sees."""
+        return tuple(
+            AssignedGpu(
+                gpu.index,
+                gpu.uuid,
+                gpu.name,
+                i,
+                gpu.simulated,
+                share_memory,
+                gpu.vendor,
+                gpu.mig_parent,
+            )
+            for i, gpu in enumerate(self.gpus)
+        )
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """Why a wish cannot be met now, and what to do; `never` when waiting would not help on this
+    machine.
+    """
+
+    reason: str
+    hint: str = ""
+    never: bool = False
+
+
+def allocate(
+    request: GpuRequest,
+    reading: GpuReading | None,
+    leases: Mapping[str, Sequence[Lease]],
+    reserved: Collection[str] = (),
+) -> Allocation | Denied:
+    """Choose GPUs for `request`: own leases first, then free memory, then whether somebody else
+    computes there.
+
+    GPUs in `reserved` (UUIDs) are kept for runs that stand before this one in the queue.
+    """
+    if not request.wants_gpus:
+        return Allocation()
+    if reading is None or not reading.gpus:
+        return _without_gpus(request, reading)
+    usable = _usable(reading.gpus)
+    if request.ids:
+        chosen = _named(request, reading.gpus)
+        if isinstance(chosen, Denied):
+            return chosen
+    else:
+        chosen = [gpu for gpu in usable if request.model.lower() in gpu.name.lower()]
+        if request.model and not chosen:
+            names = ", ".join(sorted({gpu.name for gpu in usable}))
+            return Denied(
+                f"no GPU here is a {request.model}", f"this machine has {names}", never=True
+            )
+    wanted = len(chosen) if request.all or request.ids else request.count
+    if wanted > len(chosen):
+        kind = f" {request.model}" if request.model else ""
+        return Denied(
+            f"{_gpus(wanted, kind)} asked for, but this machine has {len(chosen)}",
+            f"ask for at most {len(chosen)}, or --gpus 0 for the CPU",
+            never=True,
+        )
+    free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
+    if len(free) >= wanted:
+        return Allocation(tuple(free[:wanted]))
+    obstacles = _unavailable_reasons(request, chosen, leases, reserved)
+    if request.ids:
+        return Denied(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
+    return Denied(
+        f"{_gpus(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
+        "wait for them, stop what holds them, or ask for fewer with --gpus",
+    )
+
+
+def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
+    """UUIDs of the GPUs that a waiting run may yet be given: those it names, or all it could
+    use.
+    """
+    gpus = reading.gpus if reading else ()
+    if request.ids:
+        return {
+            gpu.uuid for gpu in gpus if str(gpu.index) in request.ids or gpu.uuid in request.ids
+        }
+    return {
+        gpu.uuid for gpu in gpus if request.wants_gpus and request.model.lower() in gpu.name.lower()
+    }
+
+
+def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Denied:
+    problem = (reading.problem if reading else None) or "this machine has no GPU"
+    if reading is not None and reading.backend == UNREAD:
+        return Denied(
+            problem, "--gpus 0 runs it on the CPU"
+        )  # not knowing is no reason to train on the CPU
+    if request.required or request.explicit:
+        named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
+        wish = "all GPUs" if request.all else named
+        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU", never=True)
+    return Allocation(notes=(f"runs on the CPU: {problem}",))
+
+
+def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot] | Denied:
+    by_name = {str(gpu.index): gpu for gpu in gpus if gpu.mig_parent is None} | {
+        gpu.uuid: gpu for gpu in gpus
+    }
+    unknown = [name for name in request.ids if name not in by_name]
+    if unknown:
+        indices = ", ".join(str(gpu.index) for gpu in gpus)
+        return Denied(
+            f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}", never=True
+        )
+    chosen = [by_name[name] for name in request.ids]
+    doubled = {gpu.index for gpu in chosen if chosen.count(gpu) > 1}
+    if doubled:
+        named = ", ".join(map(str, sorted(doubled)))
+        return Denied(
+            f"GPU {named} is named twice", "name each once, by index or by UUID", never=True
+        )
+    for gpu in chosen:
+        instances = [other.uuid for other in gpus if other.mig_parent == gpu.uuid]
+        if instances:
+            return Denied(
+                f"GPU {gpu.index} is cut into MIG instances",
+                f"name one: {', '.join(instances)}",
+                never=True,
+            )
+    return chosen
+
+
+def _usable(gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot]:
+    """GPUs a program can be given: one that is cut into MIG instances is not, its instances are."""
+    parents = {gpu.mig_parent for gpu in gpus}
+    return [gpu for gpu in gpus if gpu.uuid not in parents]
+
+
+def _unavailable_reasons(
+    request: GpuRequest,
+    gpus: Sequence[GpuSnapshot],
+    leases: Mapping[str, Sequence[Lease]],
+    reserved: Collection[str],
+) -> str:
+    """What is in the way, GPUs with the same obstacle named together; empty when nothing is."""
+    by_reason: dict[str, list[int]] = {}
+    for gpu in gpus:
+        reason = _unavailable_reason(request, gpu, leases, reserved)
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(gpu.index)
+    return "; ".join(
+        f"GPU {','.join(map(str, where))} {reason}" for reason, where in by_reason.items()
+    )
+
+
+def _unavailable_reason(
+    request: GpuRequest,
+    gpu: GpuSnapshot,
+    leases: Mapping[str, Sequence[Lease]],
+    reserved: Collection[str],
+) -> str | None:
+    if gpu.error:
+        return gpu.error
+    holders = leases.get(gpu.uuid, ())
+    if holders:
+        return _sharing_conflict(request, gpu, holders)
+    if gpu.uuid in reserved:
+        return "kept for a run before it in the queue"
+    return _short_of_memory(request, gpu) or (
+        None if request.foreign or gpu.simulated else _foreign(gpu)
+    )
+
+
+def _sharing_conflict(
+    request: GpuRequest, gpu: GpuSnapshot, holders: Sequence[Lease]
+) -> str | None:
+    """Why `request` cannot stand beside the runs that hold `gpu`; None when all of them share and
+    it fits.
+    """
+    shares = [lease.share_memory for lease in holders]
+    if request.share_memory is not None and None not in shares and gpu.memory_total is not None:
+        left = gpu.memory_total - sum(share or 0 for share in shares)
+        if request.share_memory <= left:
+            return None
+        return (
+            f"shared by {_runs(holders)}, which leaves {_gib(left)} of VRAM, not "
+            f"{_gib(request.share_memory)}"
+        )
+    return f"held by {_runs(holders)}"
+
+
+def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
+    needed = max(request.memory or 0, request.share_memory or 0)
+    if not needed:
+        return None
+    if gpu.memory_total is None or gpu.memory_used is None:
+        return f"does not tell its free memory ({_gib(needed)} needed)"
+    free = gpu.memory_total - gpu.memory_used
+    return None if free >= needed else f"has {_gib(free)} free, not {_gib(needed)}"
+
+
+def _foreign(gpu: GpuSnapshot) -> str | None:
+    for process in gpu.processes:
+        if process.run is None:
+            who = f"user {process.user}" if process.user else "somebody outside this container"
+            return f"used by pid {process.pid} of {who}, not ours"
+    if not gpu.processes and gpu.memory_used is not None and gpu.memory_used > _USED_BY_NOBODY_SEEN:
+        return f"has {_gib(gpu.memory_used)} in use by something that cannot be seen from here"
+    return None
+
+
+def _runs(holders: Sequence[Lease]) -> str:
+    return ", ".join(
+        lease.run
+        + (f" since {time.strftime('%H:%M', time.localtime(lease.since))}" if lease.since else "")
+        for lease in holders
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"
+
+
+def _gpus(count: int, kind: str = "") -> str:
+    return f"{count}{kind} GPU" + ("" if count == 1 else "s")

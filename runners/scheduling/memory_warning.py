@@ -1,0 +1,136 @@
+"""A warning before an out-of-memory that a preset's own history predicts. Never a refusal:
+settings may differ.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from runners.gpus.usage import read_usage
+from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.state.layout import StateDirectory
+
+LOOK_BACK = 50
+"""How many of the newest runs are looked at: a launch must not wait for a long history to be
+read.
+"""
+_WHOLE_GPU_SLACK = 0.02
+"""A peak that is the whole GPU's holds the driver's own share too, up to this part of its
+memory.
+"""
+
+
+class _Plan(msgspec.Struct):
+    preset: str
+    name: str = ""
+
+
+_plan = msgspec.json.Decoder(_Plan)
+
+
+def oom_warnings(
+    state: StateDirectory,
+    preset: str,
+    name: str,
+    gpus: Sequence[GpuSnapshot],
+    share: int | None = None,
+) -> tuple[str, ...]:
+    """Notes on GPUs that have less free memory than the newest run of `preset` took on that model
+    of GPU.
+
+    And on a `share` of a GPU (bytes) that is less than it took. Bare commands all have one preset,
+    so these go by the run's `name`. Nothing known means no note.
+    """
+    last = peak_memory_by_gpu(state, preset, name, gpus)
+    what = "run" if preset == "command" else "preset"
+    notes = []
+    for gpu in gpus:
+        if gpu.uuid in last:
+            run_id, use = last[gpu.uuid]
+            if not _fits(use, gpu):
+                notes.append(_note(gpu, run_id, use, what))
+            if share is not None and _needed(use, gpu) > share:
+                notes.append(_share_note(share, run_id, use, what))
+    return tuple(dict.fromkeys(notes))
+
+
+def peak_memory_by_gpu(
+    state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot]
+) -> dict[str, tuple[str, GpuUse]]:
+    """By GPU UUID: the newest run of `preset` on that model of GPU, and its use of the one on
+    which it peaked.
+    """
+    last: dict[tuple[str, bool], tuple[str, GpuUse] | None] = {}
+    for gpu in gpus:
+        kind = gpu.name, gpu.simulated
+        if kind not in last:
+            last[kind] = _newest(state, preset, name, kind)
+    return {gpu.uuid: found for gpu in gpus if (found := last[gpu.name, gpu.simulated]) is not None}
+
+
+def _newest(
+    state: StateDirectory, preset: str, name: str, kind: tuple[str, bool]
+) -> tuple[str, GpuUse] | None:
+    """The newest run of `preset` that used this kind of GPU, and its use of the one on which it
+    peaked.
+    """
+    for run_id in _newest_ids(state):
+        run = state.run(run_id)
+        try:
+            plan = _plan.decode(run.plan.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            continue
+        if plan.preset != preset or (preset == "command" and plan.name != name):
+            continue
+        uses = [
+            use
+            for use in read_usage(run.path)
+            if (use.name, use.simulated) == kind and use.peak_memory
+        ]
+        if uses:
+            return run_id, max(uses, key=lambda use: use.peak_memory or 0)
+    return None
+
+
+def _newest_ids(state: StateDirectory) -> Iterator[str]:
+    try:
+        names = os.listdir(state.runs)  # noqa: PTH208 (10 × faster)
+    except OSError:
+        return
+    yield from sorted((name for name in names if not name.startswith(".")), reverse=True)[
+        :LOOK_BACK
+    ]
+
+
+def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:
+    if gpu.memory_total is None or gpu.memory_used is None or use.peak_memory is None:
+        return True
+    return _needed(use, gpu) <= gpu.memory_total - gpu.memory_used
+
+
+def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
+    """Bytes that the run itself surely took at its peak."""
+    slack = (gpu.memory_total or 0) * _WHOLE_GPU_SLACK if use.whole_gpu else 0
+    return (use.peak_memory or 0) - slack
+
+
+def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
+    free = (gpu.memory_total or 0) - (gpu.memory_used or 0)
+    return (
+        f"GPU {gpu.index} has {_gib(free)} of VRAM free; this {what} peaked at "
+        f"{_gib(use.peak_memory or 0)} "
+        f"last time (run {run_id}): it may run out of memory"
+    )
+
+
+def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
+    return (
+        f"its share is {_gib(share)} of VRAM (share_memory), but this {what} peaked at "
+        f"{_gib(use.peak_memory or 0)} "
+        f"last time (run {run_id}): whoever shares the GPU with it may run out of memory"
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

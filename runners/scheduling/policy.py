@@ -1,0 +1,154 @@
+"""The order of the queue: who may start now, and in words why the others wait. Pure: reads
+nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from runners.model.gpus import GpuReading
+from runners.model.spec import After, GpuRequest
+from runners.model.states import State
+from runners.scheduling.allocation import Allocation, Denied, allocate, claimable_gpus
+from runners.state.leases import Lease
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A run that wants to start. Members of one `group` start together or not at all."""
+
+    run: str
+    request: GpuRequest
+    priority: int = 0
+    created: float = 0.0
+    after: After | None = None
+    group: str = ""
+    preset: str = ""
+    limit_s: float | None = None
+
+
+class QueueDecision(msgspec.Struct, frozen=True):
+    """What becomes of a candidate: GPUs now, or a reason to wait, or a reason why it never can."""
+
+    allocation: Allocation | None = None
+    reason: str = ""
+    hint: str = ""
+    place: int = 0
+    never: bool = False
+
+
+def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Highest priority first, then first come."""
+    return sorted(candidates, key=lambda c: (-c.priority, c.created, c.run))
+
+
+def decide(
+    candidates: Sequence[Candidate],
+    reading: GpuReading | None,
+    leases: Mapping[str, Sequence[Lease]],
+    endings: Mapping[str, State | None],
+    drained: str = "",
+) -> dict[str, QueueDecision]:
+    """The verdict on every candidate. `endings` maps the runs waited for to their final state,
+    None while live.
+
+    A run behind a waiting one starts only on GPUs that the waiting one could not use, so it delays
+    nobody.
+    """
+    held: dict[str, list[Lease]] = {uuid: list(found) for uuid, found in leases.items()}
+    reserved: set[str] = set()
+    verdicts: dict[str, QueueDecision] = {}
+    for place, unit in enumerate(_units(in_order(candidates)), 1):
+        found = _decide_unit(unit, reading, held, reserved, endings, drained)
+        for candidate in unit:
+            verdict = found[candidate.run]
+            verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
+            if verdict.allocation is not None:
+                for logical, gpu in enumerate(verdict.allocation.gpus):
+                    share = candidate.request.share_memory
+                    lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
+                    held.setdefault(gpu.uuid, []).append(lease)
+            elif not verdict.never and not _waits_for_a_run(candidate, endings):
+                reserved |= claimable_gpus(candidate.request, reading)
+    return verdicts
+
+
+def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Groups kept together at the place of their first member."""
+    units: list[list[Candidate]] = []
+    by_group: dict[str, list[Candidate]] = {}
+    for candidate in ordered:
+        if candidate.group and candidate.group in by_group:
+            by_group[candidate.group].append(candidate)
+            continue
+        units.append([candidate])
+        if candidate.group:
+            by_group[candidate.group] = units[-1]
+    return units
+
+
+def _decide_unit(
+    unit: Sequence[Candidate],
+    reading: GpuReading | None,
+    held: Mapping[str, list[Lease]],
+    reserved: set[str],
+    endings: Mapping[str, State | None],
+    drained: str,
+) -> dict[str, QueueDecision]:
+    trial = {uuid: list(found) for uuid, found in held.items()}
+    verdicts: dict[str, QueueDecision] = {}
+    for candidate in unit:
+        verdict = _decide_one(candidate, reading, trial, reserved, endings, drained)
+        verdicts[candidate.run] = verdict
+        for logical, gpu in enumerate(verdict.allocation.gpus if verdict.allocation else ()):
+            share = candidate.request.share_memory
+            trial.setdefault(gpu.uuid, []).append(
+                Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
+            )
+    refused = [(c, verdicts[c.run]) for c in unit if verdicts[c.run].allocation is None]
+    if not refused or len(unit) == 1:
+        return verdicts
+    other, verdict = refused[0]
+    together = QueueDecision(
+        reason=f"starts together with {other.run}: {verdict.reason}", never=verdict.never
+    )
+    return {
+        c.run: v if v.allocation is None else together
+        for c, v in ((c, verdicts[c.run]) for c in unit)
+    }
+
+
+def _decide_one(
+    candidate: Candidate,
+    reading: GpuReading | None,
+    held: Mapping[str, Sequence[Lease]],
+    reserved: set[str],
+    endings: Mapping[str, State | None],
+    drained: str,
+) -> QueueDecision:
+    if candidate.after is not None:
+        waiting = _decide_after(candidate.after, endings)
+        if waiting is not None:
+            return waiting
+    if drained:
+        return QueueDecision(reason=f"drained {drained}: nothing starts")
+    answer = allocate(candidate.request, reading, held, reserved)
+    if isinstance(answer, Denied):
+        reason = answer.reason if answer.never else f"waits: {answer.reason}"
+        return QueueDecision(reason=reason, hint=answer.hint, never=answer.never)
+    return QueueDecision(allocation=answer)
+
+
+def _decide_after(after: After, endings: Mapping[str, State | None]) -> QueueDecision | None:
+    ending = endings.get(after.run)
+    if ending is None:
+        return QueueDecision(reason=f"waits for the end of {after.run} ({after.on})")
+    met = after.on == "any" or (after.on == "success") == (ending is State.DONE)
+    return (
+        None
+        if met
+        else QueueDecision(reason=f"{after.run} ended as {ending}, not in {after.on}", never=True)
+    )
+
+
+def _waits_for_a_run(candidate: Candidate, endings: Mapping[str, State | None]) -> bool:
+    return candidate.after is not None and _decide_after(candidate.after, endings) is not None

@@ -1,0 +1,39 @@
+"""Which environment variable shows a program its GPUs, and only those.
+
+CUDA orders devices by speed unless told otherwise, so the order is pinned to PCI's, which is
+NVML's. On ROCm exactly one variable is set: two of them filter twice (ROCm documentation, "GPU
+isolation techniques").
+"""
+
+from collections.abc import Sequence
+
+from runners.model.gpus import GpuReading, GpuSnapshot
+
+ALL_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
+)
+"""Inherited values of these would contradict an allocation: they are removed."""
+
+_HIDE_ALL = (
+    "-1"  # an empty HIP_VISIBLE_DEVICES shows every GPU (ROCm issue 1170); -1 hides them everywhere
+)
+
+
+def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:
+    """The variables that show `gpus` to a program; hides all when it gets none of the machine's
+    GPUs.
+    """
+    if gpus:
+        if gpus[0].is_amd:
+            return {"HIP_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in gpus)}
+        names = [gpu.uuid if gpu.mig_parent else str(gpu.index) for gpu in gpus]
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(names)}
+    if reading is not None and reading.gpus:
+        variable = "HIP_VISIBLE_DEVICES" if reading.gpus[0].is_amd else "CUDA_VISIBLE_DEVICES"
+        return {variable: _HIDE_ALL}
+    return {"CUDA_VISIBLE_DEVICES": _HIDE_ALL}

@@ -1,0 +1,1 @@
+"""The run directory and everything read from it: layout, status, leases, trust."""

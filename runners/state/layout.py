@@ -1,0 +1,132 @@
+"""Where everything lies on disk. Standard library only: the supervisor imports it."""
+
+import os
+import sys
+from pathlib import Path
+
+from runners.host.helpers import ROOT
+from runners.host.identity import host_name
+from runners.host.ownership import keep_private, permission_problem
+
+SHIPPED_PRESETS = ROOT / "presets"
+TRAINERS = ROOT / "trainers"
+
+
+def state_dir() -> Path:
+    """The folder of all state: `$FRESNEL_STATE_DIR`, else `$XDG_STATE_HOME/fresnel-tui`."""
+    chosen = os.environ.get("FRESNEL_STATE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "fresnel-tui"
+
+
+def config_dir() -> Path:
+    """The user's own folder: `$XDG_CONFIG_HOME/fresnel-tui`, else `~/.config/fresnel-tui`."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "fresnel-tui"
+
+
+def preset_folders() -> list[Path]:
+    """Folders searched for presets, the first that has a name wins: here, the user's, ours."""
+    return [Path.cwd() / "presets", config_dir() / "presets", SHIPPED_PRESETS]
+
+
+class StateDirectory:
+    """The layout of the state folder; nothing is created by naming it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root if root is not None else state_dir()
+        self.runs = self.root / "runs"
+        self.live = self.root / "live"
+        self.allocation_lock = self.root / "allocation.lock"
+        # A shared home shows one state folder to several hosts; each has GPUs, and so a sampler,
+        # of its own.
+        self.host = self.root / "hosts" / host_name()
+        self.gpu_reading = self.host / "gpus.json"
+        self.sampler_lock = self.host / "sampler.lock"
+        self.sampler_wanted = self.host / "sampler.wanted"
+        self.sampler_log = self.host / "sampler.log"
+        self.session = self.host / "session.json"
+        self.panel = self.root / "panel.json"
+        self.ledger = self.root / "ledger.jsonl"
+        self.guard = self.root / "guards" / host_name()
+        self.drain = self.root / "drain.json"
+
+    def create(self) -> "StateDirectory":
+        """Make the folders, readable by their owner only; DeniedError for a folder that others may
+        write.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if keep_private(self.root, self._names()):
+            print(
+                f"fresnel-tui: {self.root} was open to others; now only you may read it (0700)",
+                file=sys.stderr,
+            )
+        reason = permission_problem(self.root, follow=True)
+        if reason:
+            from runners.model.errors import (
+                DeniedError,
+            )  # the supervisor, which only names folders, does without
+
+            raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
+        for folder in (self.runs, self.live, self.host.parent, self.host):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return self
+
+    def _names(self) -> set[str]:
+        """What the names of our own files and folders begin with."""
+        places = [place for place in vars(self).values() if isinstance(place, Path)]
+        return {
+            place.relative_to(self.root).parts[0].partition(".")[0]
+            for place in places
+            if place != self.root
+        }
+
+    def run(self, run_id: str) -> "RunDirectory":
+        """The directory of one run."""
+        return RunDirectory(self.runs / run_id)
+
+    def live_marker(self, run_id: str) -> Path:
+        """The empty file that stands from before a run's first write until after its ending is
+        recorded.
+        """
+        return self.live / run_id
+
+
+class _File:
+    """A file of a run, named only when it is asked for: listing thousands of runs names few of
+    their files.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: "RunDirectory", _: type) -> Path:
+        return run.path / self._name
+
+
+class RunDirectory:
+    """The files of one run; one writer each (see the table in the README)."""
+
+    spec = _File("spec.json")
+    plan = _File("plan.json")
+    state = _File("state.json")
+    output = _File("output.log")
+    events = _File("events.jsonl")
+    supervisor_events = _File("supervisor.jsonl")
+    stop = _File("stop.json")
+    waits = _File("waits.json")
+    exit = _File("exit")
+    leader = _File("leader")
+    supervisor_lock = _File("supervisor.lock")
+    run_lock = _File("run.lock")
+    supervisor_log = _File("supervisor.log")
+    source = _File("source.json")
+    source_diff = _File("source.diff")
+    fetched = _File("fetched.json")
+    overrun = _File("overrun.json")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name

@@ -1,0 +1,109 @@
+"""A log that grows, is cut short or is replaced while it is looked at."""
+
+import os
+from enum import Enum
+from pathlib import Path
+
+from runners.watch.logs.index import LineIndex
+from runners.watch.logs.reader import LogLine, LogSource
+
+_FINGERPRINT = 64
+
+
+class Change(Enum):
+    """What `refresh` found."""
+
+    NONE = "as before"
+    GROWN = "longer"
+    TRUNCATED = "cut short or written anew"
+    REPLACED = "another file"
+
+
+class LogFile:
+    """One log by its path. A file that is not there is an empty log; one deleted stays as last
+    seen.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._identity: tuple[int, int] | None = None
+        self._ending = b""
+        self._begin(LogSource(-1))
+        self.refresh()
+
+    @property
+    def size(self) -> int:
+        """Bytes, as of the last refresh."""
+        return self.source.size
+
+    @property
+    def line_count(self) -> tuple[int, bool]:
+        """How many lines, and whether that is counted (else estimated from the lines at hand)."""
+        if self.index.complete:
+            return self.index.count, True
+        if self.index.scanned:
+            return self.index.count * self.size // self.index.scanned, False
+        last = self.tail(200)
+        return len(last) * self.size // max(1, self.size - last[0].start), False
+
+    def refresh(self) -> Change:
+        """Look at the file again; cheap when nothing happened."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return Change.NONE
+        if (found.st_dev, found.st_ino) != self._identity:
+            return self._open()
+        if found.st_size < self.size or (found.st_size > self.size and not self._continues()):
+            self._begin(LogSource(os.dup(self.source.descriptor), found.st_size))
+            return Change.TRUNCATED
+        if found.st_size == self.size:
+            return Change.NONE
+        self._extend(found.st_size)
+        return Change.GROWN
+
+    def index_step(self, budget: int) -> bool:
+        """Count the lines of about `budget` more bytes, from any thread; whether the end is
+        reached.
+        """
+        return self.index.step(budget)
+
+    def lines(self, first: int, count: int) -> list[bytes]:
+        """Lines by number, from 0; none where the index has not been yet."""
+        start = self.index.offset_of(first)
+        return (
+            [] if start is None else [line.data for line in self.source.read_forward(start, count)]
+        )
+
+    def tail(self, count: int) -> list[LogLine]:
+        """The last lines; needs no index."""
+        return self.source.read_backward(self.size, count)
+
+    def _open(self) -> Change:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return Change.NONE
+        source = LogSource(descriptor)
+        found = source.status()
+        known, self._identity = self._identity, (found.st_dev, found.st_ino)
+        self._begin(source, found.st_size)
+        if known is None:
+            return Change.GROWN if found.st_size else Change.NONE
+        return Change.REPLACED
+
+    def _begin(self, source: LogSource, size: int = -1) -> None:
+        # A new index, never an emptied one: a thread may still be counting for the old.
+        self.source = source
+        self.index = LineIndex(source)
+        self._extend(source.size if size < 0 else size)
+
+    def _extend(self, size: int) -> None:
+        self.source.size = size
+        self._ending = self.source.read(max(0, size - _FINGERPRINT), size)
+
+    def _continues(self) -> bool:
+        """Whether what was the end is still where it was: a log cut and refilled between two looks
+        is not.
+        """
+        return self.source.read(max(0, self.size - _FINGERPRINT), self.size) == self._ending

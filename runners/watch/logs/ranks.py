@@ -1,0 +1,50 @@
+"""Which process of a run wrote a line, where the line says so.
+
+Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and accelerate's `--tee`
+`[default3]:` (role name and local rank), `[rank 2]` and Lightning's `[rank: 2]`. The first one in
+a line counts.
+"""
+
+import re
+
+from runners.watch.logs.expressions import COLOURS, Expression, compile_expression, through_colours
+from runners.watch.logs.reader import LogSource
+
+_SAMPLE = 8 << 20
+"""Bytes at a log's start and at its end that are looked through for ranks."""
+
+_RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
+
+
+class RankPattern:
+    """Lines of one rank, as a pattern to search for."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        names = "|".join(
+            through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker")
+        )
+        parts = (r"\[", f"(?:{names})", "[ :=]?", "[ :=]?", "0*", through_colours(str(rank)), r"\]")
+        self._tag = compile_expression(f"{COLOURS}*".join(parts))
+
+    def candidates(self, coloured: bool) -> Expression:
+        """Where the rank is named, whatever the colours."""
+        return self._tag
+
+    def accepts(self, line: bytes) -> bool:
+        """Whether no other rank is named before."""
+        found = _RANK.search(line)
+        return found is not None and int(found[1]) == self.rank
+
+
+def ranks_in(source: LogSource) -> list[int]:
+    """The ranks named near the log's start and its end, rising."""
+    size = source.size
+    found: set[int] = set()
+    parts = [(0, size)] if size <= 2 * _SAMPLE else [(0, _SAMPLE), (size - _SAMPLE, size)]
+    for low, high in parts:
+        for at in range(low, high, 1 << 20):
+            found.update(
+                int(rank) for rank in _RANK.findall(source.read(at, min(high, at + (1 << 20))))
+            )
+    return sorted(found)

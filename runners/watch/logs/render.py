@@ -1,0 +1,161 @@
+"""The raw bytes of one log line → text that is safe to show, and its colours.
+
+What a terminal would have shown at the end is what is returned: redraws over `\\r` and `\\b` are
+played, colours kept, and every other command to a terminal dropped. Control characters become
+pictures (␀) and invisible format characters their names (‹U+202E›), so that nothing hides in a log.
+Colours begin anew on every line: a line can be read from the middle of a file, where
+nobody knows what came before.
+"""
+
+import re
+from typing import NamedTuple
+
+from runners.watch.logs.ansi import PLAIN, TOKEN, TextStyle, apply_sgr
+
+LIMIT = 64 * 1024
+"""Bytes of a line that are read, and characters that are shown."""
+
+_REDRAWS = (
+    8 * 1024
+)  # of a long progress line only the last redraws matter; a day of them is one line
+
+_ZEROS = bytes(16)
+"""As many zeros as no program writes on purpose: a hole in the file, cut by output_limit or left
+by a crash.
+"""
+_MANY_ZEROS = re.compile(rb"\0{16,}")
+
+_TAB = 8
+_PICTURES = {code: 0x2400 + code for code in range(32)} | {0x07: None, 0x7F: 0x2421}
+
+
+class Span(NamedTuple):
+    """Characters `start` to `end` of a line's text, drawn alike."""
+
+    start: int
+    end: int
+    look: TextStyle
+
+
+class SafeLine(NamedTuple):
+    """Text without one control character, and the runs of it that are not drawn plainly."""
+
+    text: str
+    runs: tuple[Span, ...] = ()
+
+
+def read_line(line: bytes, more: int = 0) -> SafeLine:
+    """What a line looks like; `more` bytes of it were not read and are counted in the note at its
+    end.
+    """
+    if _ZEROS in line:
+        line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
+    line, cut = shorten(_without_ending(line))
+    more += cut
+    note = f"… (+{more:,} bytes)" if more else ""
+    text = line.decode("utf-8", "replace")
+    first = TOKEN.search(text)
+    if first is None:
+        return SafeLine(text + note)
+    row = _Row()
+    _apply(text, first, row)
+    return SafeLine("".join(row.cells) + note, row.runs())
+
+
+def plain(line: bytes) -> str:
+    """The text of a line, without colours."""
+    return read_line(line).text
+
+
+def shorten(line: bytes) -> tuple[bytes, int]:
+    """At most `LIMIT` bytes of a line, or its last redraws; and how many were left off its end."""
+    if len(line) > _REDRAWS:
+        redraw = line.find(b"\r", len(line) - _REDRAWS)
+        if 0 <= redraw < len(line) - 1:
+            return line[redraw + 1 :], 0
+    return line[:LIMIT], max(0, len(line) - LIMIT)
+
+
+def _without_ending(line: bytes) -> bytes:
+    line = line.removesuffix(b"\n")
+    return line.rstrip(b"\r") if line.endswith(b"\r") else line
+
+
+class _Row:
+    """One row of a terminal: cells that redraws overwrite. A cell is a character, however wide."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.looks: list[TextStyle] = []
+        self.at = 0
+        self.look = PLAIN
+
+    def write(self, text: str) -> None:
+        text = text[: LIMIT - self.at]
+        end = self.at + len(text)
+        self.cells[self.at : end] = text
+        self.looks[self.at : end] = [self.look] * len(text)
+        self.at = end
+
+    def control(self, character: str) -> None:
+        if character == "\r":
+            self.at = 0
+        elif character == "\b":
+            self.at = max(0, self.at - 1)
+        elif character == "\t":
+            stop = self.at // _TAB * _TAB + _TAB
+            self.at = min(stop, len(self.cells))
+            self.write(" " * (stop - self.at))
+        else:
+            self.write(character.translate(_PICTURES))
+
+    def erase(self, how: str) -> None:
+        """ESC [ how K. Erasing the whole line also goes to its start: nobody does it for anything
+        else.
+        """
+        if how == "2":
+            self.at = 0
+        if how in ("", "0", "2"):
+            del self.cells[self.at :], self.looks[self.at :]
+
+    def runs(self) -> tuple[Span, ...]:
+        runs: list[Span] = []
+        start = 0
+        for at in range(1, len(self.looks) + 1):
+            if at == len(self.looks) or self.looks[at] != self.looks[start]:
+                if self.looks[start] != PLAIN:
+                    runs.append(Span(start, at, self.looks[start]))
+                start = at
+        return tuple(runs)
+
+
+def _is_public(arguments: str) -> bool:
+    """Whether a control sequence means what the standard says, not what some terminal made of
+    it.
+    """
+    return not arguments.startswith(("<", "=", ">", "?"))
+
+
+def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
+    done = 0
+    while token is not None:
+        if token.start() > done:
+            row.write(text[done : token.start()])
+        done = token.end()
+        kind = token.lastgroup
+        if kind == "picture":
+            row.write(token.group().translate(_PICTURES))
+        elif kind == "control":
+            row.control(token.group())
+        elif kind == "mark":
+            row.write(f"‹U+{ord(token.group()):04X}›")
+        elif (
+            token.group("final") == "m"
+            and not token.group("mid")
+            and _is_public(token.group("args"))
+        ):
+            row.look = apply_sgr(row.look, token.group("args"))
+        elif token.group("final") == "K":
+            row.erase(token.group("args"))
+        token = TOKEN.search(text, done)
+    row.write(text[done:])

@@ -1,0 +1,115 @@
+"""How far a run is, how its loss goes and when it should end, from samples as they come."""
+
+import math
+from collections import deque
+
+from runners.model.run import Progress
+from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank
+
+_PACES = 60
+_TREND_POINTS = 240
+_RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "batch", "steps", "it")
+
+
+class ProgressTracker:
+    """Where a run stands. Only what is recent is kept: this is for a line in a list, not for a
+    curve.
+    """
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float | int | None] = {}
+        self.trend: deque[float] = deque(maxlen=_TREND_POINTS)
+        self.headline: str | None = None
+        self.epoch: int | None = None
+        self.epochs: int | None = None
+        self.step: int | None = None
+        self.steps: int | None = None
+        self.phase: str | None = None
+        self.batch: float | None = None
+        self.last_time: float | None = None
+        self._told_pace: float | None = None
+        self._paces: deque[tuple[float, float, int]] = deque(maxlen=_PACES)
+        self._first_epoch: int | None = None
+
+    def forget_pace(self) -> None:
+        """What comes next does not follow what was there."""
+        self._paces.clear()
+
+    def begin_attempt(self) -> None:
+        """The program starts anew: its pace and trend too."""
+        self._paces.clear()
+        self.trend.clear()
+        self._first_epoch = None
+
+    def note(self, sample: Sample, trend: bool = True) -> None:
+        """Take in what a line or an event says."""
+        self.last_time = sample.time if sample.time is not None else self.last_time
+        self.epoch = self.epoch if sample.epoch is None else max(1, math.ceil(sample.epoch))
+        self.epochs = self.epochs if sample.epochs is None else int(sample.epochs)
+        self.step = self.step if sample.step is None else int(sample.step)
+        self.steps = self.steps if sample.steps is None else int(sample.steps)
+        self.phase = self.phase if sample.phase is None else sample.phase
+        self.batch = self.batch if sample.batch is None else sample.batch
+        self._told_pace = self._told_pace if sample.pace is None else sample.pace
+        for name, value in sample.values.items():
+            self.metrics[name] = value if math.isfinite(value) else None
+        if trend:
+            self._note_trend(sample)
+
+    def note_pace(self, time: float | None, epoch: int | None) -> None:
+        """The step last noted was done at `time` (unix seconds), in `epoch`."""
+        done = self.step if self.step is not None else self.epoch
+        if time is None or done is None:
+            return
+        if self._first_epoch is None:
+            self._first_epoch = epoch or 1
+        entry = (time, float(done), epoch or 1)
+        if self._paces and (self._paces[-1][0] == time or self._paces[-1][1] > done):
+            self._paces.pop()
+        self._paces.append(entry)
+
+    def progress(self, now: float) -> Progress:
+        """How far the run is, and when it should end by its own pace after the first epoch."""
+        done, total = (
+            (self.step, self.steps) if self.step is not None else (self.epoch, self.epochs)
+        )
+        fraction = min(1.0, done / total) if done is not None and total else None
+        pace = self.pace()
+        eta = None
+        if pace is not None and done is not None and total:
+            since = now - self.last_time if self.last_time is not None else 0.0
+            eta = max(0.0, pace * (total - done) - since)
+        rate, unit = self._rate(pace)
+        return Progress(
+            self.epoch, self.epochs, self.step, self.steps, fraction, eta, self.phase, rate, unit
+        )
+
+    def pace(self) -> float | None:
+        """Seconds per step, lately; the first epoch (compiling, warming up) counts only while it
+        is all there is.
+        """
+        paces = [entry for entry in self._paces if entry[2] != self._first_epoch]
+        paces = paces if len(paces) > 1 else list(self._paces)
+        if len(paces) < 2 or paces[-1][1] <= paces[0][1]:
+            return self._told_pace
+        return (paces[-1][0] - paces[0][0]) / (paces[-1][1] - paces[0][1])
+
+    def _rate(self, pace: float | None) -> tuple[float | None, str]:
+        """Samples per second where they are told or can be reckoned, else steps."""
+        for unit in _RATES:
+            for name in (f"{unit}_per_second", f"{unit}_per_s", f"{unit}/s", f"{unit}_per_sec"):
+                told = self.metrics.get(name)
+                if told:
+                    return told, unit.removeprefix("train_")
+        if not pace or self.step is None:
+            return None, ""
+        return (self.batch / pace, "samples") if self.batch else (1 / pace, "steps")
+
+    def _note_trend(self, sample: Sample) -> None:
+        for name, value in sample.values.items():
+            rank = headline_rank(name)
+            if rank < (NO_HEADLINE if self.headline is None else headline_rank(self.headline)):
+                self.headline = name
+                self.trend.clear()
+            if name == self.headline and math.isfinite(value):
+                self.trend.append(value)

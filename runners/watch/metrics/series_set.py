@@ -1,0 +1,59 @@
+"""The series of one source, put together sample by sample."""
+
+from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.series import UNKNOWN, Series
+
+_MOST_SERIES = 300
+"""A program that makes up a new name on every line must not fill the memory."""
+
+
+class SeriesSet:
+    """Series by name. After `begin_attempt`, what comes counts from its first place on: there the
+    earlier one ends.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.series: dict[str, Series] = {}
+        self.dropped = False
+        self._step: float | None = None
+        self._fresh = False
+
+    def begin_attempt(self) -> None:
+        """The program starts again, perhaps from a checkpoint."""
+        self._fresh, self._step = True, None
+
+    def note(self, sample: Sample) -> None:
+        """Take in the values of a sample, at its step; without one at the last, else by epoch,
+        else by count.
+        """
+        place = sample.step if sample.step is not None else self._step
+        place = place if place is not None else sample.epoch
+        if sample.step is not None:
+            self._step = sample.step
+        if place is not None and self._fresh and sample.values:
+            self._fresh = False
+            for series in self.series.values():
+                series.cut(place)
+        epoch = UNKNOWN if sample.epoch is None else sample.epoch
+        time = UNKNOWN if sample.time is None else sample.time
+        for name, value in sample.values.items():
+            found = self._named(name)
+            if found is not None:
+                found.add(self._next(found) if place is None else place, value, epoch, time)
+
+    def filled(self) -> dict[str, Series]:
+        """The series that have a value."""
+        return {name: series for name, series in self.series.items() if series.values}
+
+    def _next(self, series: Series) -> float:
+        return series.steps[-1] + 1 if series.steps else 1.0
+
+    def _named(self, name: str) -> Series | None:
+        series = self.series.get(name)
+        if series is None:
+            if len(self.series) >= _MOST_SERIES:
+                self.dropped = True
+                return None
+            series = self.series[name] = Series(name, self.source)
+        return series

@@ -1,0 +1,265 @@
+"""`completion`, and what the shell is told at every Tab: commands, options, runs, presets,
+parameters, prices, GPUs.
+
+The shell starts this program for each Tab, so it imports little; and looking leaves no trace:
+nothing is created or touched, no sampler is started, no run is adopted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+
+import msgspec
+
+from runners.gpus.selection import setting
+from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.gpus import GpuReading
+from runners.model.run import Run
+from runners.model.spec import RunSpec
+from runners.state.layout import StateDirectory, preset_folders
+from runners.state.leases import live_run_ids
+from runners.state.runs import find_run, list_run_ids, read_run
+from tui.cli.arguments import build_parser
+
+_NEWEST = 20
+"""So many ended runs are offered: what a person looks for with Tab is seldom older."""
+_YAML = (".yaml", ".yml")
+_CONDITIONS = ("success", "failure", "any")
+
+_INSTALLING = {
+    "bash": 'add to ~/.bashrc:  eval "$(fresnel-tui completion bash)"',
+    "zsh": 'add to ~/.zshrc, behind compinit:  eval "$(fresnel-tui completion zsh)"',
+    "fish": "fresnel-tui completion fish > ~/.config/fish/completions/fresnel-tui.fish",
+}
+# Both keep our order, live runs first. Before bash 4.4 there was none to keep: then the line above
+# this one stands.
+_IN_ORDER = {
+    "bash": "complete -o nosort -o nospace -F _python_argcomplete fresnel-tui 2> /dev/null || "
+    "true\n",
+    "zsh": "",
+    "fish": "complete --command fresnel-tui --erase\n"
+    "complete --command fresnel-tui -k -f -a '(__fish_fresnel-tui_complete)'\n",
+}
+
+Offers = Mapping[str, str]
+"""What may be typed, in the order to show it, each with a few words on it."""
+
+
+def run_completion(arguments: argparse.Namespace) -> int:
+    """Print the shell's script; a person at a terminal is told where to put it."""
+    if arguments.json:
+        raise WrongInput("completion prints a script, not JSON")
+    try:
+        shellcode = import_module("argcomplete").shellcode
+    except ImportError:
+        raise WrongInput("completion needs argcomplete", "pip install argcomplete") from None
+    print(shellcode(["fresnel-tui"], shell=arguments.shell) + _IN_ORDER[arguments.shell])
+    if sys.stdout.isatty():
+        print(_INSTALLING[arguments.shell], file=sys.stderr)
+    return ExitCode.DONE
+
+
+def answer() -> None:
+    """Tell the shell what fits at the cursor of its line (`COMP_LINE`, `COMP_POINT`), and exit."""
+    from argcomplete.finders import CompletionFinder
+
+    from tui.views.panel_options import add_panel_options
+
+    parser = build_parser()
+    add_panel_options(parser)
+    for each in _parsers(parser):
+        for action in each._actions:
+            offer = _OFFERS.get(str(action.metavar))
+            if offer is not None:
+                action.completer = _quietly(offer)  # type: ignore[attr-defined]
+    if _is_behind_dashes(os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))):
+        parser = argparse.ArgumentParser(
+            add_help=False
+        )  # somebody else's command: files are all that can be said
+        files = import_module("argcomplete").FilesCompleter()
+        parser.add_argument("words", nargs="*").completer = files  # type: ignore[attr-defined]
+    # What has no completer of its own is somebody's own word: a name, a number.
+    CompletionFinder()(parser, always_complete_options=False, default_completer=_nothing)  # type: ignore[arg-type]
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
+
+
+def _is_behind_dashes(line: str, point: int) -> bool:
+    return " -- " in line[:point]
+
+
+def _nothing(**_: object) -> tuple[str, ...]:
+    return ()
+
+
+def _quietly(offer: "Callable[[str, argparse.Namespace], Offers]") -> Callable[..., Offers]:
+    """A completer for argcomplete: a preset that cannot be read is no reason for words in the
+    middle of a line.
+    """
+
+    def complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Offers:
+        try:
+            return offer(prefix, parsed_args)
+        except (FresnelError, OSError):
+            return {}
+
+    return complete
+
+
+# ── runs ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """Ids and names: live runs, then the newest ended ones; only those that the command can do
+    something with.
+    """
+    command, given = (
+        getattr(arguments, "command_name", ""),
+        set(getattr(arguments, "runs", None) or ()),
+    )
+    state = StateDirectory()
+    live = live_run_ids(state)
+    ids = list_run_ids(state) if command != "stop" else []
+    ended = (run_id for run_id in reversed(ids) if run_id not in live)
+    newest = list(islice(ended, _NEWEST)) if command != "stop" else []
+    older = (run_id for run_id in ended if prefix and run_id.startswith(prefix))
+    offers: dict[str, str] = {}
+    for group in (reversed(live) if command != "fetched" else (), newest):
+        found = [read_run(state, run_id) for run_id in group]
+        offers |= {run.id: _about(run) for run in found}
+        for run in found:
+            offers.setdefault(run.name, _about(run))
+    offers |= dict.fromkeys(islice(older, _NEWEST), "ended")
+    if newest and "last" not in offers:
+        offers["last"] = "the newest run"
+    return {name: words for name, words in offers.items() if name and name not in given}
+
+
+def _about(run: Run) -> str:
+    return f"{run.name} {run.state}"
+
+
+def _offer_runs_to_wait_for(prefix: str, arguments: argparse.Namespace) -> Offers:
+    name, colon, _ = prefix.partition(":")
+    if colon:
+        return {f"{name}:{condition}": "" for condition in _CONDITIONS}
+    return _offer_runs(prefix, arguments)
+
+
+# ── presets and their parameters ──────────────────────────────────────────────────────────────────
+
+
+def _offer_presets(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """Names of presets, not opened, since there may be many; YAML files where a path is being
+    typed.
+    """
+    from runners.presets.catalogue import NOT_PRESETS
+
+    named = {
+        path.stem: ""
+        for folder in preset_folders()
+        for path in sorted(folder.glob("*.y*ml"))
+        if path.suffix in _YAML
+    }
+    offers = {name: "" for name in sorted(named) if name not in NOT_PRESETS}
+    if any(name.startswith(prefix) for name in offers) and "/" not in prefix:
+        return offers
+    return dict.fromkeys(
+        import_module("argcomplete").FilesCompleter([kind[1:] for kind in _YAML])(prefix), ""
+    )
+
+
+def _offer_counted_presets(prefix: str, arguments: argparse.Namespace) -> Offers:
+    if getattr(arguments, "what", "") != "plan" or ":" in prefix:
+        return {}
+    return {f"{name}:": "" for name in _offer_presets("", arguments)}
+
+
+def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """`KEY=` for the parameters of the preset or run on the line; behind the `=`, the values that
+    are known.
+    """
+    specs = _specs(arguments)
+    parameters = {
+        (f"{spec.name}." if spec.group else "") + parameter.name: parameter
+        for spec in specs
+        for parameter in spec.parameters
+    }
+    key, equals, _ = prefix.partition("=")
+    if not equals:
+        return {
+            f"{name}=": f"{one.value}{one.help and ': '}{one.help}"
+            for name, one in parameters.items()
+        }
+    if key not in parameters:
+        return {}
+    one = parameters[key]
+    values = one.choices or ((True, False) if one.type == "bool" else (one.value,))
+    return {f"{key}={_spell(value)}": one.help for value in values if not isinstance(value, tuple)}
+
+
+def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
+    again = getattr(arguments, "again", None)
+    if again:
+        from runners.lifecycle.control.relaunch import relaunch_spec
+
+        return [relaunch_spec(StateDirectory(), find_run(StateDirectory(), again))]
+    preset = getattr(arguments, "preset", None) or getattr(arguments, "launch", None)
+    if not preset:
+        return []
+    from runners.presets.catalogue import resolve_runs
+
+    return resolve_runs(preset)
+
+
+def _spell(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ── money and GPUs ────────────────────────────────────────────────────────────────────────────────
+
+
+def _offer_prices(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from runners.cost.prices import list_prices
+
+    return {one.name: f"${one.usd_per_hour}/h per {one.per}, {one.gpu}" for one in list_prices()}
+
+
+def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """Indices of this host's GPUs, added to those in front of the last comma, as the sampler last
+    saw them.
+    """
+    try:
+        # Not through the readers' door, which tells the sampler that somebody reads.
+        reading = msgspec.json.decode(StateDirectory().gpu_reading.read_bytes(), type=GpuReading)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    if reading.setting not in (None, setting()):
+        return {}
+    before, comma, _ = prefix.rpartition(",")
+    given = before.split(",")
+    return {
+        f"{before}{comma}{gpu.index}": f"{gpu.name}{' (simulated)' if gpu.simulated else ''}"
+        for gpu in reading.gpus
+        if str(gpu.index) not in given
+    }
+
+
+_OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
+    "RUN": _offer_runs,
+    f"RUN[:{'|'.join(_CONDITIONS)}]": _offer_runs_to_wait_for,
+    "PRESET": _offer_presets,
+    "PRESET:COUNT": _offer_counted_presets,
+    "KEY=VALUE": _offer_settings,
+    "NAME|USD": _offer_prices,
+    "IDS": _offer_gpus,
+}
+"""By what a command's help calls the argument."""

@@ -1,0 +1,173 @@
+"""`cost plan`: what a row of runs should cost together, against a budget."""
+
+import argparse
+import re
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from runners.cost.estimate import forecast
+from runners.cost.prices import choose_price, parse_rate
+from runners.cost.sessions import read_session
+from runners.gpus.client import read_gpus
+from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.gpus import GpuSnapshot
+from runners.model.plan import Estimate
+from runners.model.spec import Price, RunSpec
+from runners.presets.catalogue import resolve_runs
+from runners.state.layout import StateDirectory
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import DASH, dollars, duration
+
+PREFIX = "gaussian-"
+"""The guide's modes have the short names that the guide gives them: `fast` is the preset
+gaussian-fast.
+"""
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """So many runs of one preset: what they should cost in all, and on what ground."""
+
+    preset: str
+    count: int
+    each: Estimate | None
+    word: Decimal | None
+
+    @property
+    def usd(self) -> Decimal | None:
+        """Dollars for all of them; None when nobody knows."""
+        return (
+            None
+            if self.each is None or self.each.usd is None
+            else self.count * Decimal(self.each.usd)
+        )
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    """Print the budget table of `PRESET:COUNT …`."""
+    if not arguments.words:
+        raise WrongInput(
+            "cost plan: plan what?",
+            "fresnel-tui cost plan 'validate:1 fast:4 standard:2' --budget 100",
+        )
+    try:
+        budget = None if arguments.budget is None else parse_rate(arguments.budget)
+    except ValueError:
+        raise WrongInput(f"--budget {arguments.budget}: expected US dollars such as 100") from None
+    lines = plan_lines(StateDirectory(), " ".join(arguments.words))
+    if arguments.json:
+        print_json(_json(lines, budget))
+        return ExitCode.DONE
+    _print(lines, budget)
+    return ExitCode.DONE
+
+
+def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
+    """The estimates for `PRESET:COUNT …` on this host's GPUs at the session's price, else the
+    preset's own.
+    """
+    wanted = [_parse(word) for word in re.split(r"[\s,]+", words.strip()) if word]
+    session = read_session(state)
+    gpus: tuple[GpuSnapshot, ...] | None = None
+    found = []
+    for name, count in wanted:
+        for spec in _specs(name):
+            if gpus is None and spec.gpus.wants_gpus:
+                gpus = read_gpus(state).gpus
+            taken = _taken(spec, gpus or ())
+            price: Price | None
+            if session is not None:
+                share = session.rate / max(session.gpus, 1)
+                price = msgspec.structs.replace(
+                    session.price, usd_per_hour=str(share), per="gpu", basis="session"
+                )
+            else:
+                price = None if spec.price is None else choose_price(spec.price, "preset")
+            word = None if spec.estimate.usd is None else Decimal(spec.estimate.usd)
+            found.append(PlanRow(spec.preset, count, forecast(state, spec, taken, price), word))
+    return found
+
+
+def _parse(word: str) -> tuple[str, int]:
+    name, _, count = word.rpartition(":") if ":" in word else (word, "", "1")
+    if not name or not count.isdigit() or int(count) < 1:
+        raise WrongInput(f"cost plan: `{word}`: expected PRESET:COUNT, such as fast:4")
+    return name, int(count)
+
+
+def _specs(name: str) -> list[RunSpec]:
+    try:
+        return resolve_runs(name, [], "")
+    except NotFound:
+        try:
+            return resolve_runs(PREFIX + name, [], "")
+        except NotFound:
+            pass
+        raise
+
+
+def _taken(spec: RunSpec, gpus: tuple[GpuSnapshot, ...]) -> tuple[GpuSnapshot, ...]:
+    """As many GPUs as it would take of those that are here, whoever holds them now."""
+    if spec.gpus.all:
+        return gpus
+    return gpus[: len(spec.gpus.ids) or spec.gpus.count]
+
+
+def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
+    total = Decimal(0)
+    rows = []
+    for line in lines:
+        each = line.each
+        total += line.usd or 0
+        rows.append(
+            (
+                f"{line.preset} × {line.count}",
+                duration(
+                    None if each is None or each.seconds is None else each.seconds * line.count
+                ),
+                dollars(line.usd),
+                dollars(total),
+                DASH
+                if budget is None
+                else dollars(budget - total)
+                if total <= budget
+                else "over it",
+                dollars(None if line.word is None else line.word * line.count),
+                each.basis if each is not None else "nothing is known",
+            )
+        )
+    print_table(("runs", "GPU time", "cost", "total", "left", "preset says", "estimate"), rows)
+    for line in lines:
+        if line.each is not None and line.each.doubt:
+            say(f"{line.preset}: {line.each.doubt}")
+    unknown = [line.preset for line in lines if line.usd is None]
+    if unknown:
+        say(f"not counted, because nobody knows what it costs: {', '.join(unknown)}")
+    if budget is not None:
+        left = budget - total
+        words = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
+        say(f"of {dollars(budget)}, {words}; estimates of GPU time, without idle time")
+
+
+def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
+    total = sum((line.usd for line in lines if line.usd is not None), Decimal(0))
+    return {
+        "lines": [
+            {
+                "preset": line.preset,
+                "count": line.count,
+                "seconds": None
+                if line.each is None or line.each.seconds is None
+                else line.each.seconds * line.count,
+                "usd": None if line.usd is None else float(round(line.usd, 2)),
+                "basis": None if line.each is None else line.each.basis,
+                "preset_word_usd": None if line.word is None else float(line.word * line.count),
+                "doubt": line.each.doubt or None if line.each else None,
+            }
+            for line in lines
+        ],
+        "total_usd": float(round(total, 2)),
+        "budget_usd": None if budget is None else float(budget),
+        "left_usd": None if budget is None else float(round(budget - total, 2)),
+    }

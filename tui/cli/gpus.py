@@ -1,0 +1,156 @@
+"""`gpus`: once, or every second until interrupted."""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from runners.gpus.client import is_stale, latest, read_gpus
+from runners.model.errors import ExitCode
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease, held_leases
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import DASH, memory, percent
+from tui.views.gpu_text import gpu_label, process_words, trouble
+from tui.views.run_view import iso
+
+_POLL_S = 0.1
+_HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")
+
+
+def run_gpus(arguments: argparse.Namespace) -> int:
+    """Show every GPU with its use and its holder, and the host; once, or with every new reading."""
+    state = StateDirectory().create()
+    if arguments.watch:
+        for reading in _readings(state):
+            _watched(state, reading, arguments.json)
+        return ExitCode.DONE
+    reading = read_gpus(state)
+    leases = held_leases(state)
+    if arguments.json:
+        print_json(
+            reading_json(reading, leases)
+            if arguments.host
+            else reading_json(reading, leases)["gpus"]
+        )
+    else:
+        _print_reading(reading, leases, arguments.host)
+    if reading.problem:
+        say(f"GPUs: {reading.problem}")
+    elif not reading.gpus and not arguments.host:
+        say(f"no GPU here; {_host_words(reading)}; runs use the CPU")
+    return ExitCode.DONE
+
+
+def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[str, Any]:
+    """The documented JSON of a reading: when, where, by which backend, the host, and every GPU."""
+    return {
+        "time": iso(reading.time),
+        "host": reading.host,
+        "backend": reading.backend,
+        "driver": reading.driver,
+        "problem": reading.problem,
+        "stale": is_stale(reading),
+        "cpu": msgspec.to_builtins(reading.cpu),
+        "gpus": [gpu_json(gpu, leases.get(gpu.uuid, [])) for gpu in reading.gpus],
+    }
+
+
+def gpu_json(gpu: GpuSnapshot, leases: list[Lease]) -> dict[str, Any]:
+    """The documented JSON of a GPU: memory in bytes, unknown is null; `runs` says which device
+    each run sees.
+    """
+    value: dict[str, Any] = msgspec.to_builtins(gpu)
+    value["simulated"] = gpu.simulated
+    if gpu.xid is not None:
+        value["xid"]["time"] = iso(gpu.xid.time)
+    value["run"] = leases[0].run if leases else None
+    value["runs"] = [
+        {
+            "run": lease.run,
+            "preset": lease.preset,
+            "logical": lease.logical,
+            "mapping": f"GPU {gpu.index} → device {lease.logical}",
+        }
+        for lease in leases
+    ]
+    return value
+
+
+def _readings(state: StateDirectory) -> Iterator[GpuReading]:
+    """Every new reading; one that goes stale, or is excused, once more with its problem."""
+    told: tuple[float, str | None] | None = None
+    while True:
+        reading = latest(state)
+        if reading is None or is_stale(reading):
+            reading = read_gpus(state, patience_s=1.0)
+        # An excuse has no reading of its own, so its time counts only while there is no problem.
+        now = (
+            (0.0 if reading.backend == "none" and reading.problem else reading.time),
+            reading.problem,
+        )
+        if now != told:
+            told = now
+            yield reading
+        time.sleep(_POLL_S)
+
+
+def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
+    leases = held_leases(state)
+    if as_json:
+        print(json.dumps(reading_json(reading, leases), ensure_ascii=False), flush=True)
+        return
+    print(
+        f"{time.strftime('%H:%M:%S', time.localtime(reading.time))} {reading.host} · "
+        f"{_host_words(reading)}"
+    )
+    if reading.problem:
+        print(f"GPUs: {reading.problem}")
+    _print_reading(reading, leases, False)
+    print(flush=True)
+
+
+def _print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: bool) -> None:
+    if host:
+        print(
+            f"{reading.host}: {_host_words(reading)}; GPUs by {reading.backend}, driver "
+            f"{reading.driver or DASH}"
+        )
+    if reading.gpus:
+        print_table(
+            _HEADINGS, [_row(gpu, reading, leases.get(gpu.uuid, [])) for gpu in reading.gpus]
+        )
+
+
+def _host_words(reading: GpuReading) -> str:
+    cpu = reading.cpu
+    return (
+        f"CPU {percent(cpu.cpu_percent)} of {cpu.cpu_count or DASH} cores, "
+        f"memory {memory(cpu.memory_used)} of {memory(cpu.memory_total)}"
+    )
+
+
+def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
+    held = ", ".join(f"{lease.run} (device {lease.logical})" for lease in leases)
+    others = "; ".join(
+        process_words(process)[:60] for process in gpu.processes if process.run is None
+    )
+    name = f"{gpu.name} (simulated)" if gpu.simulated else gpu.name
+    label = gpu_label(gpu, reading.gpus).removeprefix("GPU ")
+    if gpu.error:
+        return (label, name, gpu.error, "", "", "", held, "", "")
+    return (
+        label,
+        name,
+        percent(gpu.utilization),
+        f"{memory(gpu.memory_used)} / {memory(gpu.memory_total)}",
+        DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°",
+        DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W",
+        held or "free",
+        others,
+        trouble(gpu),
+    )

@@ -1,0 +1,196 @@
+"""`metrics`: a run's metrics as a table, as JSON, or as CSV."""
+
+import argparse
+import csv
+import math
+import re
+import sys
+import time
+from typing import Any
+
+from runners.cost.meter import run_hourly_rate
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, read_run
+from runners.watch.metrics.run_metrics import RunMetrics
+from runners.watch.metrics.series import Series, downsample
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import DASH, metric
+from tui.views.run_view import iso
+from tui.views.sparkline import sparkline
+
+_COURSE = 24
+_EVERY_S = 1.0
+_HEADINGS = ("metric", "last", "at", "min", "max", "values", "course")
+
+
+def run_metrics(arguments: argparse.Namespace) -> int:
+    """Show what a run measured; with --watch again whenever there is something new, until it has
+    ended.
+    """
+    wanted = _pattern(arguments.name)
+    if arguments.json and arguments.csv:
+        raise WrongInput("--json and --csv: choose one")
+    if arguments.last is not None and arguments.last < 1:
+        raise WrongInput(f"--last {arguments.last}: expected 1 or more")
+    if arguments.watch and (arguments.json or arguments.csv):
+        raise WrongInput(
+            "--watch shows the table", "leave --json or --csv away, or ask again and again"
+        )
+    state = StateDirectory()
+    run = find_run(state, arguments.run)
+    metrics = RunMetrics(run, hourly_rate=run_hourly_rate(run))
+    read_all(metrics)
+    if arguments.watch:
+        _watch(state, metrics, wanted, arguments.last)
+        return ExitCode.DONE
+    chosen = _chosen(metrics, wanted)
+    if arguments.json:
+        print_json(to_json(metrics, chosen, arguments.last))
+    elif arguments.csv:
+        _print_csv(chosen, arguments.last)
+    elif chosen:
+        print_table(_HEADINGS, [_row(series, arguments.last) for series in chosen.values()])
+    for note in metrics.notes:
+        say(note)
+    if not chosen:
+        say(_nothing(run, metrics, arguments.name))
+    return ExitCode.DONE
+
+
+def read_all(metrics: RunMetrics) -> None:
+    """Read everything that is there."""
+    while metrics.poll():
+        pass
+
+
+def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) -> dict[str, Any]:
+    """The documented JSON: series in full; NaN, infinities and what is not known are null.
+
+    Times are unix seconds. What is measured over time alone (GPUs, cost) has no steps.
+    """
+    names, guessed = metrics.readers
+    return {
+        "run": metrics.run.id,
+        "readers": list(names),
+        "guessed": guessed,
+        "notes": metrics.notes,
+        "metrics": [
+            {
+                "name": name,
+                "source": series.source,
+                "unit": series.unit or None,
+                "higher_is_better": metrics.higher(name),
+                "simulated": series.simulated,
+                "steps": None if by_time(series) else _plain(series.steps, last),
+                "epochs": _plain(series.epochs, last),
+                "times": _plain(series.times, last),
+                "values": _plain(series.values, last),
+            }
+            for name, series in chosen.items()
+        ],
+    }
+
+
+def by_time(series: Series) -> bool:
+    """True for what is measured over time alone, whose steps are seconds since the run began."""
+    return series.source in ("gpus", "cost")
+
+
+def _plain(column: Any, last: int | None) -> list[float | int | None]:
+    kept = column[-last:] if last else column
+    return [
+        None if not math.isfinite(x) else int(x) if x.is_integer() and abs(x) < 1e15 else x
+        for x in kept
+    ]
+
+
+def _pattern(text: str | None) -> "re.Pattern[str]":
+    try:
+        return re.compile(text or "")
+    except re.error as error:
+        raise WrongInput(f"--name {text}: no regular expression: {error}") from None
+
+
+def _chosen(metrics: RunMetrics, wanted: "re.Pattern[str]") -> dict[str, Series]:
+    return {name: series for name, series in metrics.series().items() if wanted.search(name)}
+
+
+def _print_csv(chosen: dict[str, Series], last: int | None) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("metric", "step", "epoch", "time", "value"))
+    for name, series in chosen.items():
+        count = len(series)
+        for i in range(max(0, count - last) if last else 0, count):
+            step = math.nan if by_time(series) else series.steps[i]
+            cells = [_number(x) for x in (step, series.epochs[i])]
+            writer.writerow(
+                (
+                    name,
+                    *cells,
+                    iso(series.times[i]) if series.times[i] > 0 else "",
+                    series.values[i],
+                )
+            )
+
+
+def _number(value: float) -> str:
+    return f"{value:.15g}" if math.isfinite(value) else ""
+
+
+def _row(series: Series, last: int | None) -> tuple[str, ...]:
+    values = series.values[-last:] if last else series.values
+    finite = [value for value in values if math.isfinite(value)]
+    unit = f" {series.unit}" if series.unit else ""
+    name = f"{series.name} (simulated)" if series.simulated else series.name
+    return (
+        name if series.name.isprintable() else repr(series.name),
+        f"{_value(series.last)}{unit}",
+        DASH if by_time(series) else f"{series.steps[-1]:g}",
+        metric(min(finite, default=None)),
+        metric(max(finite, default=None)),
+        f"{len(values):,}",
+        sparkline(_course(values), _COURSE),
+    )
+
+
+def _value(value: float) -> str:
+    return metric(value) if math.isfinite(value) else str(value)
+
+
+def _course(values: Any) -> tuple[float, ...]:
+    """The values, thinned where there are many: a table has few cells for them."""
+    kept = downsample(range(len(values)), values, _COURSE * 4, 0, len(values) - 1)
+    return tuple(values[i] for i in kept)
+
+
+def _nothing(run: Run, metrics: RunMetrics, name: str | None) -> str:
+    found = metrics.series()
+    if name and found:
+        return f"no metric matches {name!r}; there are {', '.join(list(found)[:12])}"
+    if run.started is None:
+        return "no metrics: the run has not started"
+    return (
+        "no metrics yet: its program wrote no events.jsonl, and nothing in its output was "
+        "recognised; "
+        "a preset can name a reader or patterns under `metrics` (see presets/example.yaml)"
+    )
+
+
+def _watch(
+    state: StateDirectory, metrics: RunMetrics, wanted: "re.Pattern[str]", last: int | None
+) -> None:
+    shown: list[tuple[str, ...]] = []
+    while True:
+        run = read_run(state, metrics.run.id)
+        metrics.poll(run)
+        rows = [_row(series, last) for series in _chosen(metrics, wanted).values()]
+        if rows and rows != shown:
+            shown = rows
+            print(time.strftime("%H:%M:%S"))
+            print_table(_HEADINGS, rows)
+            print(flush=True)
+        if not run.is_live:
+            return
+        time.sleep(_EVERY_S)

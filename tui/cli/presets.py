@@ -1,0 +1,64 @@
+"""`presets`."""
+
+import argparse
+
+from runners.model.errors import ExitCode
+from runners.model.spec import GpuRequest
+from runners.presets.catalogue import PresetEntry, list_presets
+from runners.presets.schema import json_schema
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import DASH, duration, indices
+
+
+def run_presets(arguments: argparse.Namespace) -> int:
+    """List the presets with what they need, or print the JSON Schema of their files."""
+    if arguments.what == "schema":
+        print_json(json_schema())
+        return ExitCode.DONE
+    entries = list_presets()
+    if arguments.json:
+        print_json([_json(entry) for entry in entries])
+    else:
+        print_table(("preset", "GPUs", "takes", "what it is"), [_row(entry) for entry in entries])
+    for entry in entries:
+        if entry.problem:
+            say(f"not usable: {entry.problem}")
+    return ExitCode.DONE
+
+
+def describe_gpus(entry: PresetEntry) -> str:
+    """How many GPUs a preset asks for, in short."""
+    if not entry.specs:
+        return DASH
+    return " + ".join(describe_request(spec.gpus) for spec in entry.specs)
+
+
+def describe_request(request: GpuRequest) -> str:
+    """A wish for GPUs in the short form that people write."""
+    if request.ids and all(name.isdigit() for name in request.ids):
+        return indices([int(name) for name in request.ids])
+    return "all" if request.all else ",".join(request.ids) or str(request.count)
+
+
+def _row(entry: PresetEntry) -> tuple[str, ...]:
+    known = [spec.estimate.seconds for spec in entry.specs if spec.estimate.seconds is not None]
+    takes = duration(max(known)) if known else DASH
+    return (
+        entry.name,
+        describe_gpus(entry),
+        takes,
+        entry.description if entry.specs else "cannot be loaded",
+    )
+
+
+def _json(entry: PresetEntry) -> dict[str, object]:
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "path": entry.path,
+        "description": entry.description or None,
+        "launcher": spec.launcher if spec else None,
+        "runs": [member.name for member in entry.specs],
+        "parameters": {p.name: p.value for p in spec.parameters} if spec else {},
+        "problem": entry.problem,
+    }

@@ -1,0 +1,98 @@
+"""`serve`: the panel in a browser."""
+
+import argparse
+import secrets
+import socket
+import sys
+from ipaddress import ip_address
+
+from runners.host.identity import host_name
+from runners.model.errors import ExitCode, WrongInput
+from tui.cli.output import print_json, say
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Serve the panel until Ctrl+C; the address, with its token, is printed once."""
+    try:
+        from aiohttp import web
+
+        from tui.web.auth import TokenAuth, is_loopback
+        from tui.web.server import PanelServer
+    except ImportError as error:
+        raise WrongInput(
+            f"serve needs textual-serve ({error})", "pip install 'fresnel-tui[serve]'"
+        ) from None
+    local = is_loopback(arguments.host)
+    if not local and not arguments.without_tls:
+        raise WrongInput(
+            f"--host {arguments.host} would let the network in, and the token would cross it "
+            "readable: there is no TLS",
+            f"leave --host away and use `{_tunnel(arguments.port)}` where you sit, or accept "
+            "it with --without-tls",
+        )
+    listening = _listen(arguments.host, arguments.port)
+    port = listening.getsockname()[1]
+    token = secrets.token_urlsafe(32)
+    shown = _name_to_open(arguments.host)
+    url = f"http://{shown}:{port}/?token={token}"
+    if arguments.json:
+        print_json({"url": url, "host": arguments.host, "port": port, "token": token})
+    else:
+        print(url, flush=True)
+    say(
+        "Whoever has this address can do all that you can do in the panel"
+        + (
+            " (which only shows: --read-only)."
+            if arguments.read_only
+            else ", launching commands included."
+        )
+    )
+    if local:
+        say(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
+    say("Ctrl+C ends the panel; runs go on.")
+    names = frozenset(
+        {arguments.host.lower(), socket.gethostname().lower(), host_name().lower()}
+        if not local
+        else ()
+    )
+    words = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
+    server = PanelServer(words, TokenAuth(token, names, port, local))
+    web.run_app(server.application(), sock=listening, print=None, access_log=None)
+    return ExitCode.DONE
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise WrongInput(f"--port {port}: expected 0 to 65535")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise WrongInput(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}", "try --port 0"
+        ) from None
+
+
+def _name_to_open(host: str) -> str:
+    """What to write into a browser: an address of every interface is none to open."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return (
+        socket.gethostname()
+        if address.is_unspecified
+        else f"[{host}]"
+        if address.version == 6
+        else host
+    )
+
+
+def _tunnel(port: int) -> str:
+    return f"ssh -L {port}:127.0.0.1:{port} {host_name()}"
+
+
+def _this_program() -> list[str]:
+    """How this command was started, without its arguments: the panel is started the same way."""
+    own = len(sys.orig_argv) - len(sys.argv) + 1
+    return [sys.executable, *sys.orig_argv[1:own]]

@@ -1,0 +1,80 @@
+"""`stop` and `wait`."""
+
+import argparse
+
+from runners.host.identity import host_name
+from runners.housekeeping import tend
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.dispatch import drained_since, set_drain
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
+from tui.cli.output import print_json, say
+from tui.views.format import duration
+from tui.views.run_text import run_exit_code
+from tui.views.run_view import to_json, view_run
+
+
+def run_stop(arguments: argparse.Namespace) -> int:
+    """Ask runs to stop."""
+    if bool(arguments.runs) == arguments.all:
+        raise WrongInput("name the runs to stop, or --all", "`fresnel-tui list` shows them")
+    state = StateDirectory()
+    tend(state)
+    runs = _live_here(state) if arguments.all else find_runs(state, arguments.runs)
+    for run in runs:
+        if not run.is_live:
+            say(f"{run.id} has ended already: {run.state}")
+            continue
+        intent = request_stop(state, run, arguments.force)
+        ladder = run.plan.stop.ladder if run.plan else ()
+        step = len(ladder) if arguments.force else min(intent.presses, len(ladder))
+        rest = " → ".join(
+            f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :]
+        )
+        say(f"stopping {run.id}: {rest}")
+    ended = [
+        wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id)
+        for run in runs
+    ]
+    if arguments.json:
+        print_json([to_json(view_run(run, thorough=True)) for run in ended])
+    return ExitCode.DONE
+
+
+def _live_here(state: StateDirectory) -> list[Run]:
+    live = [run for run in list_runs(state, 0) if run.is_live]
+    for run in live:
+        if home_of(run.plan, run.record) != host_name():
+            say(f"{run.id} is left alone: {run.reason}")
+    return [run for run in live if home_of(run.plan, run.record) == host_name()]
+
+
+def run_wait(arguments: argparse.Namespace) -> int:
+    """Wait for a run's end."""
+    state = StateDirectory()
+    run = wait_until_ended(state, find_run(state, arguments.run).id)
+    if arguments.json:
+        print_json(to_json(view_run(run, thorough=True)))
+    else:
+        say(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
+    return run_exit_code(run)
+
+
+def run_drain(arguments: argparse.Namespace) -> int:
+    """Hold the queue, let it go on, or say which."""
+    state = StateDirectory()
+    if arguments.what != "status":
+        set_drain(state, arguments.what == "on")
+    since = drained_since(state)
+    if arguments.json:
+        print_json({"drained": bool(since)})
+    else:
+        say(
+            f"drained {since}: what runs finishes, nothing starts; `fresnel-tui drain off` ends it"
+            if since
+            else "not drained"
+        )
+    return ExitCode.DONE

@@ -1,0 +1,1 @@
+"""The panel: Textual screens and widgets over one snapshot a second."""

@@ -1,0 +1,194 @@
+"""The panel: wires the feed to the screens. Quitting never touches a run."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.screen import Screen
+
+from runners.model.errors import ExitCode, FresnelError
+from runners.model.spec import RunSpec
+from runners.presets.reading.settings import Settings, read_settings
+from runners.state.layout import StateDirectory
+from tui.panel.actions import PanelActions
+from tui.panel.feed import PanelSnapshot
+from tui.panel.notifications import changes_between
+from tui.panel.terminal.driver import TerminalDriver
+from tui.panel.terminal.job_control import has_job_control
+from tui.panel.terminal.osc import desktop_notice, send
+from tui.panel.theme.no_color import Colourless
+from tui.panel.theme.themes import (
+    DEFAULT,
+    apply_theme,
+    register_themes,
+    remember_theme,
+    remembered_theme,
+)
+
+_LAST_WORDS_S = 1.0
+_PAINTED_S = 1.0
+_SWITCH_S = 0.005  # Python's own
+_MOST_NOTICES = 3
+
+
+class PanelApp(PanelActions):
+    """The Textual application."""
+
+    TITLE = "fresnel-tui"
+    CSS_PATH = "panel.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
+        Binding("ctrl+c", "help_quit", show=False, system=True),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        launch: Sequence[RunSpec] = (),
+        settings: Settings | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(state, read_only)
+        if self.no_color:
+            self._filters = [Colourless()]
+        self.settings = settings or Settings()
+        self._launch_first = launch
+        register_themes(self)
+        wanted = remembered_theme(state) or self.settings.panel.theme or DEFAULT
+        self.theme = wanted if wanted in self.available_themes else DEFAULT
+        apply_theme(self, self.theme)
+
+    async def on_mount(self) -> None:
+        """Show the cockpit, start the feed, leave when the terminal does."""
+        with self.batch_update():  # one first frame: none of a screen that is half mounted
+            await self.push_screen(self.cockpit)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        self._watch()
+        self.set_timer(_PAINTED_S, self._collect_again)
+        if self._launch_first:
+            self.start_runs(self._launch_first)
+
+    def _keep_theme(self, name: str) -> None:
+        apply_theme(self, name)
+        if not self.read_only:
+            remember_theme(self.state, name)
+        if self.picture is not None:
+            self.cockpit.show(self.picture)
+
+    @property
+    def _background_screens(self) -> list[Screen[Any]]:
+        """Nothing shows through a screen that is no dialog: Textual would paint all of it for each
+        change below it.
+        """
+        return super()._background_screens if self.screen.is_modal else []
+
+    def _terminal_gone(self) -> None:
+        """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
+        timer = threading.Timer(_LAST_WORDS_S, os._exit, (129,))
+        timer.daemon = True
+        timer.start()
+        self.exit(return_code=129)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; ours where it is the one for terminals."""
+        chosen = super().get_driver_class()
+        return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
+
+    def action_suspend_process(self) -> None:
+        """Give the terminal back to the shell until `fg`, where there is one to say it."""
+        if isinstance(self._driver, TerminalDriver) and has_job_control():
+            self._driver.stop_group()
+        else:
+            self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
+
+    @work(exclusive=True)
+    async def _watch(self) -> None:
+        pictures: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
+        reader = asyncio.create_task(self.feed.pictures(pictures))
+        try:
+            while True:
+                taking = asyncio.create_task(pictures.get())
+                await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
+                if not taking.done():
+                    taking.cancel()
+                    reader.result()  # raises what ended the feed
+                    return
+                self._take_in(taking.result())
+        finally:
+            reader.cancel()
+
+    def _collect_again(self) -> None:
+        gc.freeze()
+        gc.enable()
+        sys.setswitchinterval(_SWITCH_S)
+
+    def _take_in(self, picture: PanelSnapshot) -> None:
+        """Hand a new picture to the cockpit, and to the dialog above it if that wants pictures;
+        tell what is new.
+        """
+        before, self.picture = self.picture, picture
+        self.cockpit.show(picture)
+        show = None if self.screen is self.cockpit else getattr(self.screen, "show", None)
+        if show is not None:
+            show(picture)
+        self._tell(before, picture)
+
+    def _tell(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:
+        """Tell what is new: on the screen, by the bell, on the desktop."""
+        wanted = self.settings.notices
+        found = changes_between(before, after, wanted.on)
+        for notice in found:
+            self.notify(
+                notice.text, title=notice.name, severity=notice.severity, timeout=6, markup=False
+            )
+        urgent = after.guard is not None and after.guard.is_urgent
+        was = before is not None and before.guard is not None and before.guard.is_urgent
+        if wanted.bell and (found or (urgent and not was)):
+            self.bell()
+        if wanted.desktop != "off":
+            for notice in found[:_MOST_NOTICES]:
+                send(self, desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
+
+
+def _resolve(preset: str, overrides: Sequence[str]) -> list[RunSpec]:
+    from runners.presets.catalogue import resolve_runs
+
+    return resolve_runs(preset, overrides)
+
+
+def run_panel(
+    preset: str | None = None,
+    overrides: Sequence[str] = (),
+    read_only: bool = False,
+    mouse: bool | None = None,
+) -> int:
+    """Open the panel, with a preset launched and selected when one is named; return the exit
+    code.
+    """
+    try:
+        settings = read_settings()
+        specs = _resolve(preset, overrides) if preset else []
+        state = StateDirectory() if read_only else StateDirectory().create()
+    except FresnelError as error:
+        print(f"fresnel-tui: {error}", file=sys.stderr)
+        return error.exit_code
+    app = PanelApp(state, specs, settings, read_only)
+    if preset:
+        app.commands.note(
+            ["launch", preset, *(word for one in overrides for word in ("--set", one))]
+        )
+    app.has_mouse = settings.panel.mouse if mouse is None else mouse
+    app.run(mouse=app.has_mouse)
+    return app.return_code or ExitCode.DONE

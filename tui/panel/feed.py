@@ -1,0 +1,179 @@
+"""The feed: takes pictures of everything the panel shows. A thread reads, widgets draw."""
+
+import asyncio
+import os
+import time
+from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
+import msgspec
+
+from runners.cost.meter import Meter, read_meter
+from runners.cost.sessions import Session, read_session
+from runners.cost.statement import LiveAccount
+from runners.gpus.client import ensure_sampler, latest
+from runners.guard.rule import GuardView, read_guard
+from runners.host.clock import moment_now
+from runners.host.identity import host_name
+from runners.housekeeping import find_overruns, tend
+from runners.model.errors import FresnelError
+from runners.model.gpus import GpuReading
+from runners.model.states import is_terminal
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease, held_leases, live_run_ids
+from runners.state.runs import list_run_ids, list_runs
+from runners.watch.metrics.live import LiveReport
+from tui.views.run_view import RunView, view_run
+
+_SHOWN_ENDED = 100
+_FIRST_SHOWN = 16  # rows of a first screen; what ended before follows at once
+_EVERY_S = 1.0
+_PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
+_ADOPT_EVERY = 3
+_OVERRUNS_EVERY = 30
+
+
+class PanelSnapshot(msgspec.Struct, frozen=True):
+    """Everything the panel shows at one moment; `letters` gives each run the letter it wears in
+    every pane.
+    """
+
+    time: float
+    host: str
+    runs: tuple[RunView, ...]
+    letters: dict[str, str]
+    reading: GpuReading | None
+    leases: dict[str, list[Lease]]
+    session: Session | None
+    meter: Meter
+    hidden: int
+    problem: str = ""
+    guard: GuardView | None = None
+
+
+class SnapshotFeed:
+    """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
+
+    def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
+        self.state = state
+        self.read_only = read_only
+        self._reports: dict[str, LiveReport] = {}
+        self._ended: dict[str, RunView] = {}
+        self._bookkeeper = LiveAccount(state)
+        self._turn = 0
+        self._ids_of: tuple[int, list[str]] = (-1, [])
+        self._hurry = asyncio.Event()
+        self._stop = asyncio.Event()
+        # The first picture is taken while the terminal is still being set up.
+        self._reader = ThreadPoolExecutor(1, "feed")
+        self._next = self._reader.submit(self.take)
+
+    def refresh_now(self) -> None:
+        """Take the next picture now: something was just done."""
+        self._hurry.set()
+
+    async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
+        """Put a picture into `post` whenever there is something new to see; runs until
+        cancelled.
+        """
+        notices: asyncio.Task[None] | None = None
+        try:
+            while True:
+                await post.put(await asyncio.wrap_future(self._next))
+                try:
+                    await asyncio.wait_for(self._hurry.wait(), _EVERY_S if notices else _PAINTED_S)
+                except TimeoutError:
+                    pass
+                self._hurry.clear()
+                self._next = self._reader.submit(self.take)
+                notices = notices or asyncio.create_task(self._take_notice())
+        finally:
+            self._stop.set()
+            self._reader.shutdown(wait=False, cancel_futures=True)
+            if notices is not None:
+                notices.cancel()
+                await asyncio.gather(notices, return_exceptions=True)
+
+    async def _take_notice(self) -> None:
+        """Hurry when runs come or end; should notices not work here, the pictures come once a
+        second anyway.
+        """
+        awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
+        folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
+        try:
+            async for _ in awatch(
+                *folders, recursive=False, debounce=200, step=50, stop_event=self._stop
+            ):
+                self._hurry.set()
+        except OSError:
+            return
+
+    def take(self) -> PanelSnapshot:
+        """Read everything once; a problem becomes a line in the picture, never an exception."""
+        problem = ""
+        try:
+            if not self.read_only or os.access(self.state.root, os.W_OK):
+                ensure_sampler(self.state)  # reading GPUs touches nobody's run
+            if not self.read_only and self._turn % _ADOPT_EVERY == 0:
+                tend(self.state)
+        except (FresnelError, OSError) as error:
+            problem = str(error)
+        self._turn += 1
+        now = time.time()
+        ids = self._run_ids()
+        views = self._views(ids, now)
+        runs = [view.run for view in views]
+        session = read_session(self.state)
+        moment = moment_now()
+        account = None if session is None else self._bookkeeper.account(session, runs, moment)
+        if self._turn % _OVERRUNS_EVERY == 0:
+            find_overruns(self.state, runs, moment)
+        return PanelSnapshot(
+            time=now,
+            host=host_name(),
+            runs=tuple(reversed(views)),
+            letters={run.id: chr(65 + bisect_left(ids, run.id) % 26) for run in runs},
+            reading=latest(self.state),
+            leases=held_leases(self.state),
+            session=session,
+            meter=read_meter(runs, session, moment, account),
+            hidden=len(ids) - len(runs),
+            problem=problem,
+            guard=read_guard(self.state),
+        )
+
+    def _run_ids(self) -> list[str]:
+        """All ids, listed anew only when the folder changed: there may be tens of thousands."""
+        try:
+            changed = self.state.runs.stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        if changed != self._ids_of[0]:
+            self._ids_of = (changed, list_run_ids(self.state))
+        return self._ids_of[1]
+
+    def _ended_among(self, ids: list[str]) -> int:
+        live = set(live_run_ids(self.state))
+        return sum(run_id not in live for run_id in ids)
+
+    def _views(self, ids: list[str], now: float) -> list[RunView]:
+        views = []
+        for run in list_runs(
+            self.state,
+            _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
+            {k: v.run for k, v in self._ended.items()},
+            ids,
+        ):
+            kept = self._ended.get(run.id)
+            if kept is not None:
+                views.append(kept)
+                continue
+            report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
+            view = view_run(run, report, now, brief=self._turn == 1)
+            views.append(view)
+            if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
+                # What has ended stays as it is: read once.
+                self._ended[run.id] = view
+                self._reports.pop(run.id, None)
+        return views

@@ -1,0 +1,50 @@
+"""Opening the panel: the words of its own command line, and the refusal where there is no
+terminal.
+"""
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+from runners.model.errors import ExitCode
+from tui.views.panel_options import add_panel_options
+
+_FIRST_SWITCH_S = 0.0001
+
+
+def open_panel(words: Sequence[str]) -> int:
+    """Open the Textual panel; without a terminal, say how to do the same without one."""
+    parser = argparse.ArgumentParser(
+        prog="fresnel-tui",
+        description="The panel. `fresnel-tui --help` lists the headless commands.",
+    )
+    add_panel_options(parser)
+    arguments = parser.parse_args(words)
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.web.")
+    if not in_browser and not all(
+        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    ):
+        print(
+            "fresnel-tui: the panel needs a terminal\n"
+            "  without one: fresnel-tui --no-ui launch PRESET --follow, or fresnel-tui --help",
+            file=sys.stderr,
+        )
+        return ExitCode.WRONG_INPUT
+    # What is imported and built until the first screen stands is no garbage: looking for some only
+    # delays it.
+    gc.disable()
+    # The first picture is read beside it: each of its many small reads would else wait for the
+    # interpreter's turn.
+    sys.setswitchinterval(_FIRST_SWITCH_S)
+    from tui.panel.app import run_panel
+
+    if arguments.read_only and arguments.launch:
+        parser.error("--launch and --read-only: one of them")
+    return run_panel(
+        arguments.launch,
+        arguments.overrides,
+        arguments.read_only,
+        False if arguments.no_mouse else None,
+    )

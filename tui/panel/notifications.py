@@ -1,0 +1,52 @@
+"""What is new between two pictures and worth a notice: runs that ended, alerts that came."""
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+from runners.model.run import Run
+from tui.panel.feed import PanelSnapshot
+from tui.views.format import duration
+
+Severity = Literal["information", "warning", "error"]
+_SEVERITIES: dict[str, Severity] = {"failed": "error", "lost": "error", "alert": "warning"}
+
+
+class Notification(NamedTuple):
+    """One thing to tell: its kind (an ending, or alert), the run's name, and what happened."""
+
+    kind: str
+    name: str
+    text: str
+
+    @property
+    def severity(self) -> Severity:
+        """How loud it is."""
+        return _SEVERITIES.get(self.kind, "information")
+
+
+def changes_between(
+    before: PanelSnapshot | None, after: PanelSnapshot, wanted: Collection[str]
+) -> list[Notification]:
+    """What `after` has and `before` had not; nothing of the first picture is new."""
+    if before is None:
+        return []
+    known = {view.run.id: view for view in before.runs}
+    found = []
+    for view in after.runs:
+        run, old = view.run, known.get(view.run.id)
+        if old is None:
+            continue
+        if old.run.is_live and not run.is_live:
+            found.append(Notification(str(run.state), run.name or run.id, _ending(run, after.time)))
+        seen = {alert.time for alert in old.alerts}
+        found += [
+            Notification("alert", run.name or run.id, one.text)
+            for one in view.alerts
+            if one.time not in seen
+        ]
+    return [notice for notice in found if notice.kind in wanted]
+
+
+def _ending(run: Run, now: float) -> str:
+    words = f"{run.state} after {duration(run.seconds(now))}" if run.started else str(run.state)
+    return f"{words}: {run.reason}" if run.reason else words

@@ -1,0 +1,77 @@
+"""The command log: what was done here, as commands to copy or to write into a script."""
+
+import os
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.panel.command_log import CommandLog
+from tui.panel.terminal.osc import describe_sent, osc52, send
+
+_SCRIPT = "fresnel-commands.sh"
+
+
+class CommandScreen(ModalScreen[None]):
+    """A line per command; `y` copies the one under the cursor, `w` writes them all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,c", "dismiss", "Close"),
+        Binding("y", "copy", "Copy"),
+        Binding("w", "write", "Write a script"),
+    ]
+
+    def __init__(self, log: CommandLog) -> None:
+        super().__init__()
+        self.log_ = log
+
+    def compose(self) -> ComposeResult:
+        """The commands, newest last."""
+        with Vertical(classes="dialog") as dialog:
+            dialog.border_title = "What was done here, as commands"
+            dialog.border_subtitle = "y copy · w write a script · Esc close"
+            if not self.log_.lines:
+                yield Static("nothing yet: launching and stopping runs will stand here")
+            options = [
+                Option(
+                    Text.assemble((time.strftime("%H:%M:%S  ", time.localtime(when)), "dim"), line)
+                )
+                for when, line in self.log_.lines
+            ]
+            yield OptionList(*options, id="commands", compact=True)
+
+    def on_mount(self) -> None:
+        """The newest is under the cursor."""
+        lines = self.query_one(OptionList)
+        lines.display = bool(self.log_.lines)
+        lines.highlighted = len(self.log_.lines) - 1 if self.log_.lines else None
+        lines.focus()
+
+    def action_copy(self) -> None:
+        """Send the command under the cursor to the clipboard."""
+        place = self.query_one(OptionList).highlighted
+        if place is None:
+            return
+        line = self.log_.lines[place][1].encode()
+        send(self.app, osc52(line, os.environ))
+        self.notify(
+            describe_sent("1 command", len(line), False, os.environ), timeout=4, markup=False
+        )
+
+    def action_write(self) -> None:
+        """Write all of them into a script in the folder the panel was started in."""
+        path = Path.cwd() / _SCRIPT
+        try:
+            path.write_text(self.log_.script)
+            path.chmod(0o755)
+        except OSError as error:
+            self.notify(f"{path}: {error.strerror}", severity="error", markup=False)
+        else:
+            self.notify(f"wrote {len(self.log_.lines)} commands to {path}", timeout=4, markup=False)

@@ -1,0 +1,211 @@
+"""Everything about one GPU: readings, its last ten minutes, who holds it as which device, every
+process on it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from runners.gpus.usage import RECENT_S, read_recent
+from runners.model.gpus import GpuSample, GpuSnapshot
+from runners.state.layout import StateDirectory
+from tui.panel.feed import PanelSnapshot
+from tui.panel.theme.palette import run_colour
+from tui.views.format import DASH, memory, percent
+from tui.views.gpu_text import gpu_label, instances_of, process_words, strangers, trouble
+
+_COURSE = 40
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+
+class GpuDetailScreen(ModalScreen[None]):
+    """One GPU, kept current while it is open; without GPUs, what the sampler has to say."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Close"),
+        Binding("left,p", "move(-1)", "GPU before"),
+        Binding("right,n", "move(1)", "next GPU"),
+    ]
+
+    def __init__(
+        self, state: StateDirectory, picture: Callable[[], PanelSnapshot | None], uuid: str
+    ) -> None:
+        super().__init__()
+        self._state = state
+        self._picture = picture
+        self._uuid = uuid
+        self._samples: list[tuple[float, dict[str, GpuSample]]] = []
+
+    def compose(self) -> ComposeResult:
+        """One text that scrolls."""
+        with VerticalScroll(classes="dialog") as dialog:
+            dialog.border_subtitle = "← → other GPUs · Esc closes"
+            yield Static(id="gpu-detail")
+
+    async def on_mount(self) -> None:
+        """Show what is known at once, then the last ten minutes, then every new reading."""
+        self._show()
+        self.set_interval(1.0, self._show)
+        past = await asyncio.to_thread(read_recent, self._state)
+        newer = [sample for sample in self._samples if not past or sample[0] > past[-1].time]
+        self._samples = [(line.time, line.gpus) for line in past] + newer
+        self._show()
+
+    def action_move(self, rows: int) -> None:
+        """Go to the GPU before or after."""
+        picture = self._picture()
+        uuids = [gpu.uuid for gpu in picture.reading.gpus] if picture and picture.reading else []
+        if self._uuid in uuids:
+            self._uuid = uuids[(uuids.index(self._uuid) + rows) % len(uuids)]
+            self._show()
+
+    def _show(self) -> None:
+        picture = self._picture()
+        if picture is None or picture.reading is None:
+            return
+        reading = picture.reading
+        self._note(reading.time, reading.gpus)
+        gpu = next((gpu for gpu in reading.gpus if gpu.uuid == self._uuid), None)
+        dialog = self.query_one(".dialog")
+        dialog.border_title = (
+            "GPUs" if gpu is None else f"{gpu_label(gpu, reading.gpus)} · {gpu.name}"
+        )
+        text = Text()
+        if reading.problem:
+            text.append(f"⚠ {reading.problem}\n", style="yellow")
+        if gpu is not None:
+            _describe(text, picture, gpu, self._courses())
+        elif not reading.problem:
+            text.append("This GPU is no longer there.")
+        if gpu is None:
+            text.append("\nLaunching on the CPU, stopping and logs go on.")
+        self.query_one("#gpu-detail", Static).update(text)
+
+    def _note(self, moment: float, gpus: Sequence[GpuSnapshot]) -> None:
+        if not self._samples or moment > self._samples[-1][0]:
+            rows = {gpu.uuid: GpuSample(gpu.utilization, gpu.memory_used) for gpu in gpus}
+            self._samples.append((moment, rows))
+            while self._samples[0][0] < moment - RECENT_S:
+                self._samples.pop(0)
+
+    def _courses(self) -> tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]]:
+        """This GPU's utilisation and memory, by time."""
+        mine = [(moment, rows.get(self._uuid, GpuSample())) for moment, rows in self._samples]
+        return [(t, one.utilization) for t, one in mine], [(t, one.memory_used) for t, one in mine]
+
+
+def course(
+    samples: Sequence[tuple[float, float | None]],
+    until: float,
+    most: float | None,
+    width: int = _COURSE,
+) -> str:
+    """Ten minutes up to `until` in `width` cells: each the mean of its time, from 0 to `most`;
+    unknown is a dot.
+    """
+    cells: list[list[float]] = [[] for _ in range(width)]
+    for moment, value in samples:
+        cell = int((moment - until + RECENT_S) / RECENT_S * width)
+        if value is not None and 0 <= cell <= width:
+            cells[min(cell, width - 1)].append(value)
+    if not most:
+        return "·" * width
+    return "".join(
+        _SPARKS[min(7, max(0, round(sum(cell) / len(cell) / most * 7)))] if cell else "·"
+        for cell in cells
+    )
+
+
+def _describe(
+    text: Text,
+    picture: PanelSnapshot,
+    gpu: GpuSnapshot,
+    courses: tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]],
+) -> None:
+    gpus = picture.reading.gpus if picture.reading else ()
+    if gpu.simulated:
+        text.append("simulated: no such GPU exists\n", style="dim")
+    if gpu.error:
+        text.append(f"⚠ {gpu.error}\n", style="red")
+    if trouble(gpu):
+        text.append(f"{trouble(gpu)}\n", style="yellow")
+    now = picture.reading.time if picture.reading else time.time()
+    rows = [
+        ("held by", _holders(picture, gpu)),
+        ("use", Text(f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min")),
+        ("VRAM", Text(f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}")),
+        (
+            "",
+            Text(
+                f"of {memory(gpu.memory_total)}; memory bus {percent(gpu.memory_utilization)} busy"
+            ),
+        ),
+        (
+            "power",
+            Text(
+                f"{_with(gpu.power_w, 'W')} of {_with(gpu.power_limit_w, 'W')}, "
+                f"{_with(gpu.temperature_c, '°')}"
+            ),
+        ),
+        (
+            "clocks",
+            Text(f"{_with(gpu.clock_mhz, ' MHz')}, memory {_with(gpu.memory_clock_mhz, ' MHz')}"),
+        ),
+        ("held down", Text(", ".join(gpu.throttle) or "no")),
+        (
+            "ECC",
+            Text(
+                f"{DASH if gpu.ecc_errors is None else gpu.ecc_errors} uncorrected errors "
+                "since driver start"
+            ),
+        ),
+        ("last Xid", _last_xid(gpu)),
+        ("PCI", Text(gpu.pci or DASH)),
+        ("UUID", Text(gpu.uuid)),
+    ]
+    if gpu.mig_parent:
+        rows.append(("part of", Text(f"GPU {gpu.index}, {gpu.mig_parent}")))
+    elif gpu.partition:
+        rows.append(("part", Text(f"{gpu.partition} of the card at {gpu.pci or DASH}")))
+    elif instances_of(gpu, gpus):
+        rows.append(("MIG", Text(f"{instances_of(gpu, gpus)} instances: programs are given those")))
+    for name, value in rows:
+        text.append(f"{name:<10}", style="bold").append_text(value).append("\n")
+    text.append("processes\n" if gpu.processes else "no process seen on it\n", style="bold")
+    unknown = strangers(gpu, bool(picture.leases.get(gpu.uuid)))
+    for process in gpu.processes:
+        letter = picture.letters.get(process.run or "", "")
+        mark = f"{letter}: " if letter else "⚠ not ours: " if process in unknown else ""
+        text.append(
+            f"  {mark}{process_words(process)}\n", style=run_colour(letter) if letter else ""
+        )
+
+
+def _holders(picture: PanelSnapshot, gpu: GpuSnapshot) -> Text:
+    leases = picture.leases.get(gpu.uuid, [])
+    text = Text("" if leases else "nobody")
+    for i, lease in enumerate(leases):
+        letter = picture.letters.get(lease.run, "")
+        text.append("\n          " if i else "")
+        text.append(f"{letter} {lease.preset}", style=f"{run_colour(letter)} bold")
+        text.append(f"  GPU {gpu.index} → device {lease.logical}\n          {lease.run}")
+    return text
+
+
+def _last_xid(gpu: GpuSnapshot) -> Text:
+    if gpu.xid is None:
+        return Text("none seen" if gpu.vendor == "nvidia" else DASH)
+    moment = time.strftime("%d %b %H:%M:%S", time.localtime(gpu.xid.time))
+    return Text(f"{gpu.xid.code} on {moment}: {gpu.xid.meaning}", style="yellow")
+
+
+def _with(value: float | int | None, unit: str) -> str:
+    return DASH if value is None else f"{value:.0f}{unit}"

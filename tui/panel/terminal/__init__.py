@@ -1,0 +1,1 @@
+"""What Textual leaves to the terminal: drivers, escape sequences, job control."""

@@ -1,0 +1,1 @@
+"""Colours: themes, the palette of states, and none at all."""

@@ -1,0 +1,157 @@
+"""Themes of our own beside Textual's: high contrast, safe for any colour vision, and what each
+makes of named colours.
+
+`ansi-dark` and `ansi-light` are Textual's own: they use the terminal's sixteen colours and nothing
+else. States are always a sign and a word too. Contrast by WCAG 2.2 (success criterion 1.4.6 asks
+for 7:1); colours that everybody tells apart by Okabe and Ito, "Color Universal Design", 2008.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.terminal_theme import TerminalTheme
+from textual.theme import Theme
+
+from runners.host.files import read_json, write_json
+from runners.state.layout import StateDirectory
+from tui.panel.theme.palette import use_colours
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+DEFAULT = "textual-dark"
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What `red`, `green` … are in a theme, as `#rrggbb`; `quiet` is for what has ended (bright
+    black).
+    """
+
+    red: str
+    green: str
+    yellow: str
+    blue: str
+    magenta: str
+    cyan: str
+    quiet: str
+
+
+_CONTRAST_DARK = Named("#ff8080", "#40ff40", "#ffff00", "#80b0ff", "#ff90ff", "#40ffff", "#c0c0c0")
+_CONTRAST_LIGHT = Named("#9b0000", "#005500", "#5f4300", "#0000a0", "#7a007a", "#00505f", "#404040")
+_SAFE_DARK = Named("#e8743b", "#56b4e9", "#f0e442", "#7aa6ff", "#cc79a7", "#8fd3c1", "#a0a0a0")
+_SAFE_LIGHT = Named("#600020", "#0060a0", "#806600", "#003f87", "#8a3f68", "#006b4f", "#5a5a5a")
+
+THEMES: dict[str, tuple[Theme, Named]] = {
+    "contrast-dark": (
+        Theme(
+            name="contrast-dark",
+            primary="#ffffff",
+            accent="#ffff00",
+            warning="#ffff00",
+            error="#ff8080",
+            success="#40ff40",
+            foreground="#ffffff",
+            background="#000000",
+            surface="#000000",
+            panel="#202020",
+            text_alpha=1.0,
+        ),
+        _CONTRAST_DARK,
+    ),
+    "contrast-light": (
+        Theme(
+            name="contrast-light",
+            primary="#000000",
+            accent="#0000a0",
+            warning="#5f4300",
+            error="#9b0000",
+            success="#005500",
+            foreground="#000000",
+            background="#ffffff",
+            surface="#ffffff",
+            panel="#e0e0e0",
+            text_alpha=1.0,
+            dark=False,
+        ),
+        _CONTRAST_LIGHT,
+    ),
+    "colour-safe-dark": (
+        Theme(
+            name="colour-safe-dark",
+            primary="#0072b2",
+            accent="#e69f00",
+            warning="#f0e442",
+            error="#e8743b",
+            success="#56b4e9",
+            foreground="#e8e8e8",
+            background="#14161a",
+        ),
+        _SAFE_DARK,
+    ),
+    "colour-safe-light": (
+        Theme(
+            name="colour-safe-light",
+            primary="#0072b2",
+            accent="#a34000",
+            warning="#806600",
+            error="#600020",
+            success="#0060a0",
+            foreground="#1a1a1a",
+            background="#fafafa",
+            surface="#ffffff",
+            dark=False,
+        ),
+        _SAFE_LIGHT,
+    ),
+}
+
+
+def register_themes(app: "App[None]") -> None:
+    """Make our themes known to the application."""
+    for theme, _ in THEMES.values():
+        app.register_theme(theme)
+
+
+def apply_theme(app: "App[None]", name: str) -> None:
+    """Give the named colours that widgets write in the meaning they have in theme `name`."""
+    theme = app.available_themes[name]
+    use_colours(dark=theme.dark, ansi=theme.ansi)
+    if name in THEMES:
+        table = _terminal_theme(theme, THEMES[name][1])
+        app.ansi_theme_dark = app.ansi_theme_light = table
+
+
+def remembered_theme(state: StateDirectory) -> str | None:
+    """The theme that was chosen in the panel last, or None."""
+    name = (read_json(state.panel) or {}).get("theme")
+    return name if isinstance(name, str) else None
+
+
+def remember_theme(state: StateDirectory, name: str) -> None:
+    """Keep the choice for the next panel; a folder that cannot be written forgets it."""
+    try:
+        write_json(state.panel, {"theme": name})
+    except OSError:
+        pass
+
+
+def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:
+    back, front = theme.background or "#000000", theme.foreground or "#ffffff"
+    normal = [
+        back,
+        named.red,
+        named.green,
+        named.yellow,
+        named.blue,
+        named.magenta,
+        named.cyan,
+        front,
+    ]
+    bright = [named.quiet, *normal[1:]]
+    return TerminalTheme(
+        _rgb(back), _rgb(front), [_rgb(one) for one in normal], [_rgb(one) for one in bright]
+    )
+
+
+def _rgb(text: str) -> tuple[int, int, int]:
+    return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)

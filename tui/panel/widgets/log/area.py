@@ -1,0 +1,206 @@
+"""The place of the logs: the selected run's, another one beside it, and the line to type in."""
+
+import os
+import re
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from runners.watch.logs.extract import ExtractRefused, check_target
+from tui.panel.terminal.osc import describe_sent, osc52, send
+from tui.panel.widgets.log.pane import CHATTY_FRAME, FRAME, LogPane
+from tui.panel.widgets.log.search import SearchBar
+
+_BESIDE = 120  # columns from which two logs stand side by side
+
+_PROMPTS = {
+    "search": "search in the log: text, or /regex/",
+    "filter": "show only lines with: text, or /regex/; empty: all",
+    "goto": "go to: a line's number, or a percentage as 50%",
+    "write": "write to the file: (a ! at the end overwrites)",
+}
+
+
+class LogArea(Vertical):
+    """Log panes and what they need of the screen: a line to type in, notices, the clipboard."""
+
+    DEFAULT_CSS = """
+    LogArea {
+        height: 1fr;
+        #logs { layout: horizontal; height: 1fr; }
+        &.narrow #logs { layout: vertical; }
+        LogPane { width: 1fr; height: 1fr; }
+        &.one LogPane { display: none; }
+        &.one LogPane.only { display: block; }
+    }
+    """
+    ALLOW_MAXIMIZE: ClassVar[bool | None] = True
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        # Over SSH each frame is bytes on a line that may be slow; what is typed shares it.
+        self._frame = CHATTY_FRAME if os.environ.get("SSH_CONNECTION") else FRAME
+        self._folder = Path.cwd()
+        self._path: Path | None = None
+        self._title = ""
+        self._purpose = "search"
+        self._asked: LogPane | None = None
+        self._insist = ""
+
+    def compose(self) -> ComposeResult:
+        """The log, and the hidden line to type in."""
+        with Container(id="logs"):
+            yield LogPane(frame=self._frame, id="log")
+        yield SearchBar(id="search")
+
+    def on_mount(self) -> None:
+        """Nothing is asked yet."""
+        self.bar.display = False
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Two logs side by side where there is room, else one above the other."""
+        self.set_class(event.size.width < _BESIDE, "narrow")
+
+    @property
+    def log_pane(self) -> LogPane:
+        """The selected run's log."""
+        return self.query_one("#log", LogPane)
+
+    @property
+    def bar(self) -> SearchBar:
+        """The line to type in."""
+        return self.query_one("#search", SearchBar)
+
+    @property
+    def current(self) -> LogPane:
+        """The log that keys mean: the focused one, else the selected run's."""
+        focused = self.screen.focused
+        return focused if isinstance(focused, LogPane) else self.log_pane
+
+    def show(self, path: Path, title: str) -> None:
+        """Show another run's log; a pinned one stays."""
+        self._path, self._title = path, title
+        self.log_pane.show(path, title)
+
+    async def toggle_split(self) -> None:
+        """Pin the log that is shown to the left of the next one chosen; again: close it."""
+        pinned = self.query("#pinned")
+        if pinned:
+            focused = self.screen.focused is pinned.first()
+            await pinned.remove()
+            if focused:
+                self.log_pane.focus()
+        elif self._path is not None:
+            pane = LogPane(frame=self._frame, id="pinned")
+            await self.query_one("#logs").mount(pane, before=self.log_pane)
+            pane.show(self._path, f"pinned: {self._title}")
+
+    def show_only(self, pane: LogPane | None) -> None:
+        """Give one of two logs the whole place, or both again."""
+        self.set_class(pane is not None, "one")
+        for each in self.query(LogPane):
+            each.set_class(each is pane, "only")
+
+    # ---- the line to type in
+
+    @on(LogPane.Asked)
+    def _ask(self, message: LogPane.Asked) -> None:
+        self.ask(message.purpose)
+
+    def ask(self, purpose: str) -> None:
+        """Open the line to type in, for this."""
+        pane = self._asked = self.current
+        bar = self.bar
+        self._purpose, self._insist = purpose, ""
+        bar.border_title = _PROMPTS[purpose]
+        bar.value = ""
+        if purpose == "filter" and pane.wanted is not None:
+            bar.value = f"/{pane.wanted.text}/" if pane.wanted.regex else pane.wanted.text
+        elif purpose == "write":
+            name = self._title.partition(" · ")[0] if pane is self.log_pane else "pinned"
+            bar.value = re.sub(r"[^\w.+-]+", "-", name).strip("-.") + ".log"
+        bar.display = True
+        bar.focus()
+
+    @property
+    def asking(self) -> bool:
+        """Whether the line to type in is open."""
+        return self.bar.display
+
+    @on(SearchBar.Submitted)
+    def _answer(self, message: SearchBar.Submitted) -> None:
+        message.stop()
+        pane = self._asked or self.log_pane
+        text, regex = self.bar.wanted
+        if self._purpose == "write":
+            self._write(pane, message.value)
+            return
+        self.close_bar()
+        if self._purpose == "filter":
+            pane.filter(text, regex)
+        elif self._purpose == "goto":
+            self._go_to(pane, text)
+        else:
+            pane.search(text, regex)
+
+    @on(SearchBar.Closed)
+    def close_bar(self) -> None:
+        """Close the line to type in."""
+        self.bar.display = False
+        (
+            self._asked if self._asked is not None and self._asked.is_attached else self.log_pane
+        ).focus()
+
+    def _go_to(self, pane: LogPane, text: str) -> None:
+        found = re.fullmatch(r"\s*:?\s*([\d,_]{1,18}|\d{1,3}(?:\.\d{1,6})?\s*(%))\s*", text)
+        if found is None:
+            if text.strip():
+                self._tell("neither a line's number nor a percentage", severe=True)
+        elif found[2]:
+            pane.go_percent(float(found[1].rstrip("% ")))
+        elif digits := re.sub(r"\D", "", found[1]):
+            pane.go_line(int(digits))
+
+    def _write(self, pane: LogPane, words: str) -> None:
+        if pane.log_file is None:
+            self.close_bar()
+            return
+        insisted = words if words != self._insist else f"{words}!"
+        try:
+            path, overwrite = check_target(insisted, self._folder, pane.log_file.path)
+        except ExtractRefused as why:
+            self._insist = words if why.may_insist else ""
+            self._tell(str(why), severe=not why.may_insist)
+            return
+        self.close_bar()
+        pane.write_to(path, overwrite)
+
+    # ---- what the logs say
+
+    @on(LogPane.Told)
+    def _told(self, message: LogPane.Told) -> None:
+        self._tell(message.words, message.severe, message.seconds)
+
+    @on(LogPane.Picked)
+    def _send(self, message: LogPane.Picked) -> None:
+        send(self.app, osc52(message.text, os.environ))
+        self._tell(describe_sent(message.what, len(message.text), message.cut, os.environ))
+
+    @on(LogPane.SearchChanged)
+    def _searched(self, message: LogPane.SearchChanged) -> None:
+        if message.error:
+            self._tell(message.error, severe=True)
+        elif message.done and message.count == 0 and self.current.search_state is not None:
+            self._tell("nothing found", seconds=2)
+
+    @on(LogPane.NothingFound)
+    def _nothing(self) -> None:
+        self._tell("no such line", seconds=2)
+
+    def _tell(self, words: str, severe: bool = False, seconds: float = 4) -> None:
+        self.notify(
+            words, severity="error" if severe else "information", timeout=seconds, markup=False
+        )

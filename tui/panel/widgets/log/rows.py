@@ -1,0 +1,114 @@
+"""Lines of a log → rows of cells: wrapping, colours, marks."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from runners.watch.logs.ansi import Colour, TextStyle
+from runners.watch.logs.expressions import Expression
+from runners.watch.logs.reader import LogLine
+from runners.watch.logs.render import SafeLine, read_line
+
+MARK = Style(reverse=True)
+CURRENT_MARK = Style(reverse=True, bold=True, underline=True)
+
+
+class ShownLine:
+    """One line of the log, ready to be cut into rows."""
+
+    __slots__ = ("_wrapped", "end", "safe", "start")
+
+    def __init__(self, line: LogLine) -> None:
+        self.start = line.start
+        self.end = line.end
+        self.safe: SafeLine = read_line(line.data, line.more)
+        self._wrapped: tuple[int, list[int]] = (0, [])
+
+    def rows(self, width: int) -> list[int]:
+        """Where its rows begin (characters), `width` cells wide; one row for width 0. Never
+        empty.
+        """
+        if not width:
+            return [0]
+        if self._wrapped[0] != width:
+            self._wrapped = (width, list(_breaks(self.safe.text, width)))
+        return self._wrapped[1]
+
+    def width(self) -> int:
+        """Cells it would take on one row."""
+        text = self.safe.text
+        return len(text) if text.isascii() else cell_len(text)
+
+
+def _breaks(text: str, width: int) -> Iterator[int]:
+    widths = {} if text.isascii() else {character: cell_len(character) for character in set(text)}
+    if all(cells == 1 for cells in widths.values()):
+        yield from range(0, max(1, len(text)), width)
+        return
+    yield 0
+    used = 0
+    for at, character in enumerate(text):
+        cells = widths[character]
+        if used + cells > width and used:
+            yield at
+            used = 0
+        used += cells
+
+
+def draw(
+    safe: SafeLine,
+    start: int,
+    end: int,
+    base: Style,
+    marks: Expression | None = None,
+    mark: Style = MARK,
+) -> Strip:
+    """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its
+    colours.
+    """
+    text = safe.text
+    if not safe.runs and marks is None:
+        return Strip([Segment(text[start:end], base)])
+    styles = [base] * (end - start)
+    for run in safe.runs:
+        low, high = max(start, run.start) - start, min(end, run.end) - start
+        if low < high:
+            styles[low:high] = [base + style_of(run.look)] * (high - low)
+    for found in marks.finditer(text) if marks is not None else ():
+        low, high = max(start, found.start()) - start, min(end, found.end()) - start
+        if low < high:
+            styles[low:high] = [style + mark for style in styles[low:high]]
+    segments: list[Segment] = []
+    at = start
+    for style, same in groupby(styles):
+        length = sum(1 for _ in same)
+        segments.append(Segment(text[at : at + length], style))
+        at += length
+    return Strip(segments)
+
+
+@lru_cache(1024)
+def style_of(look: TextStyle) -> Style:
+    """A look in rich's terms."""
+    return Style(
+        color=_colour(look.fg),
+        bgcolor=_colour(look.bg),
+        bold=look.bold or None,
+        dim=look.dim or None,
+        italic=look.italic or None,
+        underline=look.underline or None,
+        reverse=look.reverse or None,
+        strike=look.strike or None,
+    )
+
+
+def _colour(colour: Colour) -> Color | None:
+    if colour is None:
+        return None
+    return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)

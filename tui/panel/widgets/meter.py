@@ -1,0 +1,121 @@
+"""The cost meter: one line at the top, always there."""
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.widget import Widget
+
+from runners.cost.meter import Meter
+from runners.host.clock import moment_now
+from tui.panel.feed import PanelSnapshot
+from tui.panel.theme.palette import bar
+from tui.views.format import DASH, dollars
+
+_TITLE = " fresnel-tui"
+_BRIEFEST = 7
+_BAR = 10
+_WEEK_S = 7 * 86400
+
+
+class MeterBar(Widget):
+    """What is being spent, what was spent and idly, how long the budget lasts, what the guard is
+    about to do.
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture: PanelSnapshot | None = None
+        self._shown = Text()
+
+    @property
+    def read_only(self) -> bool:
+        """True in a panel that only shows."""
+        return getattr(self.app, "read_only", False)
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new picture; paint only when the line differs."""
+        self.picture = picture
+        if self._line() != self._shown:
+            self.refresh()
+
+    def render(self) -> Text:
+        """The line."""
+        self._shown = self._line()
+        return self._shown
+
+    def _line(self) -> Text:
+        """The fullest line that fits: what is left away goes from the least important to the
+        most.
+        """
+        picture, width = self.picture, self.size.width
+        if picture is None:
+            return Text(_TITLE, style="bold")
+        parts = _parts(picture)
+        if self.read_only:
+            parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
+        for brief in range(_BRIEFEST + 1):
+            title, host = _TITLE if brief < 4 else "", f"  {picture.host}" if brief < 1 else ""
+            shown = [text for part in parts if (text := part(brief))]
+            length = cell_len(title + host) + sum(cell_len(text) + 2 for text in shown) + 1
+            if length <= width:
+                break
+        left = Text.assemble((title, "bold"), (host, "not bold"))
+        right = Text("  ").join(
+            Text(text, style="bold" if text.startswith("⚠") else "") for text in shown
+        )
+        gap = max(1, width - left.cell_len - right.cell_len - 1)
+        return Text.assemble(left, " " * gap, right, " ")
+
+
+def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
+    """The parts in their order; each gives its text for a line that is so brief (0 to 7), empty to
+    be left away.
+    """
+    meter, session = picture.meter, picture.session
+    guard, now = picture.guard, moment_now()
+    urgent = "" if guard is None or not guard.is_urgent else guard.words(now)
+    alarm = "" if guard is None else guard.short(now)
+    rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
+    est = " est." if meter.per_hour is not None else ""
+    live = f"{sum(view.run.is_live for view in picture.runs)} live"
+    parts: list[Callable[[int], str]] = [
+        lambda brief: urgent if brief < 1 else alarm,
+        lambda brief: rate + (est if brief < 6 else ""),
+    ]
+    if session is None:
+        runs = "" if meter.live_runs is None else f"runs {dollars(meter.live_runs)}"
+        return [
+            *parts,
+            lambda _: runs,
+            lambda brief: "no session" if brief < 5 else "",
+            lambda _: live,
+        ]
+    idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
+    parts.append(
+        lambda brief: (
+            f"session {dollars(meter.session)}" + (idle if brief < 5 else "") if brief < 7 else ""
+        )
+    )
+    if session.budget is not None and meter.budget_left is not None:
+        budget = Decimal(session.budget)
+        parts.append(
+            lambda brief: _budget(budget, meter, picture.time, bar_width=_BAR if brief < 3 else 0)
+        )
+    parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
+    return [*parts, lambda brief: live if brief < 2 else ""]
+
+
+def _budget(budget: Decimal, meter: Meter, now: float, bar_width: int) -> str:
+    left = meter.budget_left or Decimal(0)
+    shown = f"budget {bar(float(left / budget) if budget else 0.0, bar_width)} ".replace("  ", " ")
+    if left <= 0:
+        return f"{shown}used up"
+    if meter.until is None:
+        return f"{shown}{dollars(left)}"
+    until = datetime.fromtimestamp(meter.until)
+    return f"{shown}{dollars(left)}, until " + (
+        f"{until:%a %H:%M}" if meter.until - now < _WEEK_S else f"{until:%d %b}"
+    )

@@ -1,0 +1,104 @@
+"""A run's settings and environment, as names and values; what differs among the marked runs is
+marked.
+"""
+
+import textwrap
+
+from rich.text import Text
+
+from runners.model.run import Run
+from tui.views.format import DASH, dollars, duration, indices
+from tui.views.run_view import RunView
+
+Section = tuple[str, dict[str, str]]
+
+
+def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[Section]:
+    """What stands beside the curves of one run."""
+    run, plan = view.run, view.run.plan
+    about = {
+        "state": f"{run.state}" + (f": {run.reason}" if run.reason else ""),
+        "took" if not run.is_live else "runs for": duration(view.seconds),
+        "cost": dollars(view.cost),
+    }
+    if view.checkpoint is not None:
+        about["checkpoint"] = view.checkpoint.path.rpartition("/")[2]
+    sections: list[Section] = [("Run", {"id": run.id, "preset": run.preset, **about})]
+    if notes:
+        sections.append(("Read this way", {f"{i}": note for i, note in enumerate(notes, 1)}))
+    sections.append(("Settings", settings_of(run, told)))
+    if plan is not None:
+        names = sorted({gpu.name for gpu in plan.gpus})
+        simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
+        origin, source = plan.origin, plan.provenance
+        sections.append(
+            (
+                "Environment",
+                {
+                    "host": origin.host,
+                    "GPUs": (indices([gpu.index for gpu in plan.gpus]) or "none (CPU)") + simulated,
+                    **({"GPU": ", ".join(names)} if names else {}),
+                    "processes": str(plan.processes),
+                    "folder": plan.working_directory,
+                    "commit": (source.commit or DASH)[:12]
+                    + (f" on {source.branch}" if source.branch else ""),
+                    "python": source.python or DASH,
+                    "torch": source.torch or DASH,
+                    "driver": source.driver or DASH,
+                    **plan.environment,
+                },
+            )
+        )
+    return sections
+
+
+def settings_of(run: Run, told: dict[str, object]) -> dict[str, str]:
+    """What the program told of its settings; else the words it was started with."""
+    if told:
+        return {name: _text(value) for name, value in sorted(told.items())}
+    settings: dict[str, str] = {}
+    words = list(run.plan.argv) if run.plan else []
+    at = 0
+    while at < len(words):
+        name, equals, value = words[at].partition("=")
+        if not name.startswith("--") or name == "--":
+            settings.setdefault("command", "")
+            settings["command"] = f"{settings['command']} {words[at]}".strip()
+        elif equals:
+            settings[name[2:]] = value
+        elif at + 1 < len(words) and not words[at + 1].startswith("--"):
+            settings[name[2:]] = words[at + 1]
+            at += 1
+        else:
+            settings[name[2:]] = "yes"
+        at += 1
+    return settings
+
+
+def draw_details(
+    title: str, sections: list[Section], others: list[dict[str, str]], width: int
+) -> Text:
+    """The sections as text; `≠` stands before a setting that another marked run has otherwise."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"{title}\n", style="bold")
+    for heading, pairs in sections:
+        text.append(f"\n{heading}\n", style="bold underline")
+        for name, value in pairs.items():
+            differs = heading == "Settings" and any(
+                other.get(name, value) != value for other in others
+            )
+            text.append("≠ " if differs else "  ", style="yellow bold" if differs else "")
+            if heading == "Read this way":
+                text.append(_wrapped(value, width - 2) + "\n", style="italic")
+                continue
+            text.append(f"{name} ", style="dim")
+            text.append(f"{value}\n", style="bold" if differs else "")
+    return text
+
+
+def _wrapped(text: str, width: int) -> str:
+    return textwrap.fill(text, max(12, width), subsequent_indent="  ")
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,126 @@
+"""The grid of charts: paints what changed, and moves the focus from chart to chart."""
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.panel.widgets.metrics.chart import Row
+from tui.panel.widgets.metrics.chart_model import Chart, ChartPage
+
+
+class ChartGrid(Widget):
+    """The charts of one page. Announces where the focus shall go; the page decides."""
+
+    can_focus = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "screen.sideways(-1)", "Left", show=False),
+        Binding("right,l", "screen.sideways(1)", "Right", show=False),
+        Binding("shift+left,H", "screen.sideways(-10)", "Left", show=False),
+        Binding("shift+right", "screen.sideways(10)", "Right", show=False),
+        Binding("ctrl+left", "screen.pan(-1)", "Earlier", show=False),
+        Binding("ctrl+right", "screen.pan(1)", "Later", show=False),
+        Binding("up,k", "screen.vertically(-1)", "Up", show=False),
+        Binding("down,j", "screen.vertically(1)", "Down", show=False),
+    ]
+
+    class Clicked(Message):
+        """A chart was clicked: its place on the page, and how far along its width (0 to 1)."""
+
+        def __init__(self, at: int, along: float) -> None:
+            super().__init__()
+            self.at = at
+            self.along = along
+
+    class Resized(Message):
+        """There is other room than before."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._page: ChartPage | None = None
+        self._words = "reading …"
+
+    def show(self, page: ChartPage, words: str) -> None:
+        """Take in a new page; rows that differ are painted, up to where they do."""
+        before, self._page = self._page, page
+        old = {chart.x + chart.y * 10_000: chart for chart in before.charts} if before else {}
+        same_layout = before is not None and [c[1:5] for c in before.charts] == [
+            c[1:5] for c in page.charts
+        ]
+        if not same_layout or not page.charts:
+            if not same_layout or words != self._words:
+                self._words = words
+                self.refresh()
+            return
+        for chart in page.charts:
+            known = old.get(chart.x + chart.y * 10_000)
+            if known is chart:
+                continue
+            for y, row in enumerate(chart.rows):
+                if known is None or y >= len(known.rows):
+                    self.refresh(Region(chart.x, chart.y + y, chart.width, 1))
+                elif known.rows[y] != row:
+                    start, end = changed_cells(known.rows[y], row)
+                    self.refresh(Region(chart.x + start, chart.y + y, end - start, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """One row across all charts."""
+        style = self.rich_style
+        width = self.size.width
+        charts = self._page.charts if self._page else ()
+        if not charts:
+            text = self._words.center(width)[:width] if y == self.size.height // 2 else ""
+            return Strip([Segment(text.ljust(width), style)], width)
+        segments: list[Segment] = []
+        at = 0
+        for chart in charts:
+            if chart.y <= y < chart.y + chart.height:
+                segments.append(Segment(" " * (chart.x - at), style))
+                segments += [
+                    Segment(one.text, style + one.style if one.style else style)
+                    for one in _row(chart, y)
+                ]
+                at = chart.x + chart.width
+        segments.append(Segment(" " * max(0, width - at), style))
+        return Strip([segment for segment in segments if segment.text]).adjust_cell_length(
+            width, style
+        )
+
+    def on_resize(self) -> None:
+        """Ask for charts that fit."""
+        self.post_message(self.Resized())
+
+    def on_click(self, event: events.Click) -> None:
+        """Focus the chart that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is None or self._page is None:
+            return
+        for at, chart in enumerate(self._page.charts):
+            if (
+                chart.x <= offset.x < chart.x + chart.width
+                and chart.y <= offset.y < chart.y + chart.height
+            ):
+                self.post_message(self.Clicked(at, (offset.x - chart.x) / max(1, chart.width)))
+
+
+def changed_cells(old: Row, new: Row) -> tuple[int, int]:
+    """Where two rows that differ do so, as cells from and to; a row has as many characters as
+    cells.
+    """
+    before = [(character, one.style) for one in old for character in one.text]
+    after = [(character, one.style) for one in new for character in one.text]
+    differing = [
+        i for i, (left, right) in enumerate(zip(before, after, strict=False)) if left != right
+    ]
+    if len(before) != len(after) or not differing:
+        return 0, len(after)
+    return differing[0], differing[-1] + 1
+
+
+def _row(chart: Chart, y: int) -> tuple[Segment, ...]:
+    return chart.rows[y - chart.y] if y - chart.y < len(chart.rows) else ()

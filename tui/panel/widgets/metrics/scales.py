@@ -1,0 +1,83 @@
+"""From values to dots and back, and the numbers beside an axis."""
+
+import math
+from typing import NamedTuple
+
+
+class Scale(NamedTuple):
+    """Values from `low` to `high` on a length of 1, evenly or by their logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value stands, 0 at `low`; below the least that a logarithm has, at the bottom."""
+        if self.log:
+            if value <= 0:
+                return 0.0
+            return (math.log(value) - math.log(self.low)) / (
+                math.log(self.high) - math.log(self.low)
+            )
+        return (value - self.low) / (self.high - self.low)
+
+    def value(self, place: float) -> float:
+        """What stands at a place."""
+        if self.log:
+            return math.exp(math.log(self.low) + place * (math.log(self.high) - math.log(self.low)))
+        return self.low + place * (self.high - self.low)
+
+
+def scale_for(least: float, greatest: float, log: bool) -> Scale:
+    """A scale with a little room around the values; without room where all are alike."""
+    if log and greatest > 0:
+        low = least if least > 0 else greatest / 1e6
+        return (
+            Scale(low / 1.3, greatest * 1.3, True)
+            if low == greatest
+            else Scale(low, greatest, True)
+        )
+    if least == greatest:
+        room = abs(least) * 0.1 or 1.0
+        return Scale(least - room, greatest + room)
+    room = (greatest - least) * 0.02
+    step = stride((greatest - least) / 50)
+    # A quantity that is never negative begins at 0 where that is near.
+    low = (
+        0.0 if 0 <= least <= (greatest - least) * 0.15 else math.floor((least - room) / step) * step
+    )
+    # Ends at whole strides stay where they are while a live curve goes on: what stands is not
+    # painted again.
+    return Scale(low, math.ceil((greatest + room) / step) * step)
+
+
+def stride(size: float) -> float:
+    """The next larger of 1, 2 and 5 times a power of ten."""
+    if not size > 0 or not math.isfinite(size):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(size))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= size * 0.999_999)
+
+
+def short(value: float, digits: int = 3) -> str:
+    """A number in few cells: `0.0123`, `1.5e-05`, `12.3k`, `2M`."""
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    for unit, mark in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if size >= unit * 0.9995:
+            return f"{value / unit:.{digits}g}{mark}"
+    if size and size < 1e-3:
+        mantissa, _, exponent = f"{value:.{max(0, digits - 2)}e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    return f"{value:.{digits}g}"
+
+
+def clock(seconds: float) -> str:
+    """A time since the start in few cells: `90s`, `12m`, `3.5h`, `2.1d`."""
+    size = abs(seconds)
+    if size < 100:
+        return f"{seconds:.0f}s"
+    if size < 6000:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds / 3600:.1f}h" if size < 100 * 3600 else f"{seconds / 86400:.1f}d"

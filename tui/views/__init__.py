@@ -1,0 +1,1 @@
+"""What both front ends show, without Textual: read models, formats, texts."""

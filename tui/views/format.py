@@ -1,0 +1,76 @@
+"""Numbers as people read them. What is not known is a dash, never 0."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+DASH = "—"
+
+
+def duration(seconds: float | None) -> str:
+    """`4m12s`, `31h`, `2d 4h`: two parts at most."""
+    if seconds is None:
+        return DASH
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def size(count: int | float | None) -> str:
+    """Bytes on disk in decimal units, as file systems sell them: `7.6 MB`."""
+    return _scaled(count, 1000, (" B", " kB", " MB", " GB", " TB"))
+
+
+def memory(count: int | float | None) -> str:
+    """Bytes of memory in binary units, as GPUs have them: `191.5G` is GiB."""
+    return _scaled(count, 1024, ("B", "K", "M", "G", "T"))
+
+
+def _scaled(count: int | float | None, step: int, units: tuple[str, ...]) -> str:
+    if count is None:
+        return DASH
+    value = float(count)
+    for unit in units:
+        if value < step or unit == units[-1]:
+            return (
+                f"{value:.0f}{unit}" if unit == units[0] or value >= 100 else f"{value:.1f}{unit}"
+            )
+        value /= step
+    return DASH
+
+
+def dollars(amount: Decimal | None) -> str:
+    """`$0.17`; less than a cent is said to be that."""
+    if amount is None:
+        return DASH
+    if 0 < amount < Decimal("0.01"):
+        return "<$0.01"
+    return f"${amount.quantize(Decimal('0.01'), ROUND_HALF_UP):,}"
+
+
+def metric(value: float | int | None) -> str:
+    """A metric with four significant digits."""
+    if value is None:
+        return DASH
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def percent(value: float | None) -> str:
+    """A percentage without decimals."""
+    return DASH if value is None else f"{value:.0f}%"
+
+
+def indices(numbers: list[int]) -> str:
+    """GPU indices in short: `0-6,7` is `0-7`, `0,2,3` is `0,2-3`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

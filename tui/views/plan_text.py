@@ -1,0 +1,67 @@
+"""A launch plan as names and values for people."""
+
+import shlex
+from decimal import Decimal
+
+from runners.cost.age import price_age
+from runners.cost.meter import hourly_rate
+from runners.model.plan import Estimate, LaunchPlan
+from runners.scheduling.policy import QueueDecision
+from runners.scheduling.visibility import ALL_VARIABLES
+from tui.views.format import dollars, duration, indices
+
+
+def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, str]]:
+    """The plan as names and values for people; with the refusal or the wait in place of the
+    GPUs.
+    """
+    pairs = [
+        ("run", plan.run),
+        ("command", shlex.join(plan.argv)),
+        ("directory", plan.working_directory),
+    ]
+    waits = verdict.allocation is None
+    shown = {
+        name: value
+        for name, value in plan.environment.items()
+        if not (waits and name in ALL_VARIABLES)
+    }
+    pairs += [("environment", f"{name}={value}") for name, value in shown.items()]
+    pairs += [("removed", name) for name in plan.environment_removed]
+    if verdict.allocation is None:
+        pairs.append(
+            ("GPUs", f"denied: {verdict.reason}" if verdict.never else f"queued: {verdict.reason}")
+        )
+    elif plan.gpus:
+        simulated = " (simulated)" if plan.gpus[0].simulated else ""
+        mapping = ", ".join(f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
+        pairs.append(
+            ("GPUs", f"{indices([gpu.index for gpu in plan.gpus])} {plan.gpus[0].name}{simulated}")
+        )
+        pairs.append(("mapping", mapping))
+    else:
+        pairs.append(("GPUs", "none: runs on the CPU"))
+    if plan.port is not None:
+        pairs.append(("port", str(plan.port)))
+    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
+    pairs += [("stop", f"{ladder} (to the {plan.stop.target})"), ("run folder", plan.directory)]
+    pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
+    if plan.price is not None:
+        rate = hourly_rate(plan.price, len(plan.gpus))
+        where = (
+            f", {plan.price.name}: {plan.price.source}, {plan.price.date}"
+            if plan.price.name
+            else ""
+        )
+        where += f", {old}" if (old := price_age(plan.price)) else ""
+        pairs.append(("price", f"{dollars(rate)}/h by {plan.price.basis}{where} (estimate)"))
+    if plan.forecast is not None:
+        pairs.append(("estimate", estimate_text(plan.forecast)))
+    return pairs + [("note", note) for note in plan.notes]
+
+
+def estimate_text(expected: Estimate) -> str:
+    """What a run should take and cost, and who says so."""
+    cost = f", {dollars(Decimal(expected.usd))}" if expected.usd else ""
+    doubt = f"; {expected.doubt}" if expected.doubt else ""
+    return f"{duration(expected.seconds)}{cost} ({expected.basis}{doubt})"

@@ -1,0 +1,134 @@
+"""The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
+
+import time
+
+from runners.model.errors import ExitCode
+from runners.model.gpus import GpuUse, Xid
+from runners.model.run import Run
+from runners.model.states import SIGNS, State
+from tui.views.format import (
+    DASH,
+    dollars,
+    duration,
+    indices,
+    memory,
+    metric,
+    percent,
+    size,
+)
+from tui.views.gpu_text import xid_words
+from tui.views.run_view import RunView
+
+_NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
+_UNITS = {"psnr": " dB"}
+
+
+def run_exit_code(run: Run) -> ExitCode:
+    """0 when the run did what it was started for, 1 otherwise."""
+    return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED
+
+
+def describe_run(view: RunView) -> list[tuple[str, str]]:
+    """A run as names and values for people."""
+    run, plan = view.run, view.run.plan
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    if run.reason:
+        pairs.append(("reason", run.reason))
+    pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
+    stop = run.record.stop if run.record else None
+    if stop is not None:
+        left = duration(max(0.0, stop.until - time.time()))
+        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
+    if plan is not None:
+        gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
+        pairs.append(
+            ("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""))
+        )
+    pairs += [("note", note) for note in plan.notes] if plan is not None else []
+    pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += [
+        (readable_metric(name), format_metric(name, value))
+        for name, value in (view.summary or view.metrics).items()
+    ]
+    pairs += _progress(view)
+    pairs.append(("checkpoint", _checkpoint(view)))
+    pairs += [("picture", path) for path in view.images]
+    pairs.append(("wall time", duration(view.seconds)))
+    pairs.append(("cost", _cost(view)))
+    pairs.append(("folder", run.directory))
+    return pairs
+
+
+def describe_use(use: GpuUse) -> str:
+    """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 0.64 kWh`."""
+    words = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    words += f", mean use {percent(use.mean_utilization)}"
+    if use.energy_wh is not None:
+        kilo = use.energy_wh >= 100
+        words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
+    remarks = [
+        word for word, holds in (("simulated", use.simulated), ("shared", use.shared)) if holds
+    ]
+    words += f" ({', '.join(remarks)})" if remarks else ""
+    return "; ".join([words, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+
+
+def _error(xid: Xid) -> str:
+    return f"{xid_words(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
+
+
+def readable_metric(name: str) -> str:
+    """`held_out_psnr` as `held-out PSNR`."""
+    text = name.replace("held_out", "held-out").replace("_", " ")
+    return " ".join(_NAMES.get(word, word) for word in text.split())
+
+
+def format_metric(name: str, value: float | int | None) -> str:
+    """A metric's value with its unit where the name tells it."""
+    return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
+
+
+def _progress(view: RunView) -> list[tuple[str, str]]:
+    progress = view.progress
+    pairs = []
+    if progress.epoch is not None:
+        pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
+    if progress.step is not None:
+        pairs.append(
+            (
+                "step",
+                f"{progress.step:,} of {progress.steps or DASH:,}"
+                if progress.steps
+                else f"{progress.step:,}",
+            )
+        )
+    if progress.rate is not None:
+        pairs.append(("pace", f"{metric(progress.rate)} {progress.rate_unit}/s"))
+    if view.readers:
+        pairs.append(("metrics", f"read from its output as {', '.join(view.readers)}"))
+    if view.skipped:
+        pairs.append(
+            ("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics")
+        )
+    if progress.eta_s is not None:
+        pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
+    return pairs
+
+
+def _checkpoint(view: RunView) -> str:
+    if view.checkpoint is None:
+        return "none seen on disk"
+    return f"{view.checkpoint.path} ({size(view.checkpoint.bytes)})"
+
+
+def _cost(view: RunView) -> str:
+    price = view.run.plan.price if view.run.plan else None
+    if view.cost is None or price is None:
+        return f"{DASH} (no price: give the preset one, use --price, or start a session)"
+    named = f" {price.name}" if price.name else ""
+    projected = f"; {dollars(view.projected)} at its end" if view.projected is not None else ""
+    return (
+        f"{dollars(view.cost)} at {dollars(view.rate)}/h (by {price.basis}{named}; "
+        f"estimate of GPU time){projected}"
+    )

@@ -1,0 +1,127 @@
+"""textual-serve with doors: its pages and its protocol, our checks, and panels that end when their
+page closes.
+"""
+
+import asyncio
+import re
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import WSCloseCode, web
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
+
+from tui.web.auth import TokenAuth
+
+_HEARTBEAT_S = 15
+_PATIENCE_S = 3.0
+_LEAST, _MOST = 20, 1000
+"""Columns or rows that a page may ask for."""
+_FOREIGN_FONT = re.compile(r"<link\s[^>]*https://fonts[^>]*>")
+# Keys go to the panel from the start, without a click.
+_FOCUS = """<script>
+new MutationObserver((_, observer) => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys) { keys.focus(); observer.disconnect(); }
+}).observe(document.body, {childList: true, subtree: true});
+</script></body>"""
+
+
+class PanelProcess(AppService):
+    """One panel for one page, started without a shell, and surely gone with the page."""
+
+    def __init__(self, words: Sequence[str], **connection: Any) -> None:
+        super().__init__("", **connection)
+        self._words = words
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        # A session of its own: Ctrl+C at the server is not a key pressed in the panel.
+        self._process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=self._build_environment(width, height)
+            | {"TEXTUAL_DRIVER": "tui.web.driver:BrowserDriver"},
+            start_new_session=True,
+        )
+        self._stdin = self._process.stdin
+        return self._process
+
+    async def end(self) -> None:
+        """Ask the panel to quit, as its own key does; end it when it does not."""
+        with suppress(TimeoutError, ConnectionError):
+            await asyncio.wait_for(self.stop(), _PATIENCE_S)
+        process = self._process
+        if process is None:
+            return
+        for signum in (0, signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                process.send_signal(signum)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _PATIENCE_S)
+                return
+
+
+class PanelServer(Server):
+    """The panel for browsers; `words` start it."""
+
+    def __init__(self, words: Sequence[str], doors: TokenAuth) -> None:
+        super().__init__("", title="fresnel-tui")
+        self._words = words
+        self._doors = doors
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    async def application(self) -> web.Application:
+        """What listens: textual-serve's routes behind the doors."""
+        application = await self._make_app()
+        application.middlewares.append(self._doors.middleware)
+        application.on_response_prepare.append(self._doors.add_security_headers)
+        return application
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Nothing to say here: the command has said it."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Close every page; its panel ends with it."""
+        for socket in list(self._sockets):
+            await socket.close(code=WSCloseCode.GOING_AWAY)
+
+    async def handle_index(self, request: web.Request) -> Any:
+        """The page, which finds its parts where it was asked for itself: `ssh -L` may lead here
+        from any port.
+        """
+        self.public_url = f"http://{request.host}"
+        page = await super().handle_index(request)
+        assert isinstance(page, web.Response) and page.text is not None
+        page.text = _FOREIGN_FONT.sub("", page.text).replace("</body>", _FOCUS)
+        return page
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A panel for as long as the page is open."""
+        socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S)
+        await socket.prepare(request)
+        self._sockets.add(socket)
+        panel = PanelProcess(
+            self._words,
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=socket.close,
+            download_manager=self.download_manager,
+        )
+        width, height = (
+            min(max(to_int(request.query.get(name, ""), 80), _LEAST), _MOST)
+            for name in ("width", "height")
+        )
+        try:
+            await panel.start(width, height)
+            await self._process_messages(socket, panel)
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError):
+            await socket.close(code=WSCloseCode.UNSUPPORTED_DATA)  # not what our page would send
+        finally:
+            self._sockets.discard(socket)
+            await panel.end()
+        return socket
