@@ -86,7 +86,8 @@ class Guarded:
             pid = int(guard_lock(self.state).read_text())
             return (
                 pid
-                if self.runs() and b"guarding" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if self.runs()
+                and b"runners.guard.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
                 else 0
             )
         except (OSError, ValueError):

@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+# Run by its path, isolated: the folder that holds `runners` is four levels up.
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
 from runners.host.clock import moment_now
