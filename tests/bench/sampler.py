@@ -67,7 +67,7 @@ def _busy(bench: Bench, name: str) -> tuple[Place, Path, list[int]] | None:
 
 
 def _one_reading(bench: Bench) -> list[Row]:
-    found = _busy(bench, "reading")
+    found = _busy(bench, "client")
     if found is None:
         return [Row("one reading of 8 GPUs", NO_COMPILER)]
     place = found[0]

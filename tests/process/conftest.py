@@ -140,7 +140,9 @@ def _supervisor(run: RunDirectory) -> int | None:
     # Between taking the lock and the first record, the record still names the one before.
     pid = record(run).get("supervisor_pid")
     try:
-        return pid if pid and b"supervise.py" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+        return (
+            pid if pid and b"supervisor.py" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+        )
     except OSError:
         return None
 

@@ -72,7 +72,7 @@ def _kill(
             # Nobody supervises it since the last kill: any command adopts it.
             cli.run("list")
             return 0
-        return _kill_if(pid, "supervise.py")
+        return _kill_if(pid, "supervisor.py")
     if what == "command":
         child = cli.begin(
             *chance.choice((("list",), ("cost",), ("status", runs[0].id), ("wait", runs[1].id)))

@@ -304,7 +304,7 @@ def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:
         sys.executable,
         "-I",
         "-S",
-        str(ROOT / "runners" / "lifecycle" / "oneshot.py"),
+        str(ROOT / "runners" / "guard" / "run_once.py"),
         str(marker),
     ]
     children = [

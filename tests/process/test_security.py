@@ -176,7 +176,7 @@ def test_another_user_sees_nothing_and_supervises_nothing(cli: CommandLine, shar
     cli.ended(run)
     assert "Permission denied" in as_nobody("cat", str(run.plan)).stderr
     assert "Permission denied" in as_nobody("touch", str(shared / "runs" / "mine")).stderr
-    supervise = REPOSITORY / "runners" / "lifecycle" / "supervise.py"
+    supervise = REPOSITORY / "runners/lifecycle/supervisor/supervisor.py"
     if SYSTEM_PYTHON is None or as_nobody("test", "-r", str(supervise)).returncode:
         pytest.skip("no Python, or no source, that another user may read")
     for place in (shared, shared / "runs"):

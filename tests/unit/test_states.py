@@ -6,7 +6,7 @@ import pytest
 
 from runners.model.states import SIGNS, TERMINAL, TRANSITIONS, State, check_transition, is_terminal
 
-# What `supervise.py` writes to state.json, one after another, launching or adopting.
+# What `supervisor.py` writes to state.json, one after another, launching or adopting.
 RECORDED = [
     (State.QUEUED, State.STARTING),
     (State.QUEUED, State.STOPPED),

@@ -1,7 +1,7 @@
 """The supervisor: a small detached process that owns one run, from the queue to its recorded
 ending.
 
-Run as `python -I -S supervise.py RUN_DIRECTORY [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
+Run as `python -I -S supervisor.py RUN_DIRECTORY [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
 descriptors it launches the run's plan, or waits with it in the queue; without them it adopts a run
 whose supervisor died. Standard library only, no import of anything that would make it bigger:
 dozens of these live for days.
