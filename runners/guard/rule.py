@@ -7,7 +7,7 @@ alone.
 
 import os
 import time
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from runners.state.layout import StateDirectory
 T = TypeVar("T")
 
 
-class Stage(StrEnum):
+class Stage(str, Enum):
     """How far a guard has gone. Every stage stands on disk before it is acted on."""
 
     WATCHING = "watching"
@@ -32,6 +32,10 @@ class Stage(StrEnum):
     HOLDING = "holding"
     ENDING = "ending"
     ENDED = "ended"
+
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__
 
 
 class GuardRule(msgspec.Struct, frozen=True):
