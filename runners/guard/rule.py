@@ -35,7 +35,7 @@ class Stage(str, Enum):
 
     # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
     __str__ = str.__str__
-    __format__ = str.__format__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 class GuardRule(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ class State(str, Enum):
 
     # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
     __str__ = str.__str__
-    __format__ = str.__format__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})
