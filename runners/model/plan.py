@@ -5,11 +5,14 @@ import msgspec
 from runners.model.gpus import Vendor
 from runners.model.spec import (
     After,
+    Expectation,
     Launcher,
     MetricRule,
     PresetEstimate,
     Price,
     RestartRule,
+    ResumeRule,
+    Retention,
     StopRule,
 )
 
@@ -131,3 +134,14 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     output_limit: int | None = None
     forecast: Estimate | None = None
     metrics: MetricRule = MetricRule()
+    config_changes: tuple[str, ...] = ()
+    """What the copy of the configuration file in the run's folder changes, a line each."""
+    resume: ResumeRule | None = None
+    expect: Expectation = Expectation()
+    keep: Retention | None = None
+    total_epochs: int | None = None
+    total_steps: int | None = None
+    parent: str = ""
+    """The run that this one goes on from."""
+    resumed_from: str = ""
+    """The checkpoint it goes on from."""

@@ -267,7 +267,7 @@ def test_a_plan_that_makes_no_sense_is_refused(
 
 def test_no_estimate_of_ours_stands_without_its_doubt() -> None:
     for mode in ("standard", "full"):
-        assert "doubt:" in (REPOSITORY / "presets" / f"gaussian-{mode}.yaml").read_text()
+        assert "caveat:" in (REPOSITORY / "presets" / f"gaussian-{mode}.yaml").read_text()
 
 
 # ── prices ────────────────────────────────────────────────────────────────────────────────────────

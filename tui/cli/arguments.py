@@ -65,7 +65,9 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         ("plan", "launch:run_plan", "print exactly what launch would run, and start nothing"),
     ):
         parser = _command(commands, name, text)
-        parser.usage = f"fresnel-tui {name} [PRESET | --again RUN] [options] [-- COMMAND ARGS…]"
+        parser.usage = (
+            f"fresnel-tui {name} [PRESET | --again RUN | --resume RUN] [options] [-- COMMAND ARGS…]"
+        )
         parser.add_argument(
             "preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file"
         )
@@ -81,6 +83,12 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             "--again",
             metavar="RUN",
             help="as RUN was launched; --set changes its parameters, the other flags the rest",
+        )
+        parser.add_argument(
+            "--resume",
+            metavar="RUN|PATH",
+            help="go on from a run's newest checkpoint, as it was launched; or with PRESET, from "
+            "a run's or a checkpoint file",
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument(

@@ -41,6 +41,9 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         pairs.append(("mapping", mapping))
     else:
         pairs.append(("GPUs", "none: runs on the CPU"))
+    if plan.resumed_from:
+        pairs.append(("resumes", plan.resumed_from))
+    pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
     ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)

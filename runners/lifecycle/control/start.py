@@ -220,6 +220,8 @@ def _write(
     # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
     state.live_marker(run.id).touch(mode=0o600)
     write_whole(run.spec, msgspec.json.encode(masked_spec(spec)))
+    for name, text in planned.files.items():
+        write_whole(run.path / name, text.encode())
     write_whole(run.plan, msgspec.json.encode(planned.plan))
     if verdict.allocation is None:
         tell_why(run, verdict)

@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -19,8 +19,10 @@ from runners.cost.meter import hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import MARK
+from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
+from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan, Origin
@@ -49,6 +51,8 @@ class Planned(NamedTuple):
 
     plan: LaunchPlan
     environment: dict[str, str]
+    files: Mapping[str, str] = {}
+    """Texts to write into the run's folder before it starts, by file name."""
 
 
 def make_plan(
@@ -80,7 +84,8 @@ def make_plan(
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     folder = _working_directory(spec, words)
-    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
+    config = plan_config(spec, folder, directory, words)
+    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
     limits = _limit(spec, price, len(allocation.gpus))
     plan = LaunchPlan(
         run=run_id,
@@ -105,7 +110,15 @@ def make_plan(
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
-        notes=allocation.notes + (batch_notes(spec, processes) if allocation.gpus else ()),
+        notes=_notes(spec, allocation, processes),
+        config_changes=config.changes,
+        resume=spec.resume,
+        expect=spec.expect,
+        keep=spec.keep,
+        total_epochs=_total(spec, "epoch"),
+        total_steps=_total(spec, "step"),
+        parent=spec.parent,
+        resumed_from=spec.resumed_from,
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
@@ -119,7 +132,23 @@ def make_plan(
         provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )
-    return Planned(plan, environment)
+    return Planned(plan, environment, config.files)
+
+
+def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
+    """What a person should know before the run starts, each once."""
+    batch = batch_notes(spec, processes) if allocation.gpus else ()
+    memory = memory_notes(spec.expect, allocation.gpus)
+    return tuple(dict.fromkeys((*spec.warnings, *allocation.notes, *batch, *memory)))
+
+
+def _total(spec: RunSpec, unit: str) -> int | None:
+    """How many epochs or steps the preset's parameter says the run has; None when it says none."""
+    if spec.total is None or spec.total.unit != unit:
+        return None
+    named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
+    value = None if named is None else named.value
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 class _Limit(TypedDict):
@@ -146,7 +175,7 @@ def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
 def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
     known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
     arguments = tuple(
-        _fill_visible(word, known, "restart.arguments") for word in spec.restart.arguments
+        _fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
     )
     return msgspec.structs.replace(spec.restart, arguments=arguments)
 
@@ -243,9 +272,13 @@ def _argv(
     environment: Mapping[str, str],
     processes: int,
     on_gpu: bool,
+    config: Sequence[str] = (),
 ) -> list[str]:
-    arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    arguments = [*config]
+    arguments += [_fill_visible(word, words, "arguments") for word in spec.arguments]
     for parameter in spec.parameters:
+        if parameter.config_key:
+            continue
         arguments += [
             _fill_visible(word, words, f"parameters.{parameter.name}")
             for word in arguments_of(parameter)

@@ -68,6 +68,8 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         provenance=provenance,
         notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
     )
+    for name, text in planned.files.items():
+        write_whole(directory.path / name, text.encode())
     write_whole(directory.plan, msgspec.json.encode(after))
     return planned.environment
 
