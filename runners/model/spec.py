@@ -106,8 +106,7 @@ class Scaling(msgspec.Struct, frozen=True):
     """
 
     batch: str
-    # `counts` (global, each) in the specs of older runs.
-    per: Literal["global", "device", "each"] = msgspec.field(default="global", name="counts")
+    per: Literal["global", "device"] = "global"
     learning_rate: str = ""
     rule: ScalingRule = "none"
     base_batch: int | None = None
