@@ -89,11 +89,11 @@ def spec_of(
     path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
 ) -> RunSpec:
     """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
-    warnings = rename_keys(values)
+    warnings = rename_keys(values, source.lines)
     in_file = config_parameters(values, path, source)
     for override in overrides:
         _apply_override(values, override, source)
-    warnings += rename_keys(values)  # an override may use an old name too
+    warnings += rename_keys(values, source.lines)  # an override may use an old name too
     parameters = _build_parameters(values.pop("parameters", None), source)
     parameters = tuple(
         msgspec.structs.replace(one, config_key=one.name, flag="") if one.name in in_file else one

@@ -6,6 +6,8 @@ Remove an entry one release after it came in.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from runners.presets.reading.yaml_lines import Lines
+
 
 class RenamedKey(NamedTuple):
     """An old key, its new name in the same mapping, and old values that are spelled anew too."""
@@ -25,8 +27,10 @@ RENAMED = (
 )
 
 
-def rename_keys(values: dict[str, Any]) -> tuple[str, ...]:
+def rename_keys(values: dict[str, Any], lines: Lines) -> tuple[str, ...]:
     """Give every old key in a preset's `values` its new name, in place; return a warning for each.
+
+    `lines` says where keys stand; the new names stand where the old ones did.
 
     Where both names stand the old one stays, to be refused as the unknown key it then is.
     """
@@ -37,6 +41,9 @@ def rename_keys(values: dict[str, Any]) -> tuple[str, ...]:
             continue
         value = mapping.pop(renamed.old)
         mapping[renamed.new] = renamed.values.get(value, value) if isinstance(value, str) else value
+        place = (*renamed.place, renamed.old)
+        if place in lines:
+            lines.update({(*renamed.place, renamed.new): lines[place]})
         old, new = (".".join((*renamed.place, name)) for name in (renamed.old, renamed.new))
         warnings.append(f"the preset key `{old}` is now called `{new}`; the old name goes soon")
     return tuple(warnings)
