@@ -70,40 +70,60 @@ def read_epoch_timing(run: Path) -> EpochTiming:
     """The rhythm of the run in this directory, by at most a MiB of its events: the first and the
     last.
     """
-    ends: dict[int, float] = {}
-    last: dict[int, float] = {}
-    epochs, began = None, None
-    for line in _lines(run / "events.jsonl"):
-        try:
-            event = _event.decode(line)
-        except msgspec.DecodeError:
-            continue
+    return EpochTimingReader(run).read()
+
+
+class EpochTimingReader:
+    """The rhythm of a run that goes on: the first look reads at most a MiB, the others what is
+    new.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / "events.jsonl"
+        self._offset, self._rest = 0, b""
+        self._ends: dict[int, float] = {}
+        self._last: dict[int, float] = {}
+        self._epochs: int | None = None
+        self._began: float | None = None
+
+    def read(self) -> EpochTiming:
+        """The rhythm as the events have it now."""
+        for line in self._lines():
+            try:
+                self._note(_event.decode(line))
+            except msgspec.DecodeError:
+                continue
+        # A program that reports metrics alone has ended an epoch when the next one's first metrics
+        # are there.
+        found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
+        return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
+
+    def _note(self, event: _Event) -> None:
         if event.type == "start":
-            ends, last = {}, {}
-            epochs, began = event.epochs, event.time
+            self._ends, self._last = {}, {}
+            self._epochs, self._began = event.epochs, event.time
         elif event.type == "epoch" and event.epoch is not None:
-            ends[event.epoch] = event.time
+            self._ends[event.epoch] = event.time
         elif event.type == "metrics" and event.epoch is not None:
-            last[event.epoch] = event.time
-    # A program that reports metrics alone has ended an epoch when the next one's first metrics are
-    # there.
-    found = ends or {epoch: last[epoch] for epoch in sorted(last)[:-1]}
-    return EpochTiming(tuple(sorted(found.items())), epochs, began)
+            self._last[event.epoch] = event.time
 
-
-def _lines(path: Path) -> list[bytes]:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        size = os.fstat(descriptor).st_size
-        if size <= _HEAD + _TAIL:
-            return os.pread(descriptor, size, 0).split(b"\n")
-        # Half a line on either side of the gap fails to decode and is passed over.
-        return [
-            *os.pread(descriptor, _HEAD, 0).split(b"\n"),
-            *os.pread(descriptor, _TAIL, size - _TAIL).split(b"\n"),
-        ]
-    finally:
-        os.close(descriptor)
+    def _lines(self) -> list[bytes]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            size = os.fstat(descriptor).st_size
+            begin, self._offset = (self._offset, size) if size >= self._offset else (0, size)
+            if size - begin <= _HEAD + _TAIL:
+                blocks = [self._rest + os.pread(descriptor, size - begin, begin)]
+            else:
+                # Half a line on either side of the gap fails to decode and is passed over.
+                blocks = [
+                    self._rest + os.pread(descriptor, _HEAD, begin),
+                    os.pread(descriptor, _TAIL, size - _TAIL),
+                ]
+        finally:
+            os.close(descriptor)
+        *whole, self._rest = [line for block in blocks for line in block.split(b"\n")]
+        return [*whole, self._rest]

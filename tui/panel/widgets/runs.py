@@ -158,7 +158,7 @@ class RunPane(ScrollView):
             if columns.rate:
                 row.append(f"{_cell(_rate(view), columns.rate)} ")
             row.append(f"{_cell(_time(view), 10)} ")
-        return row.append(f"{dollars(view.cost):>7}")
+        return row.append(f"{dollars(view.money.cost):>7}")
 
 
 def _words(view: RunView, columns: "_Columns", style: str) -> tuple[str, str]:
