@@ -33,6 +33,10 @@ class Stage(str, Enum):
     ENDING = "ending"
     ENDED = "ended"
 
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
+
 
 class GuardRule(msgspec.Struct, frozen=True):
     """What a guard watches and does; lengths in seconds, `budget_stop` in dollars or percent of

@@ -84,7 +84,7 @@ class SnapshotFeed:
                 await post.put(await asyncio.wrap_future(self._next))
                 try:
                     await asyncio.wait_for(self._hurry.wait(), _EVERY_S if notices else _PAINTED_S)
-                except TimeoutError:
+                except asyncio.TimeoutError:  # a class of its own before Python 3.11
                     pass
                 self._hurry.clear()
                 self._next = self._reader.submit(self.take)

@@ -1,7 +1,7 @@
 """One run with everything there is to say about it: status, progress, metrics, checkpoint, cost."""
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -173,5 +173,5 @@ def iso(moment: float | None) -> str | None:
     return (
         None
         if moment is None
-        else datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+        else datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
     )

@@ -58,7 +58,6 @@ def open_notice() -> OneShotWatch | None:
 
 async def _sleep_until(woken: asyncio.Event, seconds: float) -> None:
     try:
-        async with asyncio.timeout(seconds):
-            await woken.wait()
-    except TimeoutError:
+        await asyncio.wait_for(woken.wait(), seconds)
+    except asyncio.TimeoutError:  # a class of its own before Python 3.11
         pass
