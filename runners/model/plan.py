@@ -18,8 +18,9 @@ from runners.model.spec import (
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
-    """A GPU of this host given to a run; `logical` is the device index that the run's program
-    sees.
+    """A GPU of this host given to a run; `logical` is the device index that its program sees.
+
+    A MIG instance or a partition is `part` (numerator, denominator) of its `card`.
     """
 
     index: int
@@ -30,6 +31,8 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     share_memory: int | None = None
     vendor: Vendor = "nvidia"
     mig_parent: str | None = None
+    card: str = ""
+    part: tuple[int, int] = (1, 1)
 
 
 class Estimate(msgspec.Struct, frozen=True):

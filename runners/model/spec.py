@@ -75,6 +75,9 @@ class Parameter(msgspec.Struct, frozen=True):
 class Price(msgspec.Struct, frozen=True):
     """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and
     why this one.
+
+    A provider bills begun units of `unit_s` seconds and at least `minimum_s` (0: not looked up). A
+    `market` price moves from day to day, a `list` price from season to season.
     """
 
     usd_per_hour: str
@@ -83,6 +86,9 @@ class Price(msgspec.Struct, frozen=True):
     name: str = ""
     source: str = ""
     date: str = ""
+    unit_s: int = 0
+    minimum_s: int = 0
+    kind: Literal["list", "market"] = "list"
 
 
 class PresetEstimate(msgspec.Struct, frozen=True):

@@ -116,6 +116,11 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             metavar="RUN[:success|failure|any]",
             help="start when another run has ended (default: success)",
         )
+        parser.add_argument(
+            "--tty",
+            action="store_true",
+            help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
+        )
         if name == "launch":
             parser.add_argument(
                 "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting"
@@ -163,6 +168,25 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "--host", action="store_true", help="the host too; with --json one object around the GPUs"
     )
     parser.set_defaults(action="gpus:run_gpus")
+    parser = _command(
+        commands, "monitor", "everything at a glance: session, GPUs, host, live runs, their disks"
+    )
+    parser.add_argument("--watch", action="store_true", help="go on until interrupted")
+    parser.add_argument(
+        "--every", type=float, default=5.0, metavar="S", help="with --watch: seconds between looks"
+    )
+    parser.add_argument(
+        "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
+    )
+    parser.set_defaults(action="monitor:run_monitor")
+    parser = _command(commands, "attach", "join the terminal of a run launched with --tty")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--take", action="store_true", help="type here, whoever typed before")
+    parser.set_defaults(action="attach:run_attach")
+    parser = _command(commands, "shell", "open a shell with a run's environment, folder and GPUs")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--do", metavar="COMMAND", help="run this instead of an interactive shell")
+    parser.set_defaults(action="attach:run_shell")
     parser = _command(
         commands, "presets", "list the presets, or print the JSON Schema of a preset file"
     )

@@ -113,7 +113,8 @@ def _exchange(link: socket.socket, resized: int) -> int | None:
     """Copy between here and there; the program's exit code, or None when somebody left."""
     received = b""
     while True:
-        ready, _, _ = select.select([0, link, resized], [], [])
+        sources: list[int | socket.socket] = [0, link, resized]
+        ready, _, _ = select.select(sources, [], [])
         if resized in ready:
             os.read(resized, 4096)
             _send(link, b"S", json.dumps(_size()).encode())

@@ -123,6 +123,8 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
         spec = msgspec.structs.replace(spec, gpus=request)
+    if arguments.tty:
+        spec = msgspec.structs.replace(spec, terminal=True)
     if arguments.priority is not None:
         spec = msgspec.structs.replace(spec, priority=arguments.priority)
     if arguments.after is not None:

@@ -4,7 +4,7 @@ import shlex
 from decimal import Decimal
 
 from runners.cost.age import price_age
-from runners.cost.meter import hourly_rate
+from runners.cost.rates import device_count, hourly_rate
 from runners.model.plan import Estimate, LaunchPlan
 from runners.scheduling.policy import QueueDecision
 from runners.scheduling.visibility import ALL_VARIABLES
@@ -50,7 +50,7 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
     pairs += [("stop", f"{ladder} (to the {plan.stop.target})"), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
-        rate = hourly_rate(plan.price, len(plan.gpus))
+        rate = hourly_rate(plan.price, device_count(plan.gpus))
         where = (
             f", {plan.price.name}: {plan.price.source}, {plan.price.date}"
             if plan.price.name

@@ -19,8 +19,8 @@ def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) 
         left = progress.epochs - progress.epoch
         seconds = left * view.seconds / progress.epoch
         cost = ""
-        if view.rate is not None:
-            cost = f", {dollars(view.rate * int(seconds) / 3600)}"
+        if view.money.rate is not None:
+            cost = f", {dollars(view.money.rate * int(seconds) / 3600)}"
         words.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
     age = duration(max(0.0, now - checkpoint.modified))
     words.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {age} old)")

@@ -184,10 +184,7 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
     if spec.price is not None and spec.price_basis == "flag":
         return choose_price(spec.price, "flag")
     if session is not None:
-        share = session.rate / max(session.gpus, 1)
-        return msgspec.structs.replace(
-            session.price, usd_per_hour=str(share), per="gpu", basis="session"
-        )
+        return session.price_per_gpu
     if spec.price is None:
         return None
     try:

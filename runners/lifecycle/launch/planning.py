@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 import msgspec
 
 from runners.cost.estimate import forecast
-from runners.cost.meter import hourly_rate
+from runners.cost.rates import device_count, hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import MARK
@@ -86,7 +87,9 @@ def make_plan(
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, directory, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
-    limits = _limit(spec, price, len(allocation.gpus))
+    assigned = allocation.assigned(spec.gpus.share_memory)
+    devices = device_count(assigned)
+    limits = _limit(spec, price, devices)
     plan = LaunchPlan(
         run=run_id,
         preset=spec.preset,
@@ -99,7 +102,7 @@ def make_plan(
         environment_removed=removed,
         working_directory=str(folder),
         directory=str(directory),
-        gpus=allocation.assigned(spec.gpus.share_memory),
+        gpus=assigned,
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
@@ -124,7 +127,9 @@ def make_plan(
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(StateDirectory(directory.parent.parent), spec, allocation.gpus, price),
+        forecast=forecast(
+            StateDirectory(directory.parent.parent), spec, allocation.gpus, price, devices
+        ),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
@@ -156,7 +161,7 @@ class _Limit(TypedDict):
     limit_reason: str
 
 
-def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
+def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     """The earlier of the time limit and the moment at which the cost limit is spent."""
     found: list[tuple[float | None, str]] = []
     if spec.limits.seconds is not None:
@@ -166,8 +171,10 @@ def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
             raise WrongInput(
                 "limits.cost: the run has no price", "give the preset a price, or use --price"
             )
-        seconds = float(Decimal(spec.limits.usd) / hourly_rate(price, gpus) * 3600)
-        found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
+        rate = hourly_rate(price, gpus)
+        if rate:  # a run on the CPU of a GPU session costs nothing, and reaches no limit
+            seconds = float(Decimal(spec.limits.usd) / rate * 3600)
+            found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
     earliest, reason = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
     return {"limit_s": earliest, "limit_reason": reason}
 

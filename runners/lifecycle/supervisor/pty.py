@@ -127,7 +127,10 @@ class Keeper:
     def run(self) -> None:
         """Copy until the last process on the terminal has gone."""
         while True:
-            readers = [self.terminal, *(client.link for client in self.clients)]
+            readers: list[int | socket.socket] = [
+                self.terminal,
+                *(client.link for client in self.clients),
+            ]
             if self.listener is not None:
                 readers.append(self.listener)
             writers = [client.link for client in self.clients if client.pending]
