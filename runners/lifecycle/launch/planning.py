@@ -21,7 +21,7 @@ from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
-from runners.lifecycle.launch.launchers import build_argv, unbuffer
+from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
@@ -32,7 +32,7 @@ from runners.presets.parameters import arguments_of
 from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.visibility import ALL_VARIABLES, visibility
+from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS, StateDirectory
 
 MASK = "********"
@@ -42,6 +42,11 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _REFERENCE = re.compile(
     r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
+_DEFAULT_ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",
+    # A crash in C leaves a Python stack in the output; costs nothing otherwise.
+    "PYTHONFAULTHANDLER": "1",
+}
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
@@ -70,7 +75,9 @@ def make_plan(
     processes = spec.processes or len(allocation.gpus) or 1
     words = _words(spec, run_id, directory, allocation, processes)
     added = {
-        "PYTHONUNBUFFERED": "1",
+        **_DEFAULT_ENVIRONMENT,
+        **shutdown_time(spec),
+        **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
         **{
             name: _fill(value, words, f"environment.{name}")
