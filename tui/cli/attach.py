@@ -41,7 +41,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
     reading, waking = os.pipe()
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is not thrown away
         _send(link, b"A", json.dumps(_size() | {"take": arguments.take}).encode())
         code = _exchange(link, reading)
     finally:
