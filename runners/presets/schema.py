@@ -212,7 +212,7 @@ class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the author expects the run to take; shown before launch, marked as the preset's word."""
+    """What the author expects the run to take; shown before launch as the preset's estimate."""
 
     time: Duration | None = None
     cost: Annotated[str | float | int | None, Meta(description="US dollars.")] = None

@@ -129,7 +129,8 @@ def to_json(view: RunView) -> dict[str, Any]:
                 "logical": use.logical,
                 "peak_memory": use.peak_memory,
                 "memory_total": use.memory_total,
-                "whole_gpu": use.whole_gpu,
+                "whole_gpu_memory": use.whole_gpu,
+                "whole_gpu": use.whole_gpu,  # its name until 0.2
                 "mean_utilization": use.mean_utilization,
                 "energy_wh": use.energy_wh,
                 "peak_temperature_c": use.peak_temperature_c,
@@ -159,7 +160,8 @@ def to_json(view: RunView) -> dict[str, Any]:
         },
         "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
         "metrics": view.metrics,
-        "metrics_read_as": list(view.readers) or None,
+        "metric_readers": list(view.readers) or None,
+        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,

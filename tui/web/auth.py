@@ -59,7 +59,7 @@ class TokenAuth:
         @web.middleware
         async def check(request: web.Request, handler: Answer) -> web.StreamResponse:
             if not self._is_ours(request.host):
-                raise _refused(f"{request.host!r} is no name of this server")
+                raise _refused(f"{request.host!r} is not one of the names this server answers to")
             if "token" in request.query:
                 return self._welcome(request)
             if not self._fits(request.cookies.get(self._cookie, "")):

@@ -82,7 +82,7 @@ class ProgressTracker:
         self._paces.append(entry)
 
     def progress(self, now: float) -> Progress:
-        """How far the run is, and when it should end by its own pace after the first epoch."""
+        """How far the run is, and when it should end at its own pace after the first epoch."""
         done, total = (
             (self.step, self.steps) if self.step is not None else (self.epoch, self.epochs)
         )
