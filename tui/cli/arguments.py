@@ -320,6 +320,20 @@ def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.set_defaults(action="housekeeping:run_prune")
+    parser = _command(
+        commands, "service", "bring runs, queue, guard and session back after a boot (systemd)"
+    )
+    parser.add_argument(
+        "what",
+        choices=["install", "status", "remove", "unit", "boot"],
+        help="unit: print a classic unit that owns a run itself; boot: what the unit runs",
+    )
+    parser.add_argument("preset", nargs="?", metavar="PRESET", help="with unit")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--user", action="store_true", help="in your own systemd (default)")
+    whose.add_argument("--system", action="store_true", help="in the machine's, as you")
+    parser.set_defaults(action="service:run_service")
 
 
 def _add_opening(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
