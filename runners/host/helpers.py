@@ -12,7 +12,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
 
-_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; main()"
+_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; sys.exit(main())"
 
 
 class HelperProcess(NamedTuple):

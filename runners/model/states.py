@@ -3,13 +3,11 @@
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """
 
-from enum import StrEnum
+from enum import Enum
 
 
-class State(StrEnum):
-    """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are
-    derived.
-    """
+class State(str, Enum):
+    """Where a run stands. `orphaned` and `lost` are derived, never recorded while it runs."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -20,6 +18,10 @@ class State(StrEnum):
     STOPPED = "stopped"
     ORPHANED = "orphaned"
     LOST = "lost"
+
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})

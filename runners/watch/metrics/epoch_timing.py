@@ -85,9 +85,19 @@ class EpochClock:
 
 def read_epoch_timing(run: Path) -> EpochTiming:
     """The timing of the run in this directory, by the head and the tail of its events."""
-    clock, reader = EpochClock(), EventReader(run / "events.jsonl")
-    while True:
-        for event in reader.poll(jump=True):
-            clock.note(event)
-        if not reader.more:
-            return clock.timing
+    return EpochTimingReader(run).read()
+
+
+class EpochTimingReader:
+    """The timing of a run that goes on: the first look reads head and tail, the others the news."""
+
+    def __init__(self, run: Path) -> None:
+        self._clock, self._reader = EpochClock(), EventReader(run / "events.jsonl")
+
+    def read(self) -> EpochTiming:
+        """The timing as the events have it now."""
+        while True:
+            for event in self._reader.poll(jump=True):
+                self._clock.note(event)
+            if not self._reader.more:
+                return self._clock.timing

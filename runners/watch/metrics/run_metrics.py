@@ -7,7 +7,7 @@ from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.watch.metrics.event_reader import EventReader
-from runners.watch.metrics.gpu_series import GpuSource
+from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.output import OutputEvent, OutputSource, Told
 from runners.watch.metrics.sample import Sample, higher_is_better
 from runners.watch.metrics.series import Series
@@ -23,12 +23,11 @@ class RunMetrics:
     says so.
 
     The run's own events come first; its output is read when it writes none, or when its preset
-    names readers, all of it or its last `most_output` bytes. `hourly_rate` in US dollars makes its
-    cost a series too.
+    names readers, all of it or its last `most_output` bytes. `spent` makes its cost a series too.
     """
 
     def __init__(
-        self, run: Run, most_output: int | None = None, hourly_rate: float | None = None
+        self, run: Run, most_output: int | None = None, spent: SpentSoFar | None = None
     ) -> None:
         self.run = run
         self._most_output = most_output
@@ -36,7 +35,7 @@ class RunMetrics:
         self.settings: dict[str, object] = {}
         self._events = SeriesSet("events")
         self._reader = EventReader(Path(run.directory) / "events.jsonl")
-        self._gpus = GpuSource(run, hourly_rate)
+        self._gpus = GpuSource(run, spent)
         self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
         # Files that a pattern finds may be another run's: only those written since this one began
