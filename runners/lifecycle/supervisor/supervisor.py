@@ -26,10 +26,21 @@ from runners.host.locks import acquire
 from runners.host.newest_file import newest
 from runners.host.procfs import environment_of
 from runners.lifecycle.supervisor.attempt import Attempt
-from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank, still_held
+from runners.lifecycle.supervisor.exit_report import (
+    explain_exit,
+    failed_rank,
+    last_error,
+    still_held,
+)
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.program import become_subreaper
-from runners.lifecycle.supervisor.queue_wait import LaunchRefused, notify, replan, wait_for_grant
+from runners.lifecycle.supervisor.queue_wait import (
+    LaunchRefused,
+    notify,
+    replan,
+    summarize,
+    wait_for_grant,
+)
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.states import State, is_terminal
 from runners.state.layout import RunDirectory, StateDirectory
@@ -180,7 +191,16 @@ class Supervisor:
         else:
             state, reason = (
                 State.FAILED,
-                "; ".join(filter(None, (failed_rank(self.run.output), explain_exit(code)))),
+                "; ".join(
+                    filter(
+                        None,
+                        (
+                            last_error(self.run.output),
+                            failed_rank(self.run.output),
+                            explain_exit(code),
+                        ),
+                    )
+                ),
             )
         held = [f"pid {pid} is still alive" for pid in left] or still_held(
             self.state, self.run.id, self.plan
@@ -249,6 +269,8 @@ class Supervisor:
         append_run(self.state, self.run, self.plan, self.record)
         self.state.live_marker(self.run.id).unlink(missing_ok=True)
         notify(self.run, state, f"{state}: {reason}" if reason else str(state))
+        if self.record.get("started"):
+            summarize(self.run)
 
     def write(self, **changes: Any) -> bool:
         """Replace state.json with the record so changed; False when the disk refuses (the run goes

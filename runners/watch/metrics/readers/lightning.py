@@ -28,8 +28,9 @@ class LightningReader(Reader):
     """
 
     name: ClassVar[str] = "lightning"
+    bars: tuple[str, ...] = ("v_num=",)
     notes: ClassVar[tuple[str, ...]] = ("epochs are counted from 1; Lightning prints them from 0",)
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"v_num=|•|%\||^\s{8,}[A-Za-z_]")
+    marks: tuple[str, ...] = ("%|", "•", "━", "╸", "        ")
 
     def __init__(self) -> None:
         self._marked = False
@@ -50,7 +51,8 @@ class LightningReader(Reader):
         self._place = None
         if bar is None or bar.total is None:
             return None
-        self._marked = self._marked or _MARK.search(line) is not None
+        if not self._marked and _MARK.search(line):
+            self._marked, self.bars = True, ("%|",)
         if bar.epoch is None or not bar.text.startswith("Epoch"):
             # Its other bars are of sanity checking, validation and testing.
             return CLAIMED if self._marked and not bar.is_training else None
