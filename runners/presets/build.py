@@ -146,11 +146,14 @@ def build_resume(
 def build_total(
     keys: TotalKeys | None, parameters: Sequence[Parameter], source: Diagnostics
 ) -> Total | None:
-    """The parameter that says how long the run is; it must exist."""
+    """How long the run is; the parameter that says so must exist."""
     if keys is None:
         return None
-    _check_named(keys.parameter, parameters, ("total", "parameter"), source)
-    return Total(keys.parameter, keys.unit)
+    if bool(keys.parameter) == (keys.count is not None):
+        raise source.error(("total",), "give `parameter` or `count`, one of them")
+    if keys.parameter:
+        _check_named(keys.parameter, parameters, ("total", "parameter"), source)
+    return Total(keys.parameter, keys.unit, keys.count)
 
 
 def build_retention(keys: KeepKeys | None) -> Retention | None:

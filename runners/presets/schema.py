@@ -129,9 +129,13 @@ class ConfigKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TotalKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Which parameter says how long the run is: progress, ETA and estimates follow it."""
+    """How long the run is, by a parameter or as a number: progress, ETA, estimates follow it."""
 
-    parameter: Annotated[str, Meta(description="The parameter, e.g. epochs or niter.")]
+    parameter: Annotated[str, Meta(description="The parameter, e.g. epochs or niter.")] = ""
+    count: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The number, where no parameter has it."),
+    ] = None
     unit: Annotated[Literal["epoch", "step"], Meta(description="What it counts.")] = "epoch"
 
 

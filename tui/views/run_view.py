@@ -76,7 +76,8 @@ def view_run(
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     events, course = report.events, report.course
-    progress = course.progress(now)
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = course.progress(now, *stated)
     final = None
     if not run.is_live:
         progress = msgspec.structs.replace(progress, eta_s=None)

@@ -155,9 +155,11 @@ def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, 
 
 
 def _total(spec: RunSpec, unit: str) -> int | None:
-    """How many epochs or steps the preset's parameter says the run has; None when it says none."""
+    """How many epochs or steps the preset says the run has; None when it says nothing."""
     if spec.total is None or spec.total.unit != unit:
         return None
+    if not spec.total.parameter:
+        return spec.total.count
     named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
     value = None if named is None else named.value
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
