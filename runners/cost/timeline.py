@@ -23,9 +23,9 @@ class Timeline:
 
     def __init__(self, moments: Iterable[Moment]) -> None:
         self._began: dict[str, int] = {}
-        for moment in sorted(moments, key=lambda one: one.up or 0):
-            if moment.boot and moment.up is not None:
-                began = wall_ns(moment.wall) - moment.up
+        for moment in sorted(moments, key=lambda one: one.boot_ns or 0):
+            if moment.boot and moment.boot_ns is not None:
+                began = wall_ns(moment.wall) - moment.boot_ns
                 known = self._began.setdefault(moment.boot, began)
                 # The two clocks are never read at one instant: milliseconds are no correction, and
                 # move nothing.
@@ -34,8 +34,8 @@ class Timeline:
 
     def place(self, moment: Moment) -> int:
         """Where `moment` stands; by its wall time when nothing else is known of it."""
-        if moment.up is not None and moment.boot in self._began:
-            return self._began[moment.boot] + moment.up
+        if moment.boot_ns is not None and moment.boot in self._began:
+            return self._began[moment.boot] + moment.boot_ns
         return wall_ns(moment.wall)
 
     def next_boot(self, boot: str) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
@@ -105,7 +105,7 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)
-    write_whole(state.guard / "guard.json", msgspec.json.encode(rule))
+    replace(state.guard / "guard.json", msgspec.json.encode(rule))
 
 
 def set_rule(state: StateDirectory, rule: GuardRule) -> None:
@@ -118,7 +118,7 @@ def set_rule(state: StateDirectory, rule: GuardRule) -> None:
 
 def write_guard_state(state: StateDirectory, progress: GuardState) -> None:
     """Write down how far the guard has gone."""
-    write_whole(state.guard / "progress.json", msgspec.json.encode(progress))
+    replace(state.guard / "progress.json", msgspec.json.encode(progress))
 
 
 def new_rule(**told: Any) -> GuardRule:

@@ -3,10 +3,10 @@
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """
 
-from enum import StrEnum
+from enum import Enum
 
 
-class State(StrEnum):
+class State(str, Enum):
     """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are
     derived.
     """
@@ -20,6 +20,9 @@ class State(StrEnum):
     STOPPED = "stopped"
     ORPHANED = "orphaned"
     LOST = "lost"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})
@@ -37,8 +40,17 @@ SIGNS = {
 }
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED}),
-    State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED, State.LOST}),
+    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED, State.LOST}),
+    State.STARTING: frozenset(
+        {
+            State.QUEUED,  # adopted after its GPUs were granted, which somebody else may have now
+            State.RUNNING,
+            State.STOPPING,
+            State.STOPPED,
+            State.FAILED,
+            State.LOST,
+        }
+    ),
     State.RUNNING: frozenset(
         {State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}
     ),

@@ -61,7 +61,7 @@ def view_run(
     now = time.time() if now is None else now
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
-    at = moment_now() if run.begin is not None and run.begin.up is not None else now
+    at = moment_now() if run.begin is not None and run.begin.boot_ns is not None else now
     report = report or LiveReport(run)
     report.poll(run, thorough, brief)
     events, course = report.events, report.course

@@ -18,7 +18,7 @@ from runners.cost.estimate import forecast
 from runners.cost.meter import hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
-from runners.host.procfs import MARK
+from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.launchers import build_argv, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.model.errors import WrongInput
@@ -30,7 +30,7 @@ from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.visibility import ALL_VARIABLES, visibility
-from runners.state.layout import SHIPPED_PRESETS, TRAINERS, StateDirectory
+from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
 
 MASK = "********"
 SECRET_PREFIX = "FRESNEL_SECRET_"
@@ -53,8 +53,7 @@ class Planned(NamedTuple):
 
 def make_plan(
     spec: RunSpec,
-    run_id: str,
-    directory: Path,
+    run: RunDirectory,
     allocation: Allocation,
     reading: GpuReading | None,
     price: Price | None,
@@ -63,7 +62,7 @@ def make_plan(
     exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
-    words = _words(spec, run_id, directory, allocation, processes)
+    words = _words(spec, run.id, run.path, allocation, processes)
     added = {
         "PYTHONUNBUFFERED": "1",
         **visibility(allocation.gpus, reading),
@@ -75,7 +74,7 @@ def make_plan(
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*ALL_VARIABLES, MARK) and not name.startswith(SECRET_PREFIX)
+        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
     }
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
@@ -83,7 +82,7 @@ def make_plan(
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
     limits = _limit(spec, price, len(allocation.gpus))
     plan = LaunchPlan(
-        run=run_id,
+        run=run.id,
         preset=spec.preset,
         name=spec.name,
         launcher=spec.launcher,
@@ -93,7 +92,7 @@ def make_plan(
         },
         environment_removed=removed,
         working_directory=str(folder),
-        directory=str(directory),
+        directory=str(run.path),
         gpus=allocation.assigned(spec.gpus.share_memory),
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
@@ -111,7 +110,7 @@ def make_plan(
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(StateDirectory(directory.parent.parent), spec, allocation.gpus, price),
+        forecast=forecast(run.home, spec, allocation.gpus, price),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
