@@ -5,8 +5,8 @@ find overruns.
 from collections.abc import Iterable
 
 from runners.cost.overrun import warn_of_overrun
+from runners.cost.run_costs import RunCost
 from runners.guard.spawn import ensure_guard
-from runners.host.clock import Moment
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -22,7 +22,7 @@ def tend(state: StateDirectory) -> list[str]:
     return adopt_orphans(state)
 
 
-def find_overruns(state: StateDirectory, runs: Iterable[Run], now: Moment) -> None:
+def find_overruns(state: StateDirectory, runs: Iterable[tuple[Run, RunCost]]) -> None:
     """Record an alert for each run that will cost clearly more than it was estimated to."""
-    for run in runs:
-        warn_of_overrun(state, run, now)
+    for run, cost in runs:
+        warn_of_overrun(state, run, cost)

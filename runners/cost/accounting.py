@@ -1,10 +1,10 @@
 """Who spent what: a session's money shared out among the runs that held its GPUs. Pure, and exact
 to the last digit.
 
-Every GPU of the machine costs its part of the rate at every nanosecond. A GPU that one run holds
-is paid by that run, one that k runs share by each with a k-th, one that nobody holds is idle
-money. So shares and idle always add up to the total, as fractions; only what is shown is rounded,
-and then so that the cents add up too.
+Every card of the machine costs its part of the rate at every nanosecond. A GPU that one run holds
+is paid by that run, one that k runs share by each with a k-th, a part of a card by its fraction,
+and what nobody holds is idle money. So shares and idle always add up to the total, as fractions;
+only what is shown is rounded, and then so that the cents add up too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,36 +14,50 @@ from fractions import Fraction
 
 import msgspec
 
-from runners.cost.timeline import SECOND
+from runners.cost.rates import HOUR_NS, SECOND_NS
 
-_HOUR = 3600 * SECOND
 MACHINE = "machine"
 """What a run without GPUs holds on a machine that has none."""
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The GPUs (UUIDs) that a run held from one nanosecond to another."""
+    """The GPUs (UUIDs) that a run held from one nanosecond to another.
+
+    `parts` names the card, and numerator and denominator of its fraction, for those that are no
+    whole cards.
+    """
 
     run: str
     gpus: tuple[str, ...]
     start: int
     end: int
+    parts: Mapping[str, tuple[str, int, int]] = {}
 
 
 class Period(msgspec.Struct, frozen=True):
-    """A billing period: nanoseconds, dollars per hour of the whole machine, and how many GPUs it
+    """A billing period: nanoseconds, dollars per hour of the whole machine, and how many cards it
     has (1 for none).
+
+    A provider bills begun units of `unit` nanoseconds, and at least `minimum`; 0 where it bills by
+    the nanosecond, or where nobody has looked it up.
     """
 
     start: int
     end: int
     rate: Decimal
     gpus: int
+    unit: int = 0
+    minimum: int = 0
 
     @property
     def total(self) -> Fraction:
-        """Dollars from its start to its end."""
-        return Fraction(self.rate) * max(0, self.end - self.start) / _HOUR
+        """Dollars from its start to its end, begun units billed whole."""
+        billed = max(0, self.end - self.start)
+        if billed and self.unit:
+            billed = -(-billed // self.unit) * self.unit
+        if billed:
+            billed = max(billed, self.minimum)
+        return Fraction(self.rate) * billed / HOUR_NS
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -57,6 +71,19 @@ class Account(msgspec.Struct, frozen=True):
     idle: Fraction
     gpu_hours: dict[str, Fraction]
 
+    @property
+    def idle_rounded(self) -> Decimal:
+        """Idle money to six places: what the total, rounded, leaves of the shares, each rounded.
+
+        A share is rounded by itself, so that it is the same wherever it is shown.
+        """
+        shares = (to_decimal(share) for share in self.shares.values())
+        return to_decimal(self.total) - sum(shares, Decimal(0))
+
+
+_Sums = dict[tuple[str, int, int], int]
+"""Nanoseconds by run, numerator and denominator."""
+
 
 def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     """Share the money of `period` among the runs that held GPUs in it."""
@@ -68,12 +95,15 @@ def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
             changes.setdefault(end, ([], []))[1].append(holding)
     held: dict[str, int] = {}
     present: list[Usage] = []
-    # Nanoseconds by (run, denominator): whole numbers, turned into fractions once at the end.
-    parts: dict[tuple[str, int], int] = {}
-    hours: dict[tuple[str, int], int] = {}
+    # Nanoseconds by run and fraction: whole numbers, turned into fractions once at the end.
+    parts: _Sums = {}
+    hours: _Sums = {}
     before = period.start
     for moment in sorted(changes):
-        _share_out(present, held, period.gpus, moment - before, parts, hours)
+        if any(holding.parts for holding in present):
+            _share_out_parts(present, held, period.gpus, moment - before, parts, hours)
+        else:
+            _share_out(present, held, period.gpus, moment - before, parts, hours)
         before = moment
         came, went = changes[moment]
         for holding in went:
@@ -86,19 +116,19 @@ def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
             present.append(holding)
             for gpu in holding.gpus:
                 held[gpu] = held.get(gpu, 0) + 1
-    rate = Fraction(period.rate) / _HOUR
+    rate = Fraction(period.rate) / HOUR_NS
     shares = {run: rate * amount for run, amount in _add_up(parts).items()}
-    gpu_hours = {run: amount / _HOUR for run, amount in _add_up(hours).items()}
+    gpu_hours = {run: amount / HOUR_NS for run, amount in _add_up(hours).items()}
     return Account(
         period.total, shares, period.total - sum(shares.values(), Fraction(0)), gpu_hours
     )
 
 
-def _add_up(parts: Mapping[tuple[str, int], int]) -> dict[str, Fraction]:
-    """Nanoseconds by (run, denominator) as one fraction for each run."""
+def _add_up(parts: _Sums) -> dict[str, Fraction]:
+    """Nanoseconds by run and fraction as one fraction for each run."""
     sums: dict[str, Fraction] = {}
-    for (run, denominator), nanoseconds in parts.items():
-        sums[run] = sums.get(run, Fraction(0)) + Fraction(nanoseconds, denominator)
+    for (run, numerator, denominator), nanoseconds in parts.items():
+        sums[run] = sums.get(run, Fraction(0)) + Fraction(nanoseconds * numerator, denominator)
     return sums
 
 
@@ -107,17 +137,46 @@ def _share_out(
     held: Mapping[str, int],
     gpus: int,
     nanoseconds: int,
-    parts: dict[tuple[str, int], int],
-    hours: dict[tuple[str, int], int],
+    parts: _Sums,
+    hours: _Sums,
 ) -> None:
-    """Count `nanoseconds`, in which nothing changed, for everyone `present`."""
+    """Count `nanoseconds`, in which nothing changed, for everyone `present`: whole cards only."""
     if not nanoseconds:
         return
-    machine = max(gpus, len(held))  # slices of a GPU may outnumber the GPUs
+    machine = max(gpus, len(held))  # more may be held than the session was told of
     for holding in present:
         for gpu in holding.gpus:
             for sums, denominator in ((parts, machine * held[gpu]), (hours, held[gpu])):
-                key = (holding.run, denominator)
+                key = (holding.run, 1, denominator)
+                sums[key] = sums.get(key, 0) + nanoseconds
+
+
+def _share_out_parts(
+    present: Sequence[Usage],
+    held: Mapping[str, int],
+    gpus: int,
+    nanoseconds: int,
+    parts: _Sums,
+    hours: _Sums,
+) -> None:
+    """The same where parts of cards are held; parts that are more than a card are cut to one."""
+    if not nanoseconds:
+        return
+    fractions: dict[str, tuple[str, Fraction]] = {}
+    for holding in present:
+        for gpu in holding.gpus:
+            card, numerator, denominator = holding.parts.get(gpu, (gpu, 1, 1))
+            fractions[gpu] = (card, Fraction(numerator, denominator))
+    filled: dict[str, Fraction] = {}
+    for card, fraction in fractions.values():
+        filled[card] = filled.get(card, Fraction(0)) + fraction
+    machine = max(gpus, len(filled))
+    for holding in present:
+        for gpu in holding.gpus:
+            card, fraction = fractions[gpu]
+            each = fraction / max(Fraction(1), filled[card]) / held[gpu]
+            for sums, part in ((parts, each / machine), (hours, each)):
+                key = (holding.run, part.numerator, part.denominator)
                 sums[key] = sums.get(key, 0) + nanoseconds
 
 
@@ -129,10 +188,12 @@ def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
     """
     days = []
     while start < end:
-        today = datetime.fromtimestamp(start // SECOND).date()
+        today = datetime.fromtimestamp(start // SECOND_NS).date()
         tomorrow = today + timedelta(days=1)
         # A date without a zone is local: the zone's own rules say when its midnight was.
-        midnight = int(datetime(tomorrow.year, tomorrow.month, tomorrow.day).timestamp()) * SECOND
+        midnight = (
+            int(datetime(tomorrow.year, tomorrow.month, tomorrow.day).timestamp()) * SECOND_NS
+        )
         until = min(end, midnight) if midnight > start else end
         days.append((today.isoformat(), start, until))
         start = until
@@ -146,18 +207,19 @@ def to_decimal(amount: Fraction, digits: int = 6) -> Decimal:
     return Decimal(whole).scaleb(-digits)
 
 
-def round_to_cents(total: Fraction, parts: Mapping[str, Fraction]) -> dict[str, Decimal]:
-    """`parts`, which add up to `total`, in whole cents that add up to the total's.
+def round_to_sum(
+    total: Fraction, parts: Mapping[str, Fraction], digits: int = 2
+) -> dict[str, Decimal]:
+    """`parts`, which add up to `total`, rounded to `digits` places that add up to the total's.
 
-    Each is rounded down first; the cents that are then missing go to the greatest remainders, by
-    name where equal.
+    Each is rounded down first; what is then missing goes to the greatest remainders, by name where
+    equal.
     """
-    exact = {name: amount * 100 for name, amount in parts.items()}
+    exact = {name: amount * 10**digits for name, amount in parts.items()}
     floors = {name: amount.numerator // amount.denominator for name, amount in exact.items()}
-    missing = int(to_decimal(total, 2).scaleb(2).to_integral_value(ROUND_FLOOR)) - sum(
-        floors.values()
-    )
+    whole = to_decimal(total, digits).scaleb(digits).to_integral_value(ROUND_FLOOR)
+    missing = int(whole) - sum(floors.values())
     by_remainder = sorted(exact, key=lambda name: (floors[name] - exact[name], name))
     for name in by_remainder[: max(0, missing)]:
         floors[name] += 1
-    return {name: Decimal(cents).scaleb(-2) for name, cents in floors.items()}
+    return {name: Decimal(count).scaleb(-digits) for name, count in floors.items()}

@@ -5,15 +5,16 @@ from datetime import date
 
 from runners.model.spec import Price
 
-OLD_AFTER_DAYS = 90
+OLD_AFTER_DAYS = {"list": 90, "market": 14}
+"""A list price holds for a season; a market price halved in twelve days (October 2026)."""
 
 
 def price_age(price: Price, today: date | None = None) -> str:
-    """`123 days old` for a price that was true more than 90 days ago; empty for a younger one, and
-    without a date.
+    """`123 days old` for a price that was true too long ago for its kind; empty for a younger one,
+    and without a date.
     """
     try:
         days = ((today or date.fromtimestamp(time.time())) - date.fromisoformat(price.date)).days
     except ValueError:
         return ""
-    return f"{days} days old" if days > OLD_AFTER_DAYS else ""
+    return f"{days} days old" if days > OLD_AFTER_DAYS[price.kind] else ""

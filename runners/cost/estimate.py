@@ -8,12 +8,13 @@ costs the same, whatever comes.
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from runners.cost.ledger import RunEntry, recent_runs
-from runners.cost.meter import hourly_rate, money
+from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
 from runners.model.plan import Estimate
 from runners.model.spec import Parameter, Price, RunSpec
@@ -37,10 +38,14 @@ _spec = msgspec.json.Decoder(_Spec)
 
 
 def forecast(
-    state: StateDirectory, spec: RunSpec, gpus: Sequence[Any], price: Price | None
+    state: StateDirectory,
+    spec: RunSpec,
+    gpus: Sequence[Any],
+    price: Price | None,
+    devices: Fraction | None = None,
 ) -> Estimate | None:
     """What `spec` should take on these GPUs (each with a `name`); None when neither history nor
-    the preset says.
+    the preset says. `devices` is what they count for in a bill, when some are parts of a card.
     """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
@@ -50,7 +55,7 @@ def forecast(
         for line in _candidates(recent_runs(state), spec, model, len(gpus))
         if (learned := _learn(state.run(line.run), line, wanted, epochs)) is not None
     ][:ENOUGH]
-    rate = None if price is None else hourly_rate(price, len(gpus))
+    rate = None if price is None else hourly_rate(price, len(gpus) if devices is None else devices)
     if not found:
         return _by_word(spec, epochs, rate)
     seconds = median([total for total, _ in found])

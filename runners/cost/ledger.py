@@ -6,12 +6,13 @@ failed; sessions when they start, change and end. The last line of an id counts.
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
 from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
-from runners.cost.timeline import Timeline, wall_ns
+from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
 from runners.host.files import append_line
 from runners.host.identity import host_name
@@ -19,6 +20,8 @@ from runners.model.plan import AssignedGpu
 from runners.model.run import Run
 from runners.model.spec import Price
 from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import list_run_ids, read_run
 
 
 class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
@@ -57,7 +60,7 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         start = timeline.place(self.began)
         end = timeline.place(self.finished or now)
         if self.seen is not None:
-            end = min(end, wall_ns(self.seen))
+            end = min(end, timeline.place_in_boot(self.seen, self.began, self.finished or now))
         if self.finished is not None and self.finished.boot != self.began.boot:
             reboot = timeline.next_boot(self.began.boot)
             end = end if reboot is None else min(end, reboot)
@@ -68,9 +71,10 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         the machine.
         """
         gpus = tuple(gpu.uuid for gpu in self.gpus)
-        if not gpus and not session.uuids and session.gpus <= 1:
+        if not gpus and not session.has_gpus:
             gpus = (MACHINE,)
-        return Usage(self.run, gpus, *span)
+        parts = {gpu.uuid: (gpu.card, *gpu.part) for gpu in self.gpus if gpu.part != (1, 1)}
+        return Usage(self.run, gpus, *span, parts)
 
 
 def line_of(run: Run) -> RunEntry | None:
@@ -95,15 +99,26 @@ def line_of(run: Run) -> RunEntry | None:
 
 
 _RECENT_BYTES = 256 << 10
+_SESSION_BEGINS = b'{"type":"session"'
+_OLDER_LINES = 50
+_CLOCK_WRONG_BY_S = 5 * 3600.0
 
 _decode = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class Ledger:
-    """The ledger of one state folder, read on from where the last look ended."""
+    """The ledger of one state folder, read on from where the last look ended.
 
-    def __init__(self, state: StateDirectory) -> None:
+    With `since` (unix seconds), only the sessions and the runs that ended later: a list of the
+    newest runs must not wait for a long history.
+    """
+
+    def __init__(self, state: StateDirectory, since: float | None = None) -> None:
         self._state = state
+        self.since = since
+        self._begin()
+
+    def _begin(self) -> None:
         self._file: tuple[int, int] = (0, 0)
         self._rest = b""
         self._offset = 0
@@ -129,10 +144,12 @@ class Ledger:
         try:
             stat = os.fstat(descriptor)
             if (stat.st_dev, stat.st_ino) != self._file or stat.st_size < self._offset:
-                self.__init__(self._state)  # type: ignore[misc]  # another file, or a shorter one: begin again
+                self._begin()  # another file, or a shorter one
                 self._file = (stat.st_dev, stat.st_ino)
             if stat.st_size == self._offset:
                 return False
+            if self.since is not None and not self._offset:
+                self._read_back(os.pread(descriptor, stat.st_size, 0), self.since)
             while block := os.pread(descriptor, 1 << 20, self._offset):
                 self._offset += len(block)
                 *lines, self._rest = (self._rest + block).split(b"\n")
@@ -141,6 +158,31 @@ class Ledger:
         finally:
             os.close(descriptor)
         return True
+
+    def _read_back(self, content: bytes, since: float) -> None:
+        """Take in every session, and the runs from the end back to those that ended before."""
+        end = self._offset = content.rfind(b"\n") + 1
+        at = content.find(_SESSION_BEGINS)
+        while 0 <= at < end:
+            self._accept(content[at : content.index(b"\n", at)])
+            at = content.find(_SESSION_BEGINS, at + 1)
+        found: list[RunEntry] = []
+        older = 0
+        while end > 0 and older < _OLDER_LINES:
+            begin = content.rfind(b"\n", 0, end - 1) + 1
+            try:
+                entry = _decode.decode(content[begin : end - 1])
+            except msgspec.DecodeError:
+                self.damaged += bool(content[begin : end - 1].strip())
+                entry = None
+            end = begin
+            if isinstance(entry, RunEntry):
+                found.append(entry)
+                # Lines stand in the order in which runs were seen to end, by a clock that may have
+                # been hours wrong; a few may have been entered late.
+                ended = entry.finished.wall if entry.finished is not None else since
+                older = older + 1 if ended < since - _CLOCK_WRONG_BY_S else 0
+        self.runs = {entry.run: entry for entry in reversed(found)}
 
     def _accept(self, line: bytes) -> None:
         try:
@@ -153,12 +195,12 @@ class Ledger:
         else:
             self._sessions[entry.session.id] = entry.session
 
-    def sessions(self) -> list[Session]:
-        """Every session of this host, oldest first; the one in session.json is the newest word on
-        itself.
+    def sessions(self, host: str | None = None) -> list[Session]:
+        """Every session of a host (this one), oldest first; the one in session.json is the newest
+        word on itself.
         """
-        found = dict(self._sessions)
-        current = load_session(self._state)
+        host, found = host or host_name(), dict(self._sessions)
+        current = load_session(self._state, host)
         if current is not None:
             found[current.id] = current
         # An open session that is not in session.json was overtaken: nobody ended it, so it is not
@@ -166,9 +208,25 @@ class Ledger:
         mine = [
             session
             for session in found.values()
-            if session.host == host_name() and (session.end is not None or session == current)
+            if session.host == host and (session.end is not None or session == current)
         ]
         return sorted(mine, key=lambda session: session.start.wall)
+
+
+def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
+    """Enter lines that the ledger lost; a disk that is still full loses them once more."""
+    with suppress(OSError):
+        for line in lines:
+            append_line(state.ledger, msgspec.json.encode(line))
+
+
+def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:
+    """Ended runs that the ledger should have and lacks: a full disk lost their line, their own
+    record has not.
+    """
+    live = set(live_run_ids(state))
+    missing = (one for one in list_run_ids(state) if one not in ledger.runs and one not in live)
+    return [line for one in missing if (line := line_of(read_run(state, one))) is not None]
 
 
 def recent_runs(state: StateDirectory) -> list[RunEntry]:

@@ -9,13 +9,11 @@ from decimal import Decimal
 
 import msgspec
 
-from runners.cost.meter import money, run_cost, run_rate
-from runners.host.clock import Moment
+from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.host.files import append_event
 from runners.model.plan import Estimate
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.watch.metrics.epoch_timing import read_epoch_timing
 
 FACTOR = Decimal("1.5")
 
@@ -31,15 +29,11 @@ class Overrun(msgspec.Struct, frozen=True):
     time: float = 0.0
 
 
-def judge_overrun(
-    spent: Decimal, left_s: float, rate: Decimal, expected: Estimate | None
-) -> Overrun | None:
-    """The overrun of a run that has `spent` dollars and goes on for `remaining_s`; None when it
-    stays within 1.5 times.
-    """
+def judge_overrun(will: Decimal, expected: Estimate | None) -> Overrun | None:
+    """The overrun of a run that `will` cost so much; None when it stays within 1.5 times."""
     if expected is None or expected.usd is None:
         return None
-    will, should = spent + money(rate, left_s), Decimal(expected.usd)
+    should = Decimal(expected.usd)
     if should <= 0 or will <= FACTOR * should:
         return None
     text = (
@@ -50,20 +44,21 @@ def judge_overrun(
     return Overrun(f"{will:.6f}", f"{should:.6f}", text)
 
 
-def warn_of_overrun(state: StateDirectory, run: Run, now: Moment) -> Overrun | None:
-    """The overrun of a live run as its events have it now; the first time it is found, it is an
-    alert of the run.
-    """
-    rate, spent = run_rate(run), run_cost(run, now)
-    directory = state.run(run.id)
-    expected = run.plan.forecast if run.plan is not None else None
-    if not run.is_live or rate is None or spent is None or expected is None:
+def find_overrun(run: Run, cost: RunCost) -> Overrun | None:
+    """The overrun of a live run as its own epochs have it now; None without any."""
+    if not run.is_live or run.plan is None or cost.projected is None or cost.per_epoch is None:
         return None
-    left_s = read_epoch_timing(directory.path).remaining_s(now.wall)
-    found = None if left_s is None else judge_overrun(spent, left_s, rate, expected)
+    if cost.basis is not ProjectionBasis.PACE:
+        return None
+    return judge_overrun(cost.projected, run.plan.forecast)
+
+
+def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun | None:
+    """The overrun of a live run; the first time it is found, it is an alert of the run."""
+    found = find_overrun(run, cost)
     if found is not None:
         with suppress(OSError):
-            _say_once(directory, msgspec.structs.replace(found, time=time.time()))
+            _say_once(state.run(run.id), msgspec.structs.replace(found, time=time.time()))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from runners.cost.age import price_age
+from runners.cost.rates import billed_seconds, hourly_rate, money
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_line, replace
@@ -17,8 +18,6 @@ from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.spec import Price
 from runners.state.layout import StateDirectory
-
-_HOUR = Decimal(3600)
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -41,12 +40,13 @@ class Session(msgspec.Struct, frozen=True):
     provider: str = ""
     instance: str = ""
     stopping: str = ""
+    caveat: str = ""
+    """What speaks against its rate: a price that does not fit, GPUs that could not be read."""
 
     @property
     def rate(self) -> Decimal:
         """Dollars per hour for the whole machine."""
-        per_hour = Decimal(self.price.usd_per_hour)
-        return per_hour * max(self.gpus, 1) if self.price.per == "gpu" else per_hour
+        return hourly_rate(self.price, max(self.gpus, 1))
 
     @property
     def start(self) -> Moment:
@@ -68,7 +68,21 @@ class Session(msgspec.Struct, frozen=True):
 
     def cost(self, now: Moment | float) -> Decimal:
         """Dollars from its start until `now` or its end."""
-        return self.rate * Decimal(repr(self.seconds(now))) / _HOUR
+        return money(self.rate, billed_seconds(self.price, self.seconds(now)))
+
+    @property
+    def price_per_gpu(self) -> Price:
+        """What one of its GPUs costs a run launched in it; the machine, where it has none."""
+        share = self.rate / max(self.gpus, 1)
+        per: Literal["gpu", "machine"] = "gpu" if self.has_gpus else "machine"
+        return msgspec.structs.replace(
+            self.price, usd_per_hour=str(share), per=per, basis="session"
+        )
+
+    @property
+    def has_gpus(self) -> bool:
+        """False on a machine without GPUs, where a run on the CPU holds the machine."""
+        return bool(self.uuids) or self.gpus > 1
 
     @property
     def old_price(self) -> str:
@@ -102,12 +116,13 @@ def read_session(state: StateDirectory) -> Session | None:
     return session if session is not None and session.ended is None else None
 
 
-def load_session(state: StateDirectory) -> Session | None:
-    """The session that session.json holds, open or just ended; None when there is none, or it is
-    damaged.
+def load_session(state: StateDirectory, host: str | None = None) -> Session | None:
+    """The session that a host's (this one's) session.json holds, open or just ended; None when
+    there is none, or it is damaged.
     """
+    path = state.session if host is None else state.host.parent / host / state.session.name
     try:
-        return msgspec.json.decode(state.session.read_bytes(), type=Session)
+        return msgspec.json.decode(path.read_bytes(), type=Session)
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -2,23 +2,22 @@
 of them cost.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
 
 import msgspec
 
 from runners.cost.accounting import Account, Period, apportion, local_days
-from runners.cost.ledger import Ledger, RunEntry, line_of
+from runners.cost.ledger import Ledger, RunEntry, enter_lines, line_of, unlisted_lines
+from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, exact_rate
 from runners.cost.sessions import Session
-from runners.cost.timeline import SECOND, Timeline
+from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
-
-_HOUR = 3600 * SECOND
-_ASIDE_FOR_S = 300.0
 
 
 class Spending(msgspec.Struct, frozen=True):
@@ -49,6 +48,15 @@ class Statement:
             moments += [moment for moment in (line.began, line.finished) if moment is not None]
         self.timeline = Timeline(moments)
         self._spans = {run: line.span(self.timeline, now) for run, line in self.lines.items()}
+        # By start, with the latest end so far: who lies in a window is found without asking all.
+        self._ordered = sorted(self._spans, key=lambda run: self._spans[run])
+        self._starts = [self._spans[run][0] for run in self._ordered]
+        self._latest = list(accumulate((self._spans[run][1] for run in self._ordered), max))
+        self._periods = [self._period_of(session) for session in self.sessions]
+        self._by_start = sorted(self._periods, key=lambda period: period.start)
+        self._session_starts = [period.start for period in self._by_start]
+        self._session_ends = list(accumulate((period.end for period in self._by_start), max))
+        self._accounts: dict[str, Account] = {}
 
     def span(self, run: str) -> tuple[int, int]:
         """The nanoseconds between which a run held its GPUs."""
@@ -56,35 +64,67 @@ class Statement:
 
     def period(self, session: Session) -> Period:
         """A session as nanoseconds and a rate."""
+        return self._period_of(session)
+
+    def _period_of(self, session: Session) -> Period:
         start = self.timeline.place(session.start)
         end = max(start, self.timeline.place(session.end or self.now))
-        return Period(start, end, session.rate, max(session.gpus, 1))
-
-    def account(
-        self, session: Session, start: int | None = None, end: int | None = None
-    ) -> Account:
-        """Who spent a session's money; only what lies between `start` and `end` (unix nanoseconds)
-        when given.
-        """
-        period = self.period(session)
-        start = period.start if start is None else max(start, period.start)
-        end = period.end if end is None else min(end, period.end)
-        holdings = (line.holding(self._spans[run], session) for run, line in self.lines.items())
-        return apportion(
-            msgspec.structs.replace(period, start=start, end=max(start, end)), holdings
+        price = session.price
+        return Period(
+            start,
+            end,
+            session.rate,
+            max(session.gpus, 1),
+            price.unit_s * SECOND_NS,
+            price.minimum_s * SECOND_NS,
         )
+
+    def _periods_within(self, start: int, end: int) -> list[Period]:
+        first = bisect_right(self._session_ends, start)
+        last = bisect_left(self._session_starts, end)
+        return self._by_start[first:last]
+
+    def within(self, start: int, end: int) -> list[RunEntry]:
+        """The runs that held something between two moments (unix nanoseconds)."""
+        first, last = bisect_right(self._latest, start), bisect_left(self._starts, end)
+        runs = (self._ordered[i] for i in range(first, last))
+        return [self.lines[run] for run in runs if self._spans[run][1] > start]
+
+    def account(self, session: Session) -> Account:
+        """Who spent a session's money."""
+        if session.id not in self._accounts or not session.id:
+            self._accounts[session.id] = self._apportion(session, self.period(session))
+        return self._accounts[session.id]
+
+    def _apportion(self, session: Session, period: Period) -> Account:
+        lines = self.within(period.start, period.end)
+        return apportion(period, (line.holding(self._spans[line.run], session) for line in lines))
+
+    def days(self, session: Session) -> list[tuple[str, Fraction, Fraction]]:
+        """What a session cost on each local day, and how much of that was idle.
+
+        What its provider bills beyond the time itself belongs to its last day.
+        """
+        whole = self.period(session)
+        plain = msgspec.structs.replace(whole, unit=0, minimum=0)
+        days = []
+        for day, start, end in local_days(whole.start, whole.end):
+            part = self._apportion(session, msgspec.structs.replace(plain, start=start, end=end))
+            extra = whole.total - plain.total if end == whole.end else Fraction(0)
+            days.append((day, part.total + extra, part.idle + extra))
+        return days
 
     def outside(self, line: RunEntry) -> Fraction | None:
         """What a run cost outside of every session, at its own price; None when it has none."""
         start, end = self._spans[line.run]
-        covered = 0
-        for session in self.sessions:
-            period = self.period(session)
-            covered += max(0, min(end, period.end) - max(start, period.start))
-        seconds = max(0, end - start - covered)
+        covered = sum(
+            max(0, min(end, period.end) - max(start, period.start))
+            for period in self._periods_within(start, end)
+        )
+        nanoseconds = max(0, end - start - covered)
         if line.price is None:
-            return None if seconds else Fraction(0)
-        return Fraction(own_rate(line)) * seconds / _HOUR
+            return None if nanoseconds else Fraction(0)
+        return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
 
     def run_costs(self) -> dict[str, Fraction]:
         """What every run cost: its shares of sessions, and its own price outside of them; unknown
@@ -98,6 +138,18 @@ class Statement:
                 costs[run] = costs.get(run, Fraction(0)) + share
         return costs
 
+    def gpu_hours(self, run: str) -> Fraction:
+        """The GPU hours that a run used up; of one that several share in a session, its part."""
+        hours, covered = Fraction(0), 0
+        start, end = self._spans[run]
+        for session, period in zip(self.sessions, self._periods, strict=True):
+            overlap = min(end, period.end) - max(start, period.start)
+            if overlap > 0:
+                covered += overlap
+                hours += self.account(session).gpu_hours.get(run, Fraction(0))
+        devices = device_count(self.lines[run].gpus)
+        return hours + devices * max(0, end - start - covered) / HOUR_NS
+
     def spending(self) -> Spending:
         """All money by run, by preset and by local day, over every session."""
         runs = self.run_costs()
@@ -107,85 +159,74 @@ class Statement:
             presets[preset] = presets.get(preset, Fraction(0)) + amount
         days: dict[str, tuple[Fraction, Fraction]] = {}
         for session in self.sessions:
-            period = self.period(session)
-            for day, start, end in local_days(period.start, period.end):
-                part = self.account(session, start, end)
-                spent, idle = days.get(day, (Fraction(0), Fraction(0)))
-                days[day] = (spent + part.total, idle + part.idle)
+            for day, spent, idle in self.days(session):
+                before = days.get(day, (Fraction(0), Fraction(0)))
+                days[day] = (before[0] + spent, before[1] + idle)
         return Spending(runs, presets, dict(sorted(days.items())))
 
+    def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
+        """Dollars per hour that a live run costs at this moment, beside the others that are `live`;
+        None when unknown.
+        """
+        line = self.lines[run]
+        session = next((one for one in self.sessions if one.end is None), None)
+        if session is None:
+            price = line.price
+            return None if price is None else exact_rate(price, device_count(line.gpus))
+        hour = Period(0, HOUR_NS, session.rate, max(session.gpus, 1))
+        beside = [self.lines[one] for one in live if one in self.lines]
+        account = apportion(hour, (one.holding((0, HOUR_NS), session) for one in beside))
+        return account.shares.get(run, Fraction(0))
 
-def own_rate(line: RunEntry) -> Decimal:
-    """Dollars per hour of a run at its own price; a run on the CPU counts as one GPU."""
-    if line.price is None:
-        return Decimal(0)
-    rate = Decimal(line.price.usd_per_hour)
-    return rate * max(len(line.gpus), 1) if line.price.per == "gpu" else rate
+    def course(self, run: str) -> list[tuple[int, Fraction]]:
+        """What a run had cost by each moment (unix nanoseconds) at which its rate changed."""
+        start, end = self._spans[run]
+        moments = {start, end}
+        for other in self.within(start, end):
+            moments.update(at for at in self._spans[other.run] if start < at < end)
+        for period in self._periods:
+            moments.update(at for at in (period.start, period.end) if start < at < end)
+        spent, points, before = Fraction(0), [(start, Fraction(0))], start
+        for moment in sorted(moments)[1:]:
+            spent += self._between(self.lines[run], before, moment)
+            points.append((moment, spent))
+            before = moment
+        return points
+
+    def _between(self, line: RunEntry, start: int, end: int) -> Fraction:
+        """What a run cost between two moments, between which nothing begins or ends."""
+        for session, period in zip(self.sessions, self._periods, strict=True):
+            if period.start <= start and end <= period.end:
+                window = Period(start, end, period.rate, period.gpus)
+                return self._apportion(session, window).shares.get(line.run, Fraction(0))
+        if line.price is None:
+            return Fraction(0)
+        return exact_rate(line.price, device_count(line.gpus)) * (end - start) / HOUR_NS
 
 
 def open_statement(
     state: StateDirectory, live: Iterable[Run], now: Moment | None = None
 ) -> Statement:
-    """The books of this host: its ledger, and the `live` runs beside it."""
+    """The books of this host: its ledger, the `live` runs beside it, and ended ones it lacks, which
+    are entered again.
+    """
     ledger = Ledger(state)
     ledger.poll()
-    return _statement(ledger, live, now or moment_now())
+    lost = [] if ledger.problem else unlisted_lines(state, ledger)
+    enter_lines(state, lost)
+    lines = [*(line_of(run) for run in live), *lost]
+    return make_statement(ledger, [line for line in lines if line], now or moment_now())
 
 
-def _statement(ledger: Ledger, live: Iterable[Run], now: Moment) -> Statement:
-    lines = {run: line for run, line in ledger.runs.items() if line.host == host_name()}
-    for run in live:
-        line = line_of(run)
+def make_statement(
+    ledger: Ledger, more: Iterable[RunEntry], now: Moment, host: str | None = None
+) -> Statement:
+    """A statement over what a ledger holds of a host (this one), and lines that it lacks."""
+    host = host or host_name()
+    lines = {run: line for run, line in ledger.runs.items() if line.host == host}
+    for line in more:
         # A run whose end the ledger has is not live any more, whatever was read a moment before.
-        if line is not None and line.host == host_name() and run.id not in lines:
-            lines[run.id] = line
+        if line.host == host and line.run not in lines:
+            lines[line.run] = line
     damaged = f"{ledger.damaged} lines of the ledger cannot be read" if ledger.damaged else ""
-    return Statement(ledger.sessions(), lines.values(), now, ledger.problem or damaged)
-
-
-class LiveAccount:
-    """The open session's account, kept up from moment to moment at little cost, for a panel that
-    looks every second.
-    """
-
-    def __init__(self, state: StateDirectory) -> None:
-        self._ledger = Ledger(state)
-        self._key: object = None
-        self._books: Statement | None = None
-        self._until = 0
-        self._account: Account | None = None
-
-    def account(self, session: Session, runs: Iterable[Run], now: Moment) -> Account:
-        """The session's account at `now`: what has passed is added up once, what is going on is
-        added to it.
-        """
-        live = [run for run in runs if run.is_live and run.begin is not None]
-        grown = self._ledger.poll()
-        key = (session, tuple((run.id, run.begin) for run in live))
-        old = self._books is None or self._account is None
-        if old or grown or key != self._key or (self._books and _is_old(self._books.now, now)):
-            self._key, self._books = key, _statement(self._ledger, live, now)
-            period = self._books.period(session)
-            self._until, self._account = period.end, self._books.account(session)
-            return self._account
-        assert self._books is not None and self._account is not None
-        timeline = self._books.timeline
-        period = self._books.period(session)
-        since = Period(self._until, max(self._until, timeline.place(now)), period.rate, period.gpus)
-        lines = [line for run in live if (line := line_of(run)) is not None]
-        holdings = (line.holding(line.span(timeline, now), session) for line in lines)
-        return add(self._account, apportion(since, holdings))
-
-
-def _is_old(then: Moment, now: Moment) -> bool:
-    return then.boot != now.boot or abs(now.wall - then.wall) > _ASIDE_FOR_S
-
-
-def add(first: Account, second: Account) -> Account:
-    """Two accounts of one session, one after the other, as one."""
-    shares, hours = dict(first.shares), dict(first.gpu_hours)
-    for run, share in second.shares.items():
-        shares[run] = shares.get(run, Fraction(0)) + share
-    for run, amount in second.gpu_hours.items():
-        hours[run] = hours.get(run, Fraction(0)) + amount
-    return Account(first.total + second.total, shares, first.idle + second.idle, hours)
+    return Statement(ledger.sessions(host), lines.values(), now, ledger.problem or damaged)

@@ -21,7 +21,7 @@ import msgspec
 
 from runners.cost.overrun import warn_of_overrun
 from runners.guard.observe import GuardObserver
-from runners.guard.policy import Act, next_step
+from runners.guard.policy import Action, next_step
 from runners.guard.rule import (
     GuardRule,
     GuardState,
@@ -87,7 +87,7 @@ class Guard:
             after.stage,
             after.note,
         ):
-            self._log(str(after.stage), reason=after.reason, note=after.note, rule=rule.id)
+            self._log(after.stage.value, reason=after.reason, note=after.note, rule=rule.id)
         self.trouble = ()
         self._act(act, rule, after, now)
         self._now_and_then(now)
@@ -104,20 +104,20 @@ class Guard:
 
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
-    def _act(self, act: Act, rule: GuardRule, progress: GuardState, now: Moment) -> None:
-        if act == "warn":
+    def _act(self, act: Action, rule: GuardRule, progress: GuardState, now: Moment) -> None:
+        if act is Action.WARN:
             self._warn(rule, progress)
-        elif act == "stop":
+        elif act is Action.STOP:
             self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
             self._stop(progress, now)
-        elif act == "end":
+        elif act is Action.END:
             text = f"{progress.reason}: {rule.end_command}"
             self._announce(rule, progress, "end", text)
             self._run_once(rule, progress, "end", rule.end_command, text)
-        elif act == "hold":
+        elif act is Action.HOLD:
             self._announce(rule, progress, f"hold-{progress.note}", progress.note)
-        elif act:
-            self._announce(rule, progress, act, f"{progress.reason}: {progress.note}")
+        elif act is not Action.NONE:
+            self._announce(rule, progress, act.value, f"{progress.reason}: {progress.note}")
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (
@@ -184,7 +184,7 @@ class Guard:
             return
         told = {
             "FRESNEL_STATE_DIR": str(self.state.root),
-            "FRESNEL_GUARD_STEP": str(progress.stage),
+            "FRESNEL_GUARD_STEP": progress.stage.value,
             "FRESNEL_GUARD_TEXT": text,
         }
         child = subprocess.Popen(  # its output goes where ours goes: into the guard's log
@@ -213,8 +213,10 @@ class Guard:
             return
         self._seldom = time.monotonic()
         adopt_orphans(self.state)
-        for run in self.lookout.live_runs():
-            warn_of_overrun(self.state, run, now)
+        runs = self.lookout.live_runs()
+        costs = self.lookout.costs.read(runs, now, whole=True)
+        for run in runs:
+            warn_of_overrun(self.state, run, costs.of(run))
 
 
 def _ladder_s(run: Run) -> float:

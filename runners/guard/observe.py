@@ -10,8 +10,8 @@ import msgspec
 
 from runners.cost.accounting import to_decimal
 from runners.cost.ledger import Ledger
+from runners.cost.run_costs import CostReader
 from runners.cost.sessions import is_damaged, read_session
-from runners.cost.statement import LiveAccount
 from runners.gpus.usage import interval_file
 from runners.guard.idleness import judge_idleness
 from runners.guard.policy import Ending, Observation
@@ -42,7 +42,7 @@ class GuardObserver:
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state
-        self._keeper = LiveAccount(state)
+        self.costs = CostReader(state)
         self._ledger = Ledger(state)
 
     def look(
@@ -88,8 +88,9 @@ class GuardObserver:
             return Measurements(
                 age_s=None if now.boot_ns is None else now.boot_ns / 1e9, quiet_s=quiet, idle=idle
             )
+        account = self.costs.read(runs, now, whole=True).account
         return Measurements(
-            to_decimal(self._keeper.account(session, runs, now).total),
+            None if account is None else to_decimal(account.total),
             session.rate,
             None if session.budget is None else Decimal(session.budget),
             session.seconds(now),

@@ -6,14 +6,27 @@ a step out writes it down before and after, so a guard that was killed at any mo
 it stood, and does nothing twice.
 """
 
-from typing import Literal
+from enum import Enum
 
 import msgspec
 
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.host.clock import Moment, seconds_between
 
-Act = Literal["", "warn", "call off", "stop", "hold", "end", "finish"]
+
+class Action(str, Enum):
+    """What the guard has to do for a step; the value names the step to webhooks."""
+
+    NONE = ""
+    WARN = "warn"
+    CANCEL = "cancel"
+    STOP = "stop"
+    HOLD = "hold"
+    END = "end"
+    FINISH = "finish"
+
+
+_Step = tuple[GuardState, Action]
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -39,7 +52,7 @@ class Observation(msgspec.Struct, frozen=True):
 
 def next_step(
     rule: GuardRule, before: GuardState | None, sight: Observation
-) -> tuple[GuardState, Act]:
+) -> tuple[GuardState, Action]:
     """How far the guard goes now, and what it has to do for it."""
     if before is None or before.rule != rule.id:
         before = GuardState(rule.id, since=sight.now)
@@ -47,67 +60,67 @@ def next_step(
     return _STEPS[before.stage](rule, before, sight)
 
 
-def _watch(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
+def _watch(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if not sight.reasons or rule.postponed_left(sight.now):
-        return before, ""
+        return before, Action.NONE
     reason = "; ".join(sight.reasons)
     return _move(
         before, Stage.WARNED, sight, reason=reason, cycle=before.cycle + 1, note=""
-    ), "warn"
+    ), Action.WARN
 
 
-def _count_down(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
+def _count_down(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if rule.postponed_left(sight.now):
-        return _move(before, Stage.WATCHING, sight, note="postponed"), "call off"
+        return _move(before, Stage.WATCHING, sight, note="postponed"), Action.CANCEL
     if not sight.reasons:
-        return _move(before, Stage.WATCHING, sight, note="its reason is gone"), "call off"
+        return _move(before, Stage.WATCHING, sight, note="its reason is gone"), Action.CANCEL
     if before.since is not None and seconds_between(before.since, sight.now) < rule.countdown_s:
-        return before, "warn"  # carried out at most once, whoever asks for it
-    return _move(before, Stage.STOPPING, sight, reason="; ".join(sight.reasons)), "stop"
+        return before, Action.WARN  # carried out at most once, whoever asks for it
+    return _move(before, Stage.STOPPING, sight, reason="; ".join(sight.reasons)), Action.STOP
 
 
-def _stop(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
+def _stop(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if sight.live:
-        return before, "stop"
+        return before, Action.STOP
     if not rule.end_command:
-        return _move(before, Stage.ENDED, sight, note="every run has ended"), "finish"
+        return _move(before, Stage.ENDED, sight, note="every run has ended"), Action.FINISH
     return _end(rule, before, sight)
 
 
-def _end(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
+def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     """After the runs have ended: the end command, unless somebody holds it back, or it would
     destroy results.
     """
     if sight.live:
-        return _move(before, Stage.STOPPING, sight), "stop"
+        return _move(before, Stage.STOPPING, sight), Action.STOP
     if rule.postponed_left(sight.now):
-        return before, ""
+        return before, Action.NONE
     if rule.destroys and sight.unfetched:
         note = (
             f"the end command destroys, and {_name(sight.unfetched)} not fetched "
             "(`fresnel-tui fetched RUN`)"
         )
         if before.stage is Stage.HOLDING and before.note == note:
-            return before, "hold"
-        return _move(before, Stage.HOLDING, sight, note=note), "hold"
-    return _move(before, Stage.ENDING, sight, note=""), "end"
+            return before, Action.HOLD
+        return _move(before, Stage.HOLDING, sight, note=note), Action.HOLD
+    return _move(before, Stage.ENDING, sight, note=""), Action.END
 
 
-def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
+def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     ending = sight.ending
     if not ending.began:
         return (
             before,
-            "end",
+            Action.END,
         )  # the guard was killed before it could; at most one begins, whoever asks for it
     if ending.alive:
-        return before, ""
+        return before, Action.NONE
     code = "exit code unknown" if ending.exit_code is None else f"exit code {ending.exit_code}"
-    return _move(before, Stage.ENDED, sight, note=f"the end command has run: {code}"), "finish"
+    return _move(before, Stage.ENDED, sight, note=f"the end command has run: {code}"), Action.FINISH
 
 
-def _rest(rule: GuardRule, before: GuardState, sight: Observation) -> tuple[GuardState, Act]:
-    return before, ""
+def _rest(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
+    return before, Action.NONE
 
 
 def _move(before: GuardState, stage: Stage, sight: Observation, **changes: object) -> GuardState:

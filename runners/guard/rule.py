@@ -1,5 +1,5 @@
-"""The guard's words and files: what it was told to watch, how far it has gone, and what front ends
-say of it.
+"""The guard's rule and files: what it was told to watch, how far it has gone, and how both look
+to front ends.
 
 `guard.json` is written by whoever sets, postpones or lifts the guard, `progress.json` by the guard
 alone.
@@ -7,7 +7,7 @@ alone.
 
 import os
 import time
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from runners.state.layout import StateDirectory
 T = TypeVar("T")
 
 
-class Stage(StrEnum):
+class Stage(str, Enum):
     """How far a guard has gone. Every stage stands on disk before it is acted on."""
 
     WATCHING = "watching"
@@ -32,6 +32,10 @@ class Stage(StrEnum):
     HOLDING = "holding"
     ENDING = "ending"
     ENDED = "ended"
+
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 class GuardRule(msgspec.Struct, frozen=True):
@@ -176,78 +180,6 @@ class GuardView(msgspec.Struct, frozen=True):
         if self.progress.since is None or self.progress.rule != self.rule.id:
             return None
         return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
-
-    def words(self, now: Moment) -> str:
-        """In one line: what it does, or why it does not; empty when none is set."""
-        if self.rule is None:
-            return "; ".join(self.problems)
-        return "; ".join([self._doing(now), *self.problems])
-
-    def _doing(self, now: Moment) -> str:
-        rule, progress = self.rule, self.progress
-        assert rule is not None
-        if progress is None or progress.rule != rule.id:
-            progress = GuardState(rule.id)
-        left, held = self.left_s(now), rule.postponed_left(now)
-        if left is not None:
-            return f"⚠ {progress.reason}: runs stop in {length_words(left)}"
-        if progress.stage is Stage.STOPPING:
-            then = f", then: {rule.end_command}" if rule.end_command else ""
-            return f"⚠ {progress.reason}: runs are being stopped{then}"
-        if progress.stage is Stage.HOLDING:
-            return f"⚠ {progress.note}"
-        if progress.stage is Stage.ENDING:
-            return f"⚠ {progress.reason}: running the end command"
-        if progress.stage is Stage.ENDED:
-            return f"has acted: {progress.reason}" + (f"; {progress.note}" if progress.note else "")
-        if held:
-            return f"postponed for {length_words(held)}: {watched(rule)}"
-        return (
-            f"watches {watched(rule)}"
-            if self.running
-            else f"set ({watched(rule)}), starts with the next command"
-        )
-
-    def short(self, now: Moment) -> str:
-        """For a line with little room: only while it counts down, acts, or is in trouble."""
-        left = self.left_s(now)
-        if left is not None:
-            return f"⚠ guard {length_words(left)}"
-        if self.problems:
-            return "⚠ guard"
-        stage = None if self.rule is None or self.progress is None else self.progress.stage
-        return "" if stage in (None, Stage.WATCHING) else f"⚠ guard {stage}"
-
-    def to_json(self) -> dict[str, Any] | None:
-        """Everything, for scripts; None when no guard is set."""
-        if self.rule is None and not self.problems:
-            return None
-        now = moment_now()
-        return {
-            "rule": None if self.rule is None else msgspec.to_builtins(self.rule),
-            "stage": None if self.progress is None else str(self.progress.stage),
-            "reason": None if self.progress is None else self.progress.reason or None,
-            "note": None if self.progress is None else self.progress.note or None,
-            "stops_in_s": self.left_s(now),
-            "running": self.running,
-            "problems": list(self.problems),
-            "words": self.words(now),
-        }
-
-
-def watched(rule: GuardRule) -> str:
-    """What the rule watches, in words."""
-    told = [
-        "" if rule.budget_stop is None else f"budget {_amount(rule.budget_stop)}",
-        "" if rule.max_age_s is None else f"age {length_words(rule.max_age_s)}",
-        "" if rule.no_run_s is None else f"no run for {length_words(rule.no_run_s)}",
-        "" if rule.idle_s is None else f"idle GPUs for {length_words(rule.idle_s)}",
-    ]
-    return ", ".join(filter(None, told)) or "nothing"
-
-
-def _amount(text: str) -> str:
-    return text if text.endswith("%") else f"${text}"
 
 
 def length_words(seconds: float) -> str:

@@ -16,7 +16,7 @@ from runners.host.subreaper import no_subreaper
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
 
-_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; main()"
+_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; sys.exit(main())"
 
 
 class HelperProcess(NamedTuple):

@@ -7,18 +7,22 @@ import msgspec
 from runners.model.gpus import Vendor
 from runners.model.spec import (
     After,
+    Expectation,
     Launcher,
     MetricRule,
     PresetEstimate,
     Price,
     RestartRule,
+    ResumeRule,
+    Retention,
     StopRule,
 )
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
-    """A GPU of this host given to a run; `logical` is the device index that the run's program
-    sees.
+    """A GPU of this host given to a run; `logical` is the device index that its program sees.
+
+    A MIG instance or a partition is `part` (numerator, denominator) of its `card`.
     """
 
     index: int
@@ -29,6 +33,8 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     share_memory: int | None = None
     vendor: Vendor = "nvidia"
     mig_parent: str | None = None
+    card: str = ""
+    part: tuple[int, int] = (1, 1)
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -132,3 +138,14 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     output_limit: int | None = None
     forecast: Estimate | None = None
     metrics: MetricRule = MetricRule()
+    config_changes: tuple[str, ...] = ()
+    """What the copy of the configuration file in the run's folder changes, a line each."""
+    resume: ResumeRule | None = None
+    expect: Expectation = Expectation()
+    keep: Retention | None = None
+    total_epochs: int | None = None
+    total_steps: int | None = None
+    parent: str = ""
+    """The run that this one goes on from."""
+    resumed_from: str = ""
+    """The checkpoint it goes on from."""

@@ -94,7 +94,7 @@ class Progress(msgspec.Struct, frozen=True):
     """How far a run is, by its own events or output; unknown is None.
 
     `rate` is what it does per second lately, in `rate_unit`: samples, images …, or steps where no
-    more is known.
+    more is known. `counted` is what `step` and `steps` count.
     """
 
     epoch: int | None = None
@@ -106,6 +106,7 @@ class Progress(msgspec.Struct, frozen=True):
     phase: str | None = None
     rate: float | None = None
     rate_unit: str = ""
+    counted: str = "steps"
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -141,7 +142,7 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def exit_code(self) -> int | None:
         """Its program's exit status; None while it runs or when unknown."""
-        return self.record.exit_code if self.record else None
+        return self.record.exit_code if self.record and not self.is_live else None
 
     @property
     def begin(self) -> Moment | None:

@@ -68,11 +68,16 @@ class Parameter(msgspec.Struct, frozen=True):
     maximum: float | None = None
     choices: tuple[bool | int | float | str, ...] = ()
     help: str = ""
+    config_key: str = ""
+    """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
 
 
 class Price(msgspec.Struct, frozen=True):
     """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and
     why this one.
+
+    A provider bills begun units of `unit_s` seconds and at least `minimum_s` (0: not looked up). A
+    `market` price moves from day to day, a `list` price from season to season.
     """
 
     usd_per_hour: str
@@ -81,6 +86,9 @@ class Price(msgspec.Struct, frozen=True):
     name: str = ""
     source: str = ""
     date: str = ""
+    unit_s: int = 0
+    minimum_s: int = 0
+    kind: Literal["list", "market"] = "list"
 
 
 class PresetEstimate(msgspec.Struct, frozen=True):
@@ -98,13 +106,13 @@ class Scaling(msgspec.Struct, frozen=True):
     """How batch and learning rate go with the number of devices: parameter names, and the pair
     that is known good.
 
-    `counts` says whether the batch parameter is of all devices together or of each; `rule` how the
+    `per` says whether the batch parameter is of all devices together or of each; `rule` how the
     learning rate follows the batch in all (`program`: the program does that by itself);
     `base_rate` is good at `base_batch`.
     """
 
     batch: str
-    counts: Literal["global", "each"] = "global"
+    per: Literal["global", "device"] = "global"
     learning_rate: str = ""
     rule: ScalingRule = "none"
     base_batch: int | None = None
@@ -121,6 +129,53 @@ class RestartRule(msgspec.Struct, frozen=True):
     times: int = 0
     backoff_s: float = 30.0
     arguments: tuple[str, ...] = ()
+    boot: bool = False
+
+
+class ResumeRule(msgspec.Struct, frozen=True):
+    """How a program goes on from a checkpoint: `parameter` takes its path, or `arguments` do.
+
+    `${checkpoint}` in the arguments is the path.
+    """
+
+    parameter: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class ConfigFile(msgspec.Struct, frozen=True):
+    """The program's configuration file and the flag that hands it over (empty: passed bare)."""
+
+    path: str
+    flag: str = "--config"
+
+
+class Total(msgspec.Struct, frozen=True):
+    """The parameter that says how many epochs or steps a run has."""
+
+    parameter: str
+    unit: Literal["epoch", "step"] = "epoch"
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What is expected of a run, or of one stage of it; None where nothing is said.
+
+    `utilization` is a range of percent (its upper end None: at least so much), `memory` bytes on
+    each GPU, `epoch_s` seconds.
+    """
+
+    utilization: tuple[float, float | None] | None = None
+    memory: int | None = None
+    samples_per_second_per_gpu: float | None = None
+    epoch_s: float | None = None
+    stages: dict[str, "Expectation"] = {}
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """Which checkpoints stay: the newest `last`, the newest `best`, every `every` epochs one."""
+
+    last: int = 3
+    best: int = 1
+    every: int = 0
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -147,6 +202,12 @@ MetricReader = Literal[
     "huggingface",
     "lightning",
     "keras",
+    "boosting",
+    "baselines3",
+    "fastai",
+    "yolo",
+    "wandb",
+    "json",
     "tqdm",
     "pairs",
     "none",
@@ -216,3 +277,13 @@ class RunSpec(msgspec.Struct, frozen=True):
     after: After | None = None
     group: str = ""
     metrics: MetricRule = MetricRule()
+    resume: ResumeRule | None = None
+    config: ConfigFile | None = None
+    total: Total | None = None
+    expect: Expectation = Expectation()
+    keep: Retention | None = None
+    parent: str = ""
+    """The run that this one goes on from, and the checkpoint it goes on from."""
+    resumed_from: str = ""
+    warnings: tuple[str, ...] = ()
+    """What is to be said of the preset itself, such as a key that was renamed."""

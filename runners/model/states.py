@@ -7,9 +7,7 @@ from enum import Enum
 
 
 class State(str, Enum):
-    """Where a run stands. `orphaned` and `lost` are never recorded while it runs: they are
-    derived.
-    """
+    """Where a run stands. `orphaned` and `lost` are derived, never recorded while it runs."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -21,8 +19,9 @@ class State(str, Enum):
     ORPHANED = "orphaned"
     LOST = "lost"
 
-    def __str__(self) -> str:
-        return self.value
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})

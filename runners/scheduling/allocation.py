@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from runners.gpus.cards import CardPart, part_of
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import GpuRequest
@@ -23,6 +24,8 @@ class Allocation(msgspec.Struct, frozen=True):
 
     gpus: tuple[GpuSnapshot, ...] = ()
     notes: tuple[str, ...] = ()
+    parts: tuple[CardPart, ...] = ()
+    """Which part of which card each is, in the order of `gpus`; empty where all are whole."""
 
     def assigned(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
         """The GPUs as a plan records them, each with the number that the program sees."""
@@ -36,6 +39,7 @@ class Allocation(msgspec.Struct, frozen=True):
                 share_memory,
                 gpu.vendor,
                 gpu.mig_parent,
+                *(self.parts[i] if self.parts else CardPart(gpu.uuid)),
             )
             for i, gpu in enumerate(self.gpus)
         )
@@ -90,7 +94,8 @@ def allocate(
         )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
     if len(free) >= wanted:
-        return Allocation(tuple(free[:wanted]))
+        taken = tuple(free[:wanted])
+        return Allocation(taken, parts=tuple(part_of(gpu, reading.gpus) for gpu in taken))
     obstacles = _unavailable_reasons(request, chosen, leases, reserved)
     if request.ids:
         return Busy(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")

@@ -51,9 +51,9 @@ SEARCH = """
 import sys, time
 from pathlib import Path
 from runners.watch.logs.file import LogFile
-from runners.watch.logs.search import Errors, MatchCount, Plain, Regex, find
+from runners.watch.logs.search import ErrorPattern, MatchCount, RegexPattern, TextPattern, find
 log = LogFile(Path(sys.argv[1]))
-for pattern in (Plain("needle"), Regex("needle [0-9]+"), Errors()):
+for pattern in (TextPattern("needle"), RegexPattern("needle [0-9]+"), ErrorPattern()):
     t = time.perf_counter(); next(f for f in find(log.source, pattern, -1) if f.start is not None)
     first = time.perf_counter() - t; t = time.perf_counter()
     matches = MatchCount(log.source, pattern)

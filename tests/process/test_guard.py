@@ -194,8 +194,8 @@ def train_on_gpus(
     assert plan is not None
     now = time.time()
     run.events.write_text(
-        f'{{"time": {now - 900}, "type": "start", "epochs": 9}}\n{{"time": {now - 600}, '
-        '"type": "epoch", "epoch": 1}}\n'
+        f'{{"time": {now - 900}, "type": "start", "epochs": 9}}\n'
+        f'{{"time": {now - 600}, "type": "epoch", "epoch": 1}}\n'
     )
     made_up = [
         UsageInterval(

@@ -53,11 +53,8 @@ def test_how_a_program_ends_is_how_the_run_ends(
 def test_a_run_in_json_has_every_documented_field(cli: CommandLine) -> None:
     script = (
         "mkdir -p $FRESNEL_RUN_DIR/checkpoints; echo weights >$FRESNEL_RUN_DIR/checkpoints/a.pt; "
-        + (
-            """echo '{"time": 1, "type": "metrics", "step": 2, "values": {"loss": 0.5}}'
-            >$FRESNEL_RUN_DIR/events.jsonl
-            """
-        )
+        """echo '{"time": 1, "type": "metrics", "step": 2, "values": {"loss": 0.5}}' """
+        ">$FRESNEL_RUN_DIR/events.jsonl"
     )
     run = cli.command("sh", "-c", script, options=["--name", "ä b", "--price", "3600"])
     assert cli.run("wait", run.id).stdout == ""

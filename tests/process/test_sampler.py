@@ -151,7 +151,8 @@ def test_a_killed_sampler_is_followed_by_another(state: StateDirectory, samplers
         return found is not None and found.time > first.time and owner_of(state) is not None
 
     _until(renewed, "a reading by another sampler")
-    assert _owner(state).pid == samplers[-1].pid != samplers[0].pid
+    # On a busy machine two may be started, of which the one that is too late leaves.
+    assert _owner(state).pid in {sampler.pid for sampler in samplers[1:]}
 
 
 def test_sigterm_ends_it_and_frees_the_lock(state: StateDirectory, samplers: Samplers) -> None:

@@ -22,6 +22,11 @@ import pytest
 
 from tests.support import CEILING_S, REPOSITORY, eventually
 
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from async_timeout import timeout
+
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
@@ -116,7 +121,7 @@ class Page:
 
 async def until(socket: Any, page: Page, pattern: str) -> None:
     """Draw what comes until the pattern is on the screen."""
-    async with asyncio.timeout(CEILING_S):
+    async with timeout(CEILING_S):
         while not re.search(pattern, page.text):
             message = await socket.receive()
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), page.text
@@ -229,7 +234,7 @@ async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(
             async with served.socket(client) as socket:
                 await until(socket, Page(), "no runs yet")
                 await socket.send_str(nonsense)
-                async with asyncio.timeout(CEILING_S):
+                async with timeout(CEILING_S):
                     while (await socket.receive()).type not in (
                         aiohttp.WSMsgType.CLOSE,
                         aiohttp.WSMsgType.CLOSED,
@@ -374,12 +379,12 @@ class Browser:
         return message
 
     async def until(self, true: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(CEILING_S):
+        async with timeout(CEILING_S):
             while not await true():
                 pass
 
     async def shows(self, pattern: str) -> None:
-        async with asyncio.timeout(CEILING_S):
+        async with timeout(CEILING_S):
             while not re.search(pattern, self.page.text):
                 await self.take()
 

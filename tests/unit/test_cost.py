@@ -12,15 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.cost.meter import cents, hourly_rate, money, projected_cost, read_meter, run_cost
+from runners.cost.meter import read_meter
 from runners.cost.prices import choose_price, list_prices, parse_rate
+from runners.cost.rates import cents, hourly_rate, money
+from runners.cost.run_costs import ProjectionBasis, RunCost, costs_of
 from runners.cost.sessions import Session, end_session, read_session, start_session
+from runners.host.clock import Moment
+from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
+from runners.model.plan import AssignedGpu, Origin
+from runners.model.run import Run
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.support import make_run
+from tests.support import make_plan, make_run
 
+HERE = Origin("anna", host_name(), "boot-1", 0.0)
 PER_GPU = Price("1.99", "gpu", "flag")
 MACHINE = Price("23.92", "machine", "preset")
 
@@ -116,47 +123,68 @@ def test_money_grows_with_time_and_rate(rate: Decimal, seconds: float) -> None:
     assert 0 <= money(rate, seconds) <= money(rate, seconds + 1) <= money(rate + 1, seconds + 1)
 
 
+def costs(run: Run, now: float) -> RunCost:
+    return costs_of(StateDirectory(), [run], Moment(now)).of(run)
+
+
 def test_a_run_costs_from_its_start_to_its_end() -> None:
     ended = make_run(State.DONE, PER_GPU, 2, started=1000.0, ended=1000.0 + 1800)
-    assert run_cost(ended, now=9e9) == Decimal("1.99")
+    assert costs(ended, now=9e9).cost == Decimal("1.99")
     live = make_run(State.RUNNING, PER_GPU, 2, started=1000.0)
-    assert run_cost(live, now=1000.0 + 900) == Decimal("0.995")
-    assert projected_cost(live, 900, now=1000.0 + 900) == Decimal("1.99")
-    assert projected_cost(live, None, now=2000.0) is None
+    assert costs(live, now=1000.0 + 900).cost == Decimal("0.995")
+    found = costs_of(StateDirectory(), [live], Moment(1900.0)).of(live, eta_s=900.0)
+    assert (found.projected, found.basis) == (Decimal("1.99"), ProjectionBasis.PACE)
+    assert costs(live, now=2000.0).projected is None
 
 
 def test_what_is_not_known_costs_nothing_known() -> None:
-    assert run_cost(make_run(State.RUNNING, None), now=2000.0) is None
-    assert run_cost(make_run(State.QUEUED, PER_GPU, started=None), now=2000.0) is None
-    assert run_cost(make_run(State.LOST, plan=None), now=2000.0) is None
-    assert projected_cost(make_run(State.RUNNING, None), 10, now=2000.0) is None
+    for run in (
+        make_run(State.RUNNING, None),
+        make_run(State.QUEUED, PER_GPU, started=None),
+        make_run(State.LOST, plan=None),
+    ):
+        found = costs_of(StateDirectory(), [run], Moment(2000.0)).of(run, eta_s=10.0)
+        assert (found.cost, found.projected) == (None, None)
 
 
 def test_a_clock_set_back_costs_nothing() -> None:
-    assert run_cost(make_run(State.RUNNING, PER_GPU, started=5000.0), now=1000.0) == 0
+    assert costs(make_run(State.RUNNING, PER_GPU, started=5000.0), now=1000.0).cost == 0
 
 
 def test_the_meter_without_a_session_adds_the_live_runs() -> None:
     runs = [
-        make_run(State.RUNNING, PER_GPU, 2, started=0.0),
-        make_run(State.STOPPING, MACHINE, 1, started=0.0),
-        make_run(State.DONE, PER_GPU, 8, started=0.0, ended=3600.0),
-        make_run(State.RUNNING, None, 1, started=0.0),
+        make_run(State.RUNNING, PER_GPU, 2, started=0.0, id="a"),
+        make_run(State.STOPPING, MACHINE, 1, started=0.0, id="b"),
+        make_run(State.DONE, PER_GPU, 8, started=0.0, ended=3600.0, id="c"),
+        make_run(State.RUNNING, None, 1, started=0.0, id="d"),
     ]
-    meter = read_meter(runs, None, now=3600.0)
+    runs = [
+        msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, origin=HERE))
+        for run in runs
+    ]
+    meter = read_meter(runs, costs_of(StateDirectory(), runs, Moment(3600.0)))
     assert (meter.per_hour, meter.live_runs) == (Decimal("27.90"), Decimal("27.90"))
     assert meter.session is None and meter.budget_left is None
     assert "no session is open" in meter.basis
 
 
 def test_the_meter_knows_no_rate_when_there_is_none() -> None:
-    meter = read_meter([make_run(State.RUNNING, None)], None, now=2000.0)
+    runs = [make_run(State.RUNNING, None)]
+    meter = read_meter(runs, costs_of(StateDirectory(), runs, Moment(2000.0)))
     assert meter.per_hour is None and meter.live_runs is None
 
 
 def test_a_session_s_rate_is_the_machine_s_busy_or_idle() -> None:
-    session = Session(0.0, "here", PER_GPU, gpus=8, budget="100")
-    meter = read_meter([make_run(State.RUNNING, PER_GPU, 2, started=1800.0)], session, now=3600.0)
+    state = StateDirectory().create()
+    session = Session(0.0, host_name(), PER_GPU, gpus=8, budget="100", id="s", uuids=("GPU-0",))
+    state.session.write_bytes(msgspec.json.encode(session))
+    plan = make_plan(
+        price=PER_GPU,
+        origin=HERE,
+        gpus=(AssignedGpu(0, "GPU-0", "H100", 0), AssignedGpu(1, "GPU-1", "H100", 1)),
+    )
+    run = make_run(State.RUNNING, started=1800.0, plan=plan)
+    meter = read_meter([run], costs_of(state, [run], Moment(3600.0)))
     assert (meter.per_hour, meter.session, meter.budget_left) == tuple(
         map(Decimal, ("15.92", "15.92", "84.08"))
     )

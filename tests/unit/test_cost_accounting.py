@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.cost.accounting import Period, Usage, apportion, local_days, round_to_cents, to_decimal
+from runners.cost.accounting import Period, Usage, apportion, local_days, round_to_sum, to_decimal
 from runners.cost.ledger import RunEntry
+from runners.cost.rates import SECOND_NS as SECOND
+from runners.cost.run_costs import CostReader
 from runners.cost.sessions import Session, SessionLine
-from runners.cost.statement import LiveAccount, Statement, open_statement
-from runners.cost.timeline import SECOND, Timeline
+from runners.cost.statement import Statement, open_statement
+from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, seconds_between
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu
@@ -56,7 +58,7 @@ def test_a_gpu_that_three_share_is_paid_by_each_with_a_third() -> None:
         Period(0, HOUR, Decimal(1), 1), [Usage(run, ("0",), 0, HOUR) for run in "abc"]
     )
     assert account.shares == dict.fromkeys("abc", Fraction(1, 3)) and account.idle == 0
-    assert round_to_cents(account.total, {**account.shares, "": account.idle}) == {
+    assert round_to_sum(account.total, {**account.shares, "": account.idle}) == {
         "a": Decimal("0.34"),
         "b": Decimal("0.33"),
         "c": Decimal("0.33"),
@@ -96,7 +98,7 @@ def test_shares_and_idle_are_the_total_however_it_is_cut(
     assert first.idle + second.idle == whole.idle
     for run, share in whole.shares.items():
         assert first.shares.get(run, 0) + second.shares.get(run, 0) == share
-    shown = round_to_cents(whole.total, {**whole.shares, "": whole.idle})
+    shown = round_to_sum(whole.total, {**whole.shares, "": whole.idle})
     assert sum(shown.values()) == to_decimal(whole.total, 2)
 
 
@@ -278,7 +280,7 @@ def test_a_day_of_three_sessions_and_forty_runs_agrees_with_a_second_reckoning(
         assert {**account.shares, "idle": account.idle} == {
             run: sum_ for run, sum_ in expected.items() if sum_
         }
-        shown = round_to_cents(account.total, {**account.shares, "idle": account.idle})
+        shown = round_to_sum(account.total, {**account.shares, "idle": account.idle})
         assert sum(shown.values()) == to_decimal(account.total, 2)
         assert all(
             abs(shown[run] - to_decimal(expected[run], 6)) < Decimal("0.01") for run in shown
@@ -306,20 +308,25 @@ def test_the_panel_s_account_is_the_book_s_at_every_moment() -> None:
     origin = msgspec.structs.replace(make_plan().origin, host=host_name())
     record = RunRecord(State.RUNNING, started=wall_of(BEGIN + 300), began=moment_at(BEGIN + 300))
     live = make_run(id="run-01", plan=make_plan(gpus=gpus, origin=origin), record=record)
-    keeper = LiveAccount(state)
+    keeper = CostReader(state)
     for second in (BEGIN + 600, BEGIN + 601, BEGIN + 3600):
         now = moment_at(second)
         kept, fresh = (
-            keeper.account(session, [live], now),
+            keeper.read([live], now, whole=True).account,
             open_statement(state, [live], now).account(session),
         )
-        assert (kept.total, kept.shares, kept.idle) == (fresh.total, fresh.shares, fresh.idle)
+        assert kept is not None and (kept.total, kept.shares, kept.idle) == (
+            fresh.total,
+            fresh.shares,
+            fresh.idle,
+        )
     ended = RunRecord(State.DONE, started=wall_of(BEGIN + 300), ended=wall_of(BEGIN + 3700))
     done = msgspec.structs.replace(live, state=State.DONE, record=ended)
     line = line_for(Truth("run-01", (0, 1), BEGIN + 300, BEGIN + 3700))
     with state.ledger.open("ab") as file:
         file.write(msgspec.json.encode(line) + b"\n")
-    kept = keeper.account(session, [done], moment_at(BEGIN + 7200))
+    kept = keeper.read([done], moment_at(BEGIN + 7200), whole=True).account
+    assert kept is not None
     assert kept.shares["run-01"] == Fraction("1.99") * (3400 + 150 + 3100) / 3600, (
         "it shared GPU 0 for 300 s"
     )

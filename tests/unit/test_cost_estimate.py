@@ -13,13 +13,14 @@ import pytest
 from runners.cost.age import price_age
 from runners.cost.estimate import forecast
 from runners.cost.ledger import RunEntry
-from runners.cost.overrun import judge_overrun, warn_of_overrun
+from runners.cost.overrun import Overrun, judge_overrun, warn_of_overrun
 from runners.cost.prices import fitting_prices, list_prices, stopping_words
+from runners.cost.run_costs import costs_of
 from runners.host.clock import Moment
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import AssignedGpu, Estimate
-from runners.model.run import RunRecord
+from runners.model.run import Run, RunRecord
 from runners.model.spec import Parameter, PresetEstimate, Price, RunSpec
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -187,17 +188,20 @@ def test_a_rhythm_needs_two_epochs_and_begins_anew_with_an_attempt(tmp_path: Pat
 
 def test_an_overrun_is_more_than_half_as_much_again() -> None:
     expected = Estimate(3600.0, "3.60", "the preset's word")
-    assert judge_overrun(Decimal("1.80"), 3600, Decimal("3.60"), expected) is None, (
-        "exactly 1.5 times"
-    )
-    found = judge_overrun(Decimal("3.60"), 3600, Decimal("3.60"), expected)
+    assert judge_overrun(Decimal("5.40"), expected) is None, "exactly 1.5 times"
+    found = judge_overrun(Decimal("7.20"), expected)
     assert found is not None
     assert (
         found.text
         == "will cost $7.20 by its own pace: 2.0 times its estimate of $3.60 (the preset's word)"
     )
-    assert judge_overrun(Decimal(9), 9e9, Decimal(9), None) is None
-    assert judge_overrun(Decimal(9), 9e9, Decimal(9), Estimate(None, "0", "free")) is None
+    assert judge_overrun(Decimal(9), None) is None
+    assert judge_overrun(Decimal(9), Estimate(None, "0", "free")) is None
+
+
+def warned(state: StateDirectory, run: Run) -> Overrun | None:
+    costs = costs_of(state, [run], Moment(BEGAN + 130))
+    return warn_of_overrun(state, run, costs.of(run))
 
 
 def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
@@ -206,23 +210,26 @@ def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
         price=PRICE, gpus=(GPU,), forecast=Estimate(600.0, "0.60", "the preset's word")
     )
     record = RunRecord(State.RUNNING, started=BEGAN)
-    run = make_run(id="20261121-101500-demo-0001", plan=plan, record=record)
+    run = make_run(
+        id="20261121-101500-demo-0001",
+        plan=plan,
+        record=record,
+        directory=str(state.runs / "20261121-101500-demo-0001"),
+    )
     directory = state.run(run.id)
     directory.path.mkdir()
     lines = ['{"time": 0, "type": "start", "epochs": 100}']
     lines += [f'{{"time": {BEGAN + 60 * i}, "type": "epoch", "epoch": {i}}}' for i in (1, 2)]
     directory.events.write_text("\n".join(lines[:2]) + "\n")
-    assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is None, (
-        "after one epoch nothing is known"
-    )
+    assert warned(state, run) is None, "after one epoch nothing is known"
     directory.events.write_text("\n".join(lines) + "\n")
     for _ in range(3):
-        assert warn_of_overrun(state, run, Moment(BEGAN + 130)) is not None
+        assert warned(state, run) is not None
     (alert,) = [json.loads(line) for line in directory.supervisor_events.read_text().splitlines()]
     assert alert["type"] == "alert" and "times its estimate of $0.60" in alert["text"]
     assert json.loads(directory.overrun.read_text())["text"] == alert["text"]
     ended = msgspec.structs.replace(run, state=State.DONE)
-    assert warn_of_overrun(state, ended, Moment(BEGAN + 130)) is None
+    assert warned(state, ended) is None
 
 
 # ── the guide's modes and its table ───────────────────────────────────────────────────────────────
@@ -267,7 +274,7 @@ def test_a_plan_that_makes_no_sense_is_refused(
 
 def test_no_estimate_of_ours_stands_without_its_doubt() -> None:
     for mode in ("standard", "full"):
-        assert "doubt:" in (REPOSITORY / "presets" / f"gaussian-{mode}.yaml").read_text()
+        assert "caveat:" in (REPOSITORY / "presets" / f"gaussian-{mode}.yaml").read_text()
 
 
 # ── prices ────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.guard.idleness import judge_idleness
-from runners.guard.policy import Act, Ending, Observation, next_step
+from runners.guard.policy import Action, Ending, Observation, next_step
 from runners.guard.rule import (
     GuardRule,
     GuardState,
@@ -29,6 +29,7 @@ from runners.host.clock import Moment
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.state.layout import StateDirectory
+from tui.views.guard_text import guard_alarm, guard_json, guard_text
 
 HOUR = 3600
 
@@ -174,11 +175,11 @@ class Machine:
         self.progress: GuardState | None = None
         self.second = 0.0
         self.live = ("run-1",)
-        self.done: list[tuple[float, Act]] = []
+        self.done: list[tuple[float, Action]] = []
         self.ending = Ending()
         self.unfetched: tuple[str, ...] = ()
 
-    def look(self, *reasons: str, problems: tuple[str, ...] = ()) -> Act:
+    def look(self, *reasons: str, problems: tuple[str, ...] = ()) -> Action:
         sight = Observation(
             at(self.second), reasons, problems, self.live, self.unfetched, self.ending
         )
@@ -222,7 +223,7 @@ def test_a_warning_is_called_off_when_its_reason_goes_or_cannot_be_seen() -> Non
     machine = Machine(rule(no_run_s=60.0, countdown_s=600.0))
     assert machine.look("no run") == "warn" and machine.look("no run") == "warn"
     machine.second = 599.0
-    assert machine.look(problems=("blind",)) == "call off"
+    assert machine.look(problems=("blind",)) == "cancel"
     assert (
         machine.stage is Stage.WATCHING
         and machine.progress
@@ -241,7 +242,7 @@ def test_a_postponed_guard_holds_back_and_then_warns_again() -> None:
     machine.look("age")
     machine.rule = msgspec.structs.replace(machine.rule, postponed_at=at(10), postponed_s=3600.0)
     machine.second = 11.0
-    assert machine.look("age") == "call off" and machine.look("age") == ""
+    assert machine.look("age") == "cancel" and machine.look("age") == ""
     machine.second = 3609.0
     assert machine.look("age") == ""
     machine.second = 3611.0
@@ -349,20 +350,23 @@ def test_a_view_says_how_long_is_left_and_how_to_hold_it_back() -> None:
     view = GuardView(
         told, GuardState("rule-1", Stage.WARNED, at(0), "budget: $94 of $95 spent", 1), True
     )
-    assert view.words(at(55)) == "⚠ budget: $94 of $95 spent: runs stop in 9m05s" and view.is_urgent
-    assert view.short(at(55)) == "⚠ guard 9m05s" and view.left_s(at(9999)) == 0
+    assert (
+        guard_text(view, at(55)) == "⚠ budget: $94 of $95 spent: runs stop in 9m05s"
+        and view.is_urgent
+    )
+    assert guard_alarm(view, at(55)) == "⚠ guard 9m05s" and view.left_s(at(9999)) == 0
     calm = GuardView(told, GuardState("rule-1"), True)
     assert (
-        calm.words(at(0)) == "watches budget $95, idle GPUs for 20m00s"
+        guard_text(calm, at(0)) == "watches budget $95, idle GPUs for 20m00s"
         and not calm.is_urgent
-        and not calm.short(at(0))
+        and not guard_alarm(calm, at(0))
     )
-    assert "starts with the next command" in GuardView(told, None, False).words(at(0))
+    assert "starts with the next command" in guard_text(GuardView(told, None, False), at(0))
     later = msgspec.structs.replace(told, postponed_at=at(0), postponed_s=3600.0)
-    assert GuardView(later, None, True).words(at(60)).startswith("postponed for 59m00s")
+    assert guard_text(GuardView(later, None, True), at(60)).startswith("postponed for 59m00s")
     assert (
-        GuardView(None, None, False).words(at(0)) == ""
-        and GuardView(None, None, False).to_json() is None
+        guard_text(GuardView(None, None, False), at(0)) == ""
+        and guard_json(GuardView(None, None, False)) is None
     )
 
 
@@ -379,8 +383,8 @@ def test_files_that_cannot_be_read_are_problems_said_loudly() -> None:
     view = read_guard(state)
     assert (
         view.is_urgent
-        and "progress.json cannot be read" in view.words(at(0))
-        and "does nothing" in view.words(at(0))
+        and "progress.json cannot be read" in guard_text(view, at(0))
+        and "does nothing" in guard_text(view, at(0))
     )
     (state.guard / "guard.json").write_text('{"id": 1}')
     assert read_guard(state).rule is None and len(read_guard(state).problems) == 2

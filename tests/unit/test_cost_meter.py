@@ -20,7 +20,6 @@ METER = Meter(
     *map(Decimal, ("15.92", "41.20", "38.08", "58.80")),
     "",
     Decimal("3.12"),
-    {},
     NOON + 13_297,
     "177 days old",
 )

@@ -1,47 +1,48 @@
 """`cost`: what is being spent, by whom, and until when the budget lasts."""
 
 import argparse
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
-
-from runners.cost.accounting import Account, round_to_cents, to_decimal
-from runners.cost.meter import Meter, cents, money, read_meter
+from runners.cost.accounting import round_to_sum, to_decimal
+from runners.cost.meter import Meter, read_meter
 from runners.cost.overrun import Overrun, warn_of_overrun
-from runners.cost.sessions import Session, is_damaged, read_session
+from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
+from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending, Statement, open_statement
 from runners.guard.rule import GuardView, read_guard
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import moment_now
 from runners.model.errors import ExitCode, WrongInput
-from runners.model.plan import Estimate
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from runners.watch.metrics.epoch_timing import read_epoch_timing
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import dollars, duration
-from tui.views.run_view import RunView, iso, view_run
+from tui.views.guard_text import guard_json
+from tui.views.money_text import cells, estimate_json, meter_json, session_json, session_pairs
+from tui.views.run_view import RunView, money_json, number, view_run
 
 _SHOWN_ENDED = 20
-_ESTIMATED_EPOCHS = 2  # then a run's own pace says more than what was expected of it
 
 
-class RunMoney(msgspec.Struct, frozen=True):
-    """One run's money: dollars, unknown is None; `share` is its part of the open session."""
+class CostRow(NamedTuple):
+    """One run with its money, what the session will have cost at its end, and its overrun."""
 
     view: RunView
-    cost: Decimal | None
-    share: Decimal | None
-    gpu_hours: Decimal | None
-    per_epoch: Decimal | None
-    projected: Decimal | None
-    by_estimate: bool
-    session_then: Decimal | None
-    estimate: Estimate | None
+    session_projected: Decimal | None
     overrun: Overrun | None
+
+
+class CostReport(NamedTuple):
+    """Everything that `cost` shows."""
+
+    meter: Meter
+    costs: Costs
+    rows: list[CostRow]
+    statement: Statement
+    spending: Spending
+    guard: GuardView
 
 
 def run_cost(arguments: argparse.Namespace) -> int:
@@ -59,130 +60,50 @@ def run_cost(arguments: argparse.Namespace) -> int:
             "cost: only `cost plan` takes presets and a budget",
             "fresnel-tui session budget --budget 100 sets a budget",
         )
-    state, now = StateDirectory(), moment_now()
-    runs = list_runs(state, _SHOWN_ENDED)
-    books = open_statement(state, [run for run in runs if run.is_live], now)
-    session = read_session(state)
-    account = None if session is None else books.account(session)
-    meter = read_meter(runs, session, now, account)
-    spending = books.spending()
-    views = [view_run(run, now=now.wall) for run in runs]
-    rows = [_money_of(state, view, books, spending, account, meter, now) for view in views]
-    guard = read_guard(state)
+    state = StateDirectory()
+    report = _report(state)
     if arguments.json:
-        print_json(_json(meter, session, account, rows, books, spending, guard))
+        print_json(_json(report))
         return ExitCode.DONE
-    print_pairs(session_pairs(meter, session, now, guard))
+    costs = report.costs
+    print_pairs(session_pairs(report.meter, costs.session, costs.now, report.guard))
     if is_damaged(state):
         say(
             f"{state.session} cannot be read: its session is not counted; `fresnel-tui "
             "session start` begins a new one"
         )
-    if books.problem:
-        say(f"{books.problem}: what is there is not counted")
-    _print_runs(rows, account)
-    _print_sums(spending)
-    _print_sessions(books)
+    if report.statement.problem:
+        say(f"{report.statement.problem}: what is there is not counted")
+    _print_runs(report.rows, costs)
+    _print_sums(report.spending)
+    _print_sessions(report.statement)
     return ExitCode.DONE
 
 
-def _money_of(
-    state: StateDirectory,
-    view: RunView,
-    books: Statement,
-    spending: Spending,
-    account: Account | None,
-    meter: Meter,
-    now: Moment,
-) -> RunMoney:
-    run, directory = view.run, state.run(view.run.id)
-    line = books.lines.get(run.id)
-    cost = spending.runs.get(run.id)
-    rhythm = read_epoch_timing(directory.path)
-    expected = run.plan.forecast if run.plan is not None else None
-    per_epoch = None
-    if view.rate is not None and rhythm.seconds_per_epoch is not None:
-        per_epoch = money(view.rate, rhythm.seconds_per_epoch)
-    left = (rhythm.remaining_s(now.wall) or view.progress.eta_s) if run.is_live else None
-    paced = rhythm.seconds_per_epoch is not None or (view.progress.epoch or 0) > _ESTIMATED_EPOCHS
-    by_estimate = run.is_live and not paced and expected is not None and expected.usd is not None
-    projected = Decimal(expected.usd) if by_estimate and expected and expected.usd else None
-    if projected is None and left is not None and view.rate is not None and view.cost is not None:
-        projected = view.cost + money(view.rate, left)
-    return RunMoney(
-        view=view,
-        cost=view.cost if cost is None else to_decimal(cost),
-        share=None
-        if account is None or run.id not in account.shares
-        else to_decimal(account.shares[run.id]),
-        gpu_hours=None if line is None else to_decimal(_gpu_hours(books, run.id)),
-        per_epoch=per_epoch,
-        projected=projected,
-        by_estimate=by_estimate,
-        session_then=None
-        if meter.session is None or meter.per_hour is None or left is None
-        else meter.session + money(meter.per_hour, left),
-        estimate=expected,
-        overrun=warn_of_overrun(state, run, now),
-    )
+def _report(state: StateDirectory) -> CostReport:
+    now = moment_now()
+    runs = list_runs(state, _SHOWN_ENDED)
+    statement = open_statement(state, runs, now)
+    costs = costs_in(statement, runs)
+    rows = []
+    for run in runs:
+        view = view_run(run, now=now.wall, costs=costs)
+        then = costs.session_projected(view.money)
+        rows.append(CostRow(view, then, warn_of_overrun(state, run, view.money)))
+    meter = read_meter(runs, costs)
+    return CostReport(meter, costs, rows, statement, statement.spending(), read_guard(state))
 
 
-def _gpu_hours(books: Statement, run: str) -> Fraction:
-    line = books.lines[run]
-    start, end = books.span(run)
-    return Fraction((end - start) * len(line.gpus), 3600 * 10**9)
-
-
-def session_pairs(
-    meter: Meter, session: Session | None, now: Moment, guard: GuardView
-) -> list[tuple[str, str]]:
-    """The meter as names and values, for `cost` and `session`."""
-    pairs = [
-        (
-            "now",
-            f"{dollars(meter.per_hour)}/h" + (" (estimate)" if meter.per_hour is not None else ""),
-        )
-    ]
-    if session is not None:
-        idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
-        pairs.append(
-            ("session", f"{dollars(meter.session)} in {duration(session.seconds(now))}{idle}")
-        )
-        where = " ".join(filter(None, (session.provider, session.instance)))
-        pairs += [("machine", where)] if where else []
-    if session is not None and session.budget is not None and meter.budget_left is not None:
-        pairs.append(("budget", _budget_words(Decimal(session.budget), meter, now)))
-    pairs.append(("live runs", dollars(meter.live_runs)))
-    pairs.append(("basis", meter.basis))
-    if session is not None and session.stopping:
-        pairs.append(("stopping", session.stopping))
-    return [*pairs, *([("guard", guard.words(now))] if guard.words(now) else [])]
-
-
-def _budget_words(budget: Decimal, meter: Meter, now: Moment) -> str:
-    left = meter.budget_left or Decimal(0)
-    if left <= 0:
-        return f"{dollars(budget)} used up, {dollars(-left)} over it"
-    if meter.until is None:
-        return f"{dollars(left)} left of {dollars(budget)}"
-    until = datetime.fromtimestamp(meter.until)
-    return (
-        f"{dollars(left)} left of {dollars(budget)}, until {until:%a %H:%M} (lasts "
-        f"{duration(meter.until - now.wall)})"
-    )
-
-
-def _print_runs(rows: Sequence[RunMoney], account: Account | None) -> None:
+def _print_runs(rows: Sequence[CostRow], costs: Costs) -> None:
+    account = costs.account
     costly = [
-        row for row in rows if row.cost is not None and (account is None or row.share is not None)
+        row
+        for row in rows
+        if row.view.money.cost is not None and (account is None or row.view.money.share is not None)
     ]
     if not costly:
         return
-    shown = (
-        {}
-        if account is None
-        else round_to_cents(account.total, {**account.shares, "": account.idle})
-    )
+    shown = {} if account is None else cells(account.total, {**account.shares, "": account.idle})
     headings = (
         "run",
         "state",
@@ -190,170 +111,141 @@ def _print_runs(rows: Sequence[RunMoney], account: Account | None) -> None:
         "$/h",
         "cost" if account is None else "share",
         "per epoch",
-        "at its end",
+        "projected",
     )
     table = [
         (
             row.view.run.id,
             str(row.view.run.state),
             duration(row.view.seconds),
-            dollars(row.view.rate),
-            dollars(shown.get(row.view.run.id, row.cost)),
-            dollars(row.per_epoch),
-            dollars(row.projected) + (" est." if row.by_estimate else ""),
+            dollars(row.view.money.rate),
+            shown.get(row.view.run.id, dollars(row.view.money.cost)),
+            dollars(row.view.money.per_epoch),
+            _projected(row),
         )
         for row in costly
     ]
     if account is not None:
-        others = sum(
-            (
-                shown[run]
-                for run in account.shares
-                if run not in {row.view.run.id for row in costly}
-            ),
-            Decimal(0),
-        )
+        named = {row.view.run.id for row in costly}
+        amounts = round_to_sum(account.total, {**account.shares, "": account.idle})
+        others = sum((amounts[run] for run in account.shares if run not in named), Decimal(0))
         if others:
             table.append(("earlier runs", "", "", "", dollars(others), "", ""))
-        table.append(("idle: held by no run", "", "", "", dollars(shown[""]), "", ""))
+        table.append(("idle: no run held it", "", "", "", shown[""], "", ""))
         table.append(("session", "", "", "", dollars(to_decimal(account.total, 2)), "", ""))
     print()
     print_table(headings, table)
     for row in costly:
-        if row.session_then is not None:
+        if row.session_projected is not None:
             say(
-                f"{row.view.run.id}: at its end the session will have cost "
-                f"{dollars(row.session_then)}"
+                f"{row.view.run.id}: when it ends the session will have cost "
+                f"{dollars(row.session_projected)}"
             )
         if row.overrun is not None:
             say(f"{row.view.run.id} {row.overrun.text}")
 
 
+def _projected(row: CostRow) -> str:
+    by_estimate = row.view.money.basis is ProjectionBasis.ESTIMATE
+    return dollars(row.view.money.projected) + (" est." if by_estimate else "")
+
+
 def _print_sums(spending: Spending) -> None:
     if spending.presets:
+        total = sum(spending.presets.values(), Fraction(0))
+        print()
+        print_table(("preset", "cost"), list(cells(total, spending.presets).items()))
+    if spending.days:
+        spent = {day: amount for day, (amount, _) in spending.days.items()}
+        idle = {day: amount for day, (_, amount) in spending.days.items()}
+        spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
+        idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
         print()
         print_table(
-            ("preset", "cost"),
-            [(name, dollars(to_decimal(sum_))) for name, sum_ in spending.presets.items()],
+            ("day", "spent", "idle"), [(day, spent_cells[day], idle_cells[day]) for day in spent]
         )
-    if spending.days:
-        print()
-        rows = [
-            (day, dollars(to_decimal(s)), dollars(to_decimal(i)))
-            for day, (s, i) in spending.days.items()
-        ]
-        print_table(("day", "spent", "idle"), rows)
 
 
-def _print_sessions(books: Statement) -> None:
+def _print_sessions(statement: Statement) -> None:
     """Every session, once there are several."""
-    if len(books.sessions) < 2:
+    if len(statement.sessions) < 2:
         return
-    rows = []
-    for session in books.sessions:
-        account = books.account(session)
-        how_long = duration(session.seconds(books.now)) + (", open" if session.end is None else "")
-        money_of = (
+    accounts = {session.id: statement.account(session) for session in statement.sessions}
+    spent = {name: account.total for name, account in accounts.items()}
+    idle = {name: account.idle for name, account in accounts.items()}
+    spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
+    idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
+    rows = [
+        (
+            session.id,
+            duration(session.seconds(statement.now)) + (", open" if session.end is None else ""),
             dollars(session.rate),
-            dollars(to_decimal(account.total)),
-            dollars(to_decimal(account.idle)),
+            spent_cells[session.id],
+            idle_cells[session.id],
         )
-        rows.append((session.id, how_long, *money_of))
+        for session in statement.sessions
+    ]
     print()
     print_table(("session", "time", "$/h", "cost", "idle"), rows)
 
 
-def _json(
-    meter: Meter,
-    session: Session | None,
-    account: Account | None,
-    rows: Sequence[RunMoney],
-    books: Statement,
-    spending: Spending,
-    guard: GuardView,
-) -> dict[str, Any]:
+def _json(report: CostReport) -> dict[str, Any]:
+    spending, account = report.spending, report.costs.account
+    presets = round_to_sum(sum(spending.presets.values(), Fraction(0)), spending.presets, 6)
     return {
-        **meter_json(meter, session),
-        "runs": [_run_json(row) for row in rows],
-        "presets": {name: number(to_decimal(amount)) for name, amount in spending.presets.items()},
-        "days": [
-            {"day": day, "usd": number(to_decimal(spent)), "idle_usd": number(to_decimal(idle))}
-            for day, (spent, idle) in spending.days.items()
-        ],
-        "sessions": [session_json(one, books) for one in books.sessions],
-        "guard": guard.to_json(),
+        **meter_json(report.meter, report.costs.session),
+        "runs": [_run_json(row) for row in report.rows],
+        "earlier_runs": _earlier_json(report),
+        "presets": {name: number(amount) for name, amount in presets.items()},
+        "days": _days_json(spending),
+        "sessions": [session_json(one, report.statement) for one in report.statement.sessions],
+        "session_gpu_hours": None
+        if account is None
+        else number(to_decimal(sum(account.gpu_hours.values(), Fraction(0)))),
+        "guard": guard_json(report.guard),
     }
 
 
-def _run_json(row: RunMoney) -> dict[str, Any]:
-    run = row.view.run
+def _earlier_json(report: CostReport) -> dict[str, Any]:
+    """The runs that `runs` leaves out: with them its rows add up."""
+    shown = {row.view.run.id for row in report.rows}
+    spent, account = report.costs.spent, report.costs.account
+    left = [run for run in spent if run not in shown]
+    return {
+        "count": len(left),
+        "cost_usd": number(_sum(spent, left)),
+        "share_usd": None if account is None else number(_sum(account.shares, left)),
+    }
+
+
+def _sum(amounts: Mapping[str, Fraction], runs: Sequence[str]) -> Decimal:
+    return sum((to_decimal(amounts[run]) for run in runs if run in amounts), Decimal(0))
+
+
+def _days_json(spending: Spending) -> list[dict[str, Any]]:
+    spent = {day: amount for day, (amount, _) in spending.days.items()}
+    idle = {day: amount for day, (_, amount) in spending.days.items()}
+    spent_rows = round_to_sum(sum(spent.values(), Fraction(0)), spent, 6)
+    idle_rows = round_to_sum(sum(idle.values(), Fraction(0)), idle, 6)
+    return [
+        {"day": day, "usd": number(spent_rows[day]), "idle_usd": number(idle_rows[day])}
+        for day in spent
+    ]
+
+
+def _run_json(row: CostRow) -> dict[str, Any]:
+    run, forecast = row.view.run, row.view.run.plan.forecast if row.view.run.plan else None
+    money = money_json(row.view.money)
+    basis = row.view.money.basis
     return {
         "id": run.id,
         "preset": run.preset,
         "state": str(run.state),
-        "cost_usd": number(row.cost),
-        "share_usd": number(row.share),
-        "gpu_hours": None if row.gpu_hours is None else float(row.gpu_hours),
-        "usd_per_epoch": None if row.per_epoch is None else float(round(row.per_epoch, 6)),
-        "projected_usd": number(row.projected),
-        "projected_by": None
-        if row.projected is None
-        else "estimate"
-        if row.by_estimate
-        else "its own pace",
-        "session_at_its_end_usd": number(row.session_then),
-        "estimate": None if row.estimate is None else forecast_json(row.estimate),
+        **money,
+        "session_projected_usd": number(row.session_projected),
+        "estimate": None if forecast is None else estimate_json(forecast),
         "overrun": None if row.overrun is None else row.overrun.text,
+        # The names of one release before.
+        "projected_by": {None: None, ProjectionBasis.PACE: "its own pace"}.get(basis, "estimate"),
+        "session_at_its_end_usd": number(row.session_projected),
     }
-
-
-def meter_json(meter: Meter, session: Session | None) -> dict[str, Any]:
-    """The meter and the open session."""
-    return {
-        "usd_per_hour": number(meter.per_hour),
-        "session_usd": number(meter.session),
-        "session_started": iso(session.started) if session else None,
-        "idle_usd": number(meter.idle),
-        "live_runs_usd": number(meter.live_runs),
-        "budget_usd": None if session is None or session.budget is None else float(session.budget),
-        "budget_left_usd": number(meter.budget_left),
-        "budget_lasts_until": iso(meter.until),
-        "basis": meter.basis,
-        "price_source": session.price.source or None if session else None,
-        "price_date": session.price.date or None if session else None,
-        "price_is_old": meter.old_price or None,
-        "provider": session.provider or None if session else None,
-        "instance": session.instance or None if session else None,
-        "stopping": session.stopping or None if session else None,
-    }
-
-
-def session_json(session: Session, books: Statement) -> dict[str, Any]:
-    """One session, open or ended, with its money."""
-    account = books.account(session)
-    end = session.end
-    return {
-        "id": session.id,
-        "started": iso(session.started),
-        "ended": None if end is None else iso(end.wall),
-        "gpus": session.gpus,
-        "usd_per_hour": number(session.rate),
-        "usd": number(to_decimal(account.total)),
-        "idle_usd": number(to_decimal(account.idle)),
-        "gpu_hours": float(to_decimal(sum(account.gpu_hours.values(), Fraction(0)))),
-    }
-
-
-def forecast_json(expected: Estimate) -> dict[str, Any]:
-    """An estimate before launch."""
-    return {
-        "seconds": expected.seconds,
-        "usd": None if expected.usd is None else float(Decimal(expected.usd)),
-        "basis": expected.basis,
-        "doubt": expected.doubt or None,
-    }
-
-
-def number(amount: Decimal | None) -> float | None:
-    """Dollars in JSON: a number with two places."""
-    return None if amount is None else float(cents(amount))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from runners.cost.accounting import to_decimal
+from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
 from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
@@ -31,6 +32,8 @@ COLUMNS = (
     "usd_per_hour",
     "usd",
     "idle_usd",
+    "price_usd",
+    "price_per",
     "price",
     "price_source",
     "price_date",
@@ -41,9 +44,11 @@ COLUMNS = (
 def run_export(arguments: argparse.Namespace) -> int:
     """Print every session and run, pruned ones included, in the order in which they began."""
     state = StateDirectory()
-    books = open_statement(state, [run for run in list_runs(state, 0) if run.is_live])
+    live = [run for run in list_runs(state, 0) if run.is_live]
+    books = open_statement(state, live)
     rows = sorted(
-        [*_sessions(books), *_runs(books)], key=lambda row: (str(row["started"]), str(row["kind"]))
+        [*_sessions(books), *_runs(books, costs_in(books, live))],
+        key=lambda row: (str(row["started"]), str(row["kind"])),
     )
     if arguments.json:
         print_json(
@@ -76,18 +81,19 @@ def _sessions(books: Statement) -> Iterator[dict[str, object]]:
             "gpu_hours": to_decimal(sum(account.gpu_hours.values(), Fraction(0))),
             "usd_per_hour": session.rate,
             "usd": to_decimal(account.total),
-            "idle_usd": to_decimal(account.idle),
+            "idle_usd": account.idle_rounded,
+            "price_usd": Decimal(session.price.usd_per_hour),
+            "price_per": session.price.per,
             "price": session.price.name or "by hand",
             "price_source": session.price.source,
             "price_date": session.price.date,
         }
 
 
-def _runs(books: Statement) -> Iterator[dict[str, object]]:
-    costs = books.run_costs()
+def _runs(books: Statement, costs: Costs) -> Iterator[dict[str, object]]:
     for line in books.lines.values():
         start, end = books.span(line.run)
-        cost = costs.get(line.run)
+        cost, rate = costs.spent.get(line.run), costs.rates.get(line.run)
         yield dict.fromkeys(COLUMNS) | {
             "kind": "run",
             "id": line.run,
@@ -100,14 +106,22 @@ def _runs(books: Statement) -> Iterator[dict[str, object]]:
             "seconds": _seconds(start, end),
             "gpus": len(line.gpus),
             "gpu": line.gpu_name,
-            "gpu_hours": to_decimal(Fraction((end - start) * len(line.gpus), 3600 * 10**9)),
-            "usd_per_hour": None if line.price is None else Decimal(line.price.usd_per_hour),
+            "gpu_hours": to_decimal(costs.hours[line.run]),
+            "usd_per_hour": None if rate is None else _plain(to_decimal(rate)),
             "usd": None if cost is None else to_decimal(cost),
+            "price_usd": None if line.price is None else Decimal(line.price.usd_per_hour),
+            "price_per": None if line.price is None else line.price.per,
             "price": None if line.price is None else line.price.name or "by hand",
             "price_source": None if line.price is None else line.price.source,
             "price_date": None if line.price is None else line.price.date,
             "simulated": line.simulated,
         }
+
+
+def _plain(amount: Decimal) -> Decimal:
+    """`3.600000` as 3.60: two places at least."""
+    short = amount.normalize()
+    return amount.quantize(Decimal("0.01")) if short == short.quantize(Decimal("0.01")) else short
 
 
 def _seconds(start: int, end: int) -> Decimal:

@@ -19,6 +19,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, dollars, duration
+from tui.views.run_view import number
 
 PREFIX = "gaussian-"
 """The guide's modes have the short names that the guide gives them: `fast` is the preset
@@ -78,10 +79,7 @@ def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
             taken = _taken(spec, gpus or ())
             price: Price | None
             if session is not None:
-                share = session.rate / max(session.gpus, 1)
-                price = msgspec.structs.replace(
-                    session.price, usd_per_hour=str(share), per="gpu", basis="session"
-                )
+                price = session.price_per_gpu
             else:
                 price = None if spec.price is None else choose_price(spec.price, "preset")
             word = None if spec.estimate.usd is None else Decimal(spec.estimate.usd)
@@ -150,6 +148,10 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
         say(f"of {dollars(budget)}, {words}; estimates of GPU time, without idle time")
 
 
+def _times(amount: Decimal | None, count: int) -> Decimal | None:
+    return None if amount is None else amount * count
+
+
 def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
     total = sum((line.usd for line in lines if line.usd is not None), Decimal(0))
     return {
@@ -160,14 +162,17 @@ def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
                 "seconds": None
                 if line.each is None or line.each.seconds is None
                 else line.each.seconds * line.count,
-                "usd": None if line.usd is None else float(round(line.usd, 2)),
+                "usd": number(line.usd),
                 "basis": None if line.each is None else line.each.basis,
-                "preset_word_usd": None if line.word is None else float(line.word * line.count),
+                "preset_estimate_usd": number(_times(line.word, line.count)),
+                "caveat": line.each.doubt or None if line.each else None,
+                # The names of one release before.
+                "preset_word_usd": number(_times(line.word, line.count)),
                 "doubt": line.each.doubt or None if line.each else None,
             }
             for line in lines
         ],
-        "total_usd": float(round(total, 2)),
+        "total_usd": number(total),
         "budget_usd": None if budget is None else float(budget),
-        "left_usd": None if budget is None else float(round(budget - total, 2)),
+        "left_usd": None if budget is None else number(budget - total),
     }

@@ -38,7 +38,7 @@ def run_gpus(arguments: argparse.Namespace) -> int:
             else reading_json(reading, leases)["gpus"]
         )
     else:
-        _print_reading(reading, leases, arguments.host)
+        print_reading(reading, leases, arguments.host)
     if reading.problem:
         say(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
@@ -111,11 +111,12 @@ def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
     )
     if reading.problem:
         print(f"GPUs: {reading.problem}")
-    _print_reading(reading, leases, False)
+    print_reading(reading, leases, False)
     print(flush=True)
 
 
-def _print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: bool) -> None:
+def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: bool) -> None:
+    """Print a reading as a table, with a line about the host if wanted."""
     if host:
         print(
             f"{reading.host}: {_host_words(reading)}; GPUs by {reading.backend}, driver "

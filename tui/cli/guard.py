@@ -13,7 +13,6 @@ from runners.guard.rule import (
     postpone,
     read_guard,
     set_rule,
-    watched,
 )
 from runners.guard.spawn import ensure_guard, guard_lock
 from runners.host.clock import moment_now
@@ -27,6 +26,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import duration
+from tui.views.guard_text import guard_json, guard_text, watched_text
 
 _STARTS_WITHIN_S = 3.0
 _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be combined"
@@ -95,7 +95,7 @@ def _say_consequences(state: StateDirectory, rule: GuardRule) -> None:
     session = read_session(state)
     then = f", then: {rule.end_command}" if rule.end_command else ""
     say(
-        f"{watched(rule)} → warning → {duration(rule.countdown_s)} later every run is stopped "
+        f"{watched_text(rule)} → warning → {duration(rule.countdown_s)} later every run is stopped "
         f"by its ladder{then}"
     )
     if session is None and rule.budget_stop is not None:
@@ -163,7 +163,7 @@ def _be_guard(state: StateDirectory) -> int:
 def _show(state: StateDirectory, as_json: bool) -> int:
     view, now = read_guard(state), moment_now()
     if as_json:
-        print_json(view.to_json())
+        print_json(guard_json(view))
         return ExitCode.DONE
     for problem in view.problems:
         say(f"⚠ {problem}")
@@ -172,7 +172,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
         return ExitCode.DONE
     rule = view.rule
     pairs = [
-        ("guard", view.words(now)),
+        ("guard", guard_text(view, now)),
         ("set by", rule.set_by),
         ("countdown", duration(rule.countdown_s)),
     ]

@@ -4,6 +4,7 @@ import argparse
 import time
 from decimal import Decimal
 
+from runners.cost.run_costs import costs_of
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.states import SIGNS, State
@@ -11,7 +12,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs, list_run_ids, list_runs
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH, dollars, duration, indices, metric
-from tui.views.run_text import describe_run
+from tui.views.run_text import asks_text, describe_run
 from tui.views.run_view import RunView, to_json, view_run
 
 _SHOWN_ENDED = 100
@@ -22,7 +23,8 @@ def run_list(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     tend(state)
     runs = list_runs(state, None if arguments.all else _SHOWN_ENDED)
-    views = [view_run(run) for run in runs]
+    costs = costs_of(state, runs)
+    views = [view_run(run, costs=costs) for run in runs]
     if arguments.json:
         print_json([to_json(view) for view in views])
     elif views:
@@ -43,7 +45,9 @@ def run_status(arguments: argparse.Namespace) -> int:
     """Show one run, or all runs of a group."""
     state = StateDirectory()
     tend(state)
-    views = [view_run(run, thorough=True) for run in find_runs(state, [arguments.run])]
+    runs = find_runs(state, [arguments.run])
+    money = costs_of(state, runs)
+    views = [view_run(run, thorough=True, costs=money) for run in runs]
     if arguments.json:
         print_json(to_json(views[0]) if len(views) == 1 else [to_json(view) for view in views])
     else:
@@ -51,7 +55,7 @@ def run_status(arguments: argparse.Namespace) -> int:
             if i:
                 print()
             print_pairs(describe_run(view))
-        costs = [view.cost for view in views if view.cost is not None]
+        costs = [view.money.cost for view in views if view.money.cost is not None]
         if len(views) > 1 and costs:
             say(f"together {dollars(sum(costs, Decimal(0)))}")
     return ExitCode.DONE
@@ -69,6 +73,6 @@ def _row(view: RunView) -> tuple[str, ...]:
         metric(view.loss),
         duration(view.progress.eta_s),
         duration(time.time() - run.created),
-        dollars(view.cost),
-        run.reason,
+        dollars(view.money.cost),
+        asks_text(view) or run.reason,
     )

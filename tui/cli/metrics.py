@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from runners.cost.meter import run_hourly_rate
+from runners.cost.run_costs import CostCurve
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -40,7 +40,7 @@ def run_metrics(arguments: argparse.Namespace) -> int:
         )
     state = StateDirectory()
     run = find_run(state, arguments.run)
-    metrics = RunMetrics(run, hourly_rate=run_hourly_rate(run))
+    metrics = RunMetrics(run, spent=CostCurve(state))
     read_all(metrics)
     if arguments.watch:
         _watch(state, metrics, wanted, arguments.last)

@@ -3,9 +3,12 @@
 import argparse
 from collections import Counter
 
+import msgspec
+
 from runners.cost.cloud import Instance, find_instance
 from runners.cost.meter import read_meter
 from runners.cost.prices import fitting_prices, parse_rate
+from runners.cost.run_costs import costs_in
 from runners.cost.sessions import Session, change_budget, end_session, read_session, start_session
 from runners.cost.statement import open_statement
 from runners.gpus.client import read_gpus
@@ -15,9 +18,9 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from tui.cli.cost import meter_json, session_pairs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import dollars
+from tui.views.money_text import meter_json, session_pairs
 
 
 def run_session(arguments: argparse.Namespace) -> int:
@@ -35,8 +38,11 @@ def run_session(arguments: argparse.Namespace) -> int:
         session = read_session(state)
     now = moment_now()
     live = [run for run in list_runs(state, 0) if run.is_live]
-    account = None if session is None else open_statement(state, live, now).account(session)
-    meter = read_meter(live, session, now, account)
+    statement = open_statement(state, live, now)
+    costs = costs_in(statement, live)
+    if session is not None and session.end is not None:
+        costs = msgspec.structs.replace(costs, session=session, account=statement.account(session))
+    meter = read_meter(live, costs)
     if arguments.json:
         print_json(meter_json(meter, session) | {"runs": []})
     elif session is None:

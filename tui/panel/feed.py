@@ -10,8 +10,8 @@ from importlib import import_module
 import msgspec
 
 from runners.cost.meter import Meter, read_meter
-from runners.cost.sessions import Session, read_session
-from runners.cost.statement import LiveAccount
+from runners.cost.run_costs import CostReader, Costs
+from runners.cost.sessions import Session
 from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
@@ -19,6 +19,7 @@ from runners.host.identity import host_name
 from runners.housekeeping import find_overruns, tend
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
+from runners.model.run import Run
 from runners.model.states import is_terminal
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -60,7 +61,7 @@ class SnapshotFeed:
         self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, RunView] = {}
-        self._bookkeeper = LiveAccount(state)
+        self._costs = CostReader(state)
         self._turn = 0
         self._ids_of: tuple[int, list[str]] = (-1, [])
         self._hurry = asyncio.Event()
@@ -83,7 +84,7 @@ class SnapshotFeed:
                 await post.put(await asyncio.wrap_future(self._next))
                 try:
                     await asyncio.wait_for(self._hurry.wait(), _EVERY_S if notices else _PAINTED_S)
-                except TimeoutError:
+                except asyncio.TimeoutError:  # a class of its own before Python 3.11
                     pass
                 self._hurry.clear()
                 self._next = self._reader.submit(self.take)
@@ -123,13 +124,11 @@ class SnapshotFeed:
         announce_reader(self.state)
         now = time.time()
         ids = self._run_ids()
-        views = self._views(ids, now)
-        runs = [view.run for view in views]
-        session = read_session(self.state)
-        moment = moment_now()
-        account = None if session is None else self._bookkeeper.account(session, runs, moment)
+        runs = self._list_runs(ids)
+        costs = self._costs.read(runs, moment_now(), whole=True)
+        views = self._views(runs, now, costs)
         if self._turn % _OVERRUNS_EVERY == 0:
-            find_overruns(self.state, runs, moment)
+            find_overruns(self.state, ((view.run, view.money) for view in views))
         return PanelSnapshot(
             time=now,
             host=host_name(),
@@ -137,8 +136,8 @@ class SnapshotFeed:
             letters={run.id: chr(65 + bisect_left(ids, run.id) % 26) for run in runs},
             reading=latest(self.state),
             leases=held_leases(self.state),
-            session=session,
-            meter=read_meter(runs, session, moment, account),
+            session=costs.session,
+            meter=read_meter(runs, costs),
             hidden=len(ids) - len(runs),
             problem=problem,
             guard=read_guard(self.state),
@@ -158,20 +157,27 @@ class SnapshotFeed:
         live = set(live_run_ids(self.state))
         return sum(run_id not in live for run_id in ids)
 
-    def _views(self, ids: list[str], now: float) -> list[RunView]:
-        views = []
-        for run in list_runs(
+    def _list_runs(self, ids: list[str]) -> list[Run]:
+        return list_runs(
             self.state,
             _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
             {k: v.run for k, v in self._ended.items()},
             ids,
-        ):
+        )
+
+    def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
+        views = []
+        for run in runs:
             kept = self._ended.get(run.id)
             if kept is not None:
+                # Only its money may still change: a session's price is corrected afterwards.
+                money = costs.of(run)
+                if money != kept.money:
+                    kept = self._ended[run.id] = msgspec.structs.replace(kept, money=money)
                 views.append(kept)
                 continue
             report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
-            view = view_run(run, report, now, brief=self._turn == 1)
+            view = view_run(run, report, now, brief=self._turn == 1, costs=costs)
             views.append(view)
             if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
                 # What has ended stays as it is: read once.

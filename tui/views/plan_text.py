@@ -4,7 +4,7 @@ import shlex
 from decimal import Decimal
 
 from runners.cost.age import price_age
-from runners.cost.meter import hourly_rate
+from runners.cost.rates import device_count, hourly_rate
 from runners.model.plan import Estimate, LaunchPlan
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision
@@ -41,13 +41,16 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         pairs.append(("mapping", mapping))
     else:
         pairs.append(("GPUs", "none: runs on the CPU"))
+    if plan.resumed_from:
+        pairs.append(("resumes", plan.resumed_from))
+    pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
     ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
     pairs += [("stop", f"{ladder} (to the {plan.stop.target})"), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
-        rate = hourly_rate(plan.price, len(plan.gpus))
+        rate = hourly_rate(plan.price, device_count(plan.gpus))
         where = (
             f", {plan.price.name}: {plan.price.source}, {plan.price.date}"
             if plan.price.name

@@ -2,6 +2,7 @@
 
 import time
 
+from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
@@ -35,6 +36,8 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
+    if view.asks is not None:
+        pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
     stop = run.record.stop if run.record else None
     if stop is not None:
@@ -58,6 +61,11 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs.append(("cost", _cost(view)))
     pairs.append(("folder", run.directory))
     return pairs
+
+
+def asks_text(view: RunView) -> str:
+    """`waits for input: Continue? [y/N]`; empty for a run that does not."""
+    return "" if view.asks is None else f"waits for input: {view.asks or 'no prompt'}"
 
 
 def describe_use(use: GpuUse) -> str:
@@ -124,11 +132,21 @@ def _checkpoint(view: RunView) -> str:
 
 def _cost(view: RunView) -> str:
     price = view.run.plan.price if view.run.plan else None
-    if view.cost is None or price is None:
+    money = view.money
+    if money.cost is None:
         return f"{DASH} (no price: give the preset one, use --price, or start a session)"
-    named = f" {price.name}" if price.name else ""
-    projected = f"; {dollars(view.projected)} at its end" if view.projected is not None else ""
-    return (
-        f"{dollars(view.cost)} at {dollars(view.rate)}/h (by {price.basis}{named}; "
-        f"estimate of GPU time){projected}"
-    )
+    if money.by_session or money.share is not None:
+        by = "by its share of the session"
+    else:
+        by = f"by {price.basis}" if price else "by no price"
+        by += f" {price.name}" if price and price.name else ""
+    at = f" at {dollars(money.rate)}/h" if money.rate is not None else ""
+    return f"{dollars(money.cost)}{at} ({by}; estimate of GPU time){projection_text(money)}"
+
+
+def projection_text(money: RunCost) -> str:
+    """What a run will have cost at its end, and on what ground; empty when that is not known."""
+    if money.projected is None:
+        return ""
+    ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
+    return f"; {dollars(money.projected)} at its end, by {ground}"

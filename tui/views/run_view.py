@@ -1,21 +1,26 @@
 """One run with everything there is to say about it: status, progress, metrics, checkpoint, cost."""
 
 import time
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import datetime, timezone
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from runners.cost.meter import projected_cost, run_cost, run_rate
+from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
 from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
+from runners.host.files import read_json
+from runners.lifecycle.supervisor.pty import STATUS
 from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
+from runners.watch.logs.render import plain
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import newest_checkpoint
 from runners.watch.metrics.live import LiveReport
+
+_MICRO = Decimal("0.000001")
 
 
 class RunView(msgspec.Struct, frozen=True):
@@ -31,14 +36,14 @@ class RunView(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint | None
     images: tuple[str, ...]
     seconds: float | None
-    rate: Decimal | None
-    cost: Decimal | None
-    projected: Decimal | None
+    money: RunCost = RunCost()
     usage: tuple[GpuUse, ...] = ()
     headline: str | None = None
     readers: tuple[str, ...] = ()
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
+    asks: str | None = None
+    """The prompt at which its terminal waits for somebody to type; None when it does not."""
 
     @property
     def loss(self) -> float | int | None:
@@ -52,8 +57,10 @@ def view_run(
     now: float | None = None,
     thorough: bool = False,
     brief: bool = False,
+    costs: Costs | None = None,
 ) -> RunView:
-    """The overview of `run`; a kept report makes looking again cheap.
+    """The overview of `run`; a kept report makes looking again cheap, and so do `costs` that were
+    looked up for many runs at once.
 
     Output is read of live runs that tell no events; of ended ones too by a `thorough` look, of
     none by a `brief` one.
@@ -61,7 +68,8 @@ def view_run(
     now = time.time() if now is None else now
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
-    at = moment_now() if run.begin is not None and run.begin.boot_ns is not None else now
+    here = moment_now()
+    at = here if run.begin is not None and run.begin.boot_ns is not None else now
     report = report or LiveReport(run)
     report.poll(run, thorough, brief)
     events, course = report.events, report.course
@@ -77,15 +85,26 @@ def view_run(
         checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
         images=tuple(events.images[-1:]),
         seconds=run.seconds(at),
-        rate=run_rate(run),
-        cost=run_cost(run, at),
-        projected=projected_cost(run, progress.eta_s, at),
+        money=(costs or costs_of(state_of(run), [run], here)).of(
+            run, progress.eta_s, progress.epoch
+        ),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
         headline=course.headline,
         readers=report.readers,
         skipped=report.skipped,
         alerts=report.alerts.alerts,
+        asks=_prompt(run),
     )
+
+
+def _prompt(run: Run) -> str | None:
+    """What a run with a terminal of its own asks there, as its keeper has noted it."""
+    if not run.is_live or run.plan is None or not run.plan.terminal:
+        return None
+    noted = read_json(Path(run.directory) / STATUS)
+    if noted is None or noted.get("waiting") is not True:
+        return None
+    return plain(str(noted.get("prompt", "")).encode()).strip()
 
 
 def to_json(view: RunView) -> dict[str, Any]:
@@ -98,6 +117,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "group": plan.group or None if plan else None,
         "state": str(run.state),
         "reason": run.reason or None,
+        "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
         "gpu_uuids": [gpu.uuid for gpu in plan.gpus] if plan else [],
@@ -128,8 +148,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "ended": iso(run.ended),
         "seconds": None if view.seconds is None else round(view.seconds, 3),
         "exit_code": run.exit_code,
-        "cost_usd": None if view.cost is None else float(round(view.cost, 6)),
-        "usd_per_hour": None if view.rate is None else float(view.rate),
+        **money_json(view.money),
         "price_basis": plan.price.basis if plan and plan.price else None,
         "checkpoint": None
         if view.checkpoint is None
@@ -148,10 +167,28 @@ def to_json(view: RunView) -> dict[str, Any]:
     }
 
 
+def money_json(money: RunCost) -> dict[str, Any]:
+    """A run's money in JSON, the same for every command: dollars to six places."""
+    return {
+        "cost_usd": number(money.cost),
+        "share_usd": number(money.share),
+        "gpu_hours": number(money.gpu_hours),
+        "usd_per_hour": number(money.rate),
+        "usd_per_epoch": number(money.per_epoch),
+        "projected_usd": number(money.projected),
+        "projection_basis": None if money.basis is None else money.basis.value,
+    }
+
+
+def number(amount: Decimal | None) -> float | None:
+    """A decimal number in JSON: six places."""
+    return None if amount is None else float(amount.quantize(_MICRO, ROUND_HALF_UP))
+
+
 def iso(moment: float | None) -> str | None:
     """Unix seconds as ISO 8601 in UTC."""
     return (
         None
         if moment is None
-        else datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+        else datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
     )

@@ -53,7 +53,7 @@ class PanelProcess(AppService):
 
     async def end(self) -> None:
         """Ask the panel to quit, as its own key does; end it when it does not."""
-        with suppress(TimeoutError, ConnectionError):
+        with suppress(asyncio.TimeoutError, ConnectionError):
             await asyncio.wait_for(self.stop(), _PATIENCE_S)
         process = self._process
         if process is None:
@@ -61,7 +61,7 @@ class PanelProcess(AppService):
         for signum in (0, signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 process.send_signal(signum)
-            with suppress(TimeoutError):
+            with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(process.wait(), _PATIENCE_S)
                 return
 

@@ -195,10 +195,7 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
     if spec.price is not None and spec.price_basis == "flag":
         return choose_price(spec.price, "flag")
     if session is not None:
-        share = session.rate / max(session.gpus, 1)
-        return msgspec.structs.replace(
-            session.price, usd_per_hour=str(share), per="gpu", basis="session"
-        )
+        return session.price_per_gpu
     if spec.price is None:
         return None
     try:
@@ -236,6 +233,8 @@ def _write(
     # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
     state.live_marker(run.id).touch(mode=0o600)
     replace(run.spec, msgspec.json.encode(masked_spec(spec)))
+    for name, text in planned.files.items():
+        replace(run.path / name, text.encode())
     replace(run.plan, msgspec.json.encode(planned.plan))
     if not isinstance(verdict, Granted):
         tell_why(run, verdict)

@@ -7,20 +7,23 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 import msgspec
 
 from runners.cost.estimate import forecast
-from runners.cost.meter import hourly_rate
+from runners.cost.rates import device_count, hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
+from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
+from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan, Origin
@@ -49,6 +52,8 @@ class Planned(NamedTuple):
 
     plan: LaunchPlan
     environment: dict[str, str]
+    files: Mapping[str, str] = {}
+    """Texts to write into the run's folder before it starts, by file name."""
 
 
 def make_plan(
@@ -79,8 +84,11 @@ def make_plan(
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     folder = _working_directory(spec, words)
-    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
-    limits = _limit(spec, price, len(allocation.gpus))
+    config = plan_config(spec, folder, run.path, words)
+    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
+    assigned = allocation.assigned(spec.gpus.share_memory)
+    devices = device_count(assigned)
+    limits = _limit(spec, price, devices)
     plan = LaunchPlan(
         run=run.id,
         preset=spec.preset,
@@ -93,7 +101,7 @@ def make_plan(
         environment_removed=removed,
         working_directory=str(folder),
         directory=str(run.path),
-        gpus=allocation.assigned(spec.gpus.share_memory),
+        gpus=assigned,
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
@@ -104,13 +112,21 @@ def make_plan(
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
-        notes=allocation.notes + (batch_notes(spec, processes) if allocation.gpus else ()),
+        notes=_notes(spec, allocation, processes),
+        config_changes=config.changes,
+        resume=spec.resume,
+        expect=spec.expect,
+        keep=spec.keep,
+        total_epochs=_total(spec, "epoch"),
+        total_steps=_total(spec, "step"),
+        parent=spec.parent,
+        resumed_from=spec.resumed_from,
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(run.home, spec, allocation.gpus, price),
+        forecast=forecast(run.home, spec, allocation.gpus, price, devices),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
@@ -118,7 +134,23 @@ def make_plan(
         provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )
-    return Planned(plan, environment)
+    return Planned(plan, environment, config.files)
+
+
+def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
+    """What a person should know before the run starts, each once."""
+    batch = batch_notes(spec, processes) if allocation.gpus else ()
+    memory = memory_notes(spec.expect, allocation.gpus)
+    return tuple(dict.fromkeys((*spec.warnings, *allocation.notes, *batch, *memory)))
+
+
+def _total(spec: RunSpec, unit: str) -> int | None:
+    """How many epochs or steps the preset's parameter says the run has; None when it says none."""
+    if spec.total is None or spec.total.unit != unit:
+        return None
+    named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
+    value = None if named is None else named.value
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 class _Limit(TypedDict):
@@ -126,7 +158,7 @@ class _Limit(TypedDict):
     limit_reason: str
 
 
-def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
+def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     """The earlier of the time limit and the moment at which the cost limit is spent."""
     found: list[tuple[float | None, str]] = []
     if spec.limits.seconds is not None:
@@ -136,8 +168,10 @@ def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
             raise WrongInput(
                 "limits.cost: the run has no price", "give the preset a price, or use --price"
             )
-        seconds = float(Decimal(spec.limits.usd) / hourly_rate(price, gpus) * 3600)
-        found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
+        rate = hourly_rate(price, gpus)
+        if rate:  # a run on the CPU of a GPU session costs nothing, and reaches no limit
+            seconds = float(Decimal(spec.limits.usd) / rate * 3600)
+            found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
     earliest, reason = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
     return {"limit_s": earliest, "limit_reason": reason}
 
@@ -145,7 +179,7 @@ def _limit(spec: RunSpec, price: Price | None, gpus: int) -> _Limit:
 def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
     known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
     arguments = tuple(
-        _fill_visible(word, known, "restart.arguments") for word in spec.restart.arguments
+        _fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
     )
     return msgspec.structs.replace(spec.restart, arguments=arguments)
 
@@ -242,9 +276,13 @@ def _argv(
     environment: Mapping[str, str],
     processes: int,
     on_gpu: bool,
+    config: Sequence[str] = (),
 ) -> list[str]:
-    arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    arguments = [*config]
+    arguments += [_fill_visible(word, words, "arguments") for word in spec.arguments]
     for parameter in spec.parameters:
+        if parameter.config_key:
+            continue
         arguments += [
             _fill_visible(word, words, f"parameters.{parameter.name}")
             for word in arguments_of(parameter)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.gpus.cards import CardPart
 from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
@@ -60,6 +61,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
             gpus,
             before.notes
             + oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory),
+            tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
         ),
         reading,
         before.price,
@@ -75,6 +77,8 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         provenance=provenance,
         notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
     )
+    for name, text in planned.files.items():
+        replace(directory.path / name, text.encode())
     replace(directory.plan, msgspec.json.encode(after))
     return planned.environment
 

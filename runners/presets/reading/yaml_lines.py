@@ -110,11 +110,12 @@ def _build_mapping(
         if not isinstance(name, Hashable) or isinstance(name, (tuple, list, dict)):
             raise WrongInput(f"{path}:{line}: a key must be a word, not {type(name).__name__}")
         name = key_node.value if not isinstance(name, str) else name
+        place = (*key, name)
         if name in result:
-            first = lines[(*key, name)]
+            first = lines[place]
             raise WrongInput(
                 f"{path}:{line}: `{name}` stands here a second time (first in line {first})"
             )
-        lines[(*key, name)] = line
+        lines[place] = line
         result[name] = _build(loader, value_node, (*key, name), lines, path)
     return result

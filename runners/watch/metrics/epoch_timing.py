@@ -1,27 +1,16 @@
-"""A run's rhythm by its own events: how long until its first epoch was done, and how long each
-epoch took after it.
+"""Epoch times by a run's own events: how long its first epoch took, and each one after it.
 
 The first epoch compiles and warms up (15 to 30 min for the guides' programs), so it is never taken
 for the others.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-_HEAD, _TAIL = 512 << 10, 512 << 10
-
-
-class _Event(msgspec.Struct):
-    time: float
-    type: str
-    epoch: int | None = None
-    epochs: int | None = None
-
-
-_event = msgspec.json.Decoder(_Event)
+from runners.model.events import Event
+from runners.watch.metrics.event_reader import EventReader
 
 
 class EpochTiming(msgspec.Struct, frozen=True):
@@ -66,44 +55,49 @@ def median(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def read_epoch_timing(run: Path) -> EpochTiming:
-    """The rhythm of the run in this directory, by at most a MiB of its events: the first and the
-    last.
-    """
-    ends: dict[int, float] = {}
-    last: dict[int, float] = {}
-    epochs, began = None, None
-    for line in _lines(run / "events.jsonl"):
-        try:
-            event = _event.decode(line)
-        except msgspec.DecodeError:
-            continue
+class EpochClock:
+    """When each epoch ended, from a run's events as they come."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, float] = {}
+        self._last: dict[int, float] = {}
+        self._epochs: int | None = None
+        self._began: float | None = None
+
+    def note(self, event: Event) -> None:
+        """Take in an event; a start forgets what was before it."""
         if event.type == "start":
-            ends, last = {}, {}
-            epochs, began = event.epochs, event.time
+            self._ends, self._last = {}, {}
+            self._epochs, self._began = event.epochs, event.time
         elif event.type == "epoch" and event.epoch is not None:
-            ends[event.epoch] = event.time
+            self._ends[event.epoch] = event.time
         elif event.type == "metrics" and event.epoch is not None:
-            last[event.epoch] = event.time
-    # A program that reports metrics alone has ended an epoch when the next one's first metrics are
-    # there.
-    found = ends or {epoch: last[epoch] for epoch in sorted(last)[:-1]}
-    return EpochTiming(tuple(sorted(found.items())), epochs, began)
+            self._last[event.epoch] = event.time
+
+    @property
+    def timing(self) -> EpochTiming:
+        """The timing so far. A program that reports metrics alone has ended an epoch when the next
+        one's first metrics are there.
+        """
+        found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
+        return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
 
 
-def _lines(path: Path) -> list[bytes]:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        size = os.fstat(descriptor).st_size
-        if size <= _HEAD + _TAIL:
-            return os.pread(descriptor, size, 0).split(b"\n")
-        # Half a line on either side of the gap fails to decode and is passed over.
-        return [
-            *os.pread(descriptor, _HEAD, 0).split(b"\n"),
-            *os.pread(descriptor, _TAIL, size - _TAIL).split(b"\n"),
-        ]
-    finally:
-        os.close(descriptor)
+def read_epoch_timing(run: Path) -> EpochTiming:
+    """The timing of the run in this directory, by the head and the tail of its events."""
+    return EpochTimingReader(run).read()
+
+
+class EpochTimingReader:
+    """The timing of a run that goes on: the first look reads head and tail, the others the news."""
+
+    def __init__(self, run: Path) -> None:
+        self._clock, self._reader = EpochClock(), EventReader(run / "events.jsonl")
+
+    def read(self) -> EpochTiming:
+        """The timing as the events have it now."""
+        while True:
+            for event in self._reader.poll(jump=True):
+                self._clock.note(event)
+            if not self._reader.more:
+                return self._clock.timing

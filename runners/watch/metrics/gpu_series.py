@@ -2,7 +2,7 @@
 gpus.jsonl.
 """
 
-import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,8 @@ from runners.watch.metrics.series import UNKNOWN, Series
 
 _interval = msgspec.json.Decoder(UsageInterval)
 _GIB = 1 << 30
+SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
+"""A run's cost by moments: unix seconds, US dollars."""
 
 
 class GpuSource:
@@ -24,8 +26,8 @@ class GpuSource:
     `devices/…` are all of a run's GPUs: their mean use, greatest VRAM and heat, and power in sum.
     """
 
-    def __init__(self, run: Run, hourly_rate: float | None = None) -> None:
-        self._hourly_rate = hourly_rate
+    def __init__(self, run: Run, spent: SpentSoFar | None = None) -> None:
+        self._spent = spent
         self.series: dict[str, Series] = {}
         self._follower = Follower(interval_file(Path(run.directory)))
         self._logical = {gpu.uuid: gpu.logical for gpu in run.plan.gpus} if run.plan else {}
@@ -84,14 +86,14 @@ class GpuSource:
                 series.add(interval.time - start, value, UNKNOWN, interval.time)
 
     def _note_cost(self, run: Run, start: float) -> None:
-        rate = self._hourly_rate
-        if rate is None or run.started is None:
+        points = [] if self._spent is None or run.started is None else self._spent(run)
+        if not points:
             return
-        now = run.ended or time.time()
         series = self._named("cost", "$", False)
         series.cut(0)
-        for moment in (start, now):
-            series.add(moment - start, rate * (moment - start) / 3600, UNKNOWN, moment)
+        began = points[0][0]  # by the boot's own time, which a changed clock does not move
+        for moment, dollars in points:
+            series.add(moment - began, dollars, UNKNOWN, start + moment - began)
 
     def _named(self, name: str, unit: str, simulated: bool) -> Series:
         if name not in self.series:

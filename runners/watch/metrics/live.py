@@ -57,11 +57,8 @@ class LiveReport:
                 return
             self._output = OutputSource(Path(run.directory), rule, live=True)
         for sample in self._output.poll():
-            if sample is OutputEvent.READER:
-                self._printed = ProgressTracker()
-            elif sample is OutputEvent.ATTEMPT:
-                self._printed.begin_attempt()
             if isinstance(sample, OutputEvent):
+                self._printed.begin_attempt()
                 continue
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)

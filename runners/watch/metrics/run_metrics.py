@@ -3,20 +3,17 @@
 import glob
 from pathlib import Path
 
-import msgspec
-
-from runners.host.tail import Follower
 from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.watch.metrics.gpu_series import GpuSource
+from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.output import OutputEvent, OutputSource, Told
 from runners.watch.metrics.sample import Sample, higher_is_better
 from runners.watch.metrics.series import Series
 from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import BoardSource
 
-_event = msgspec.json.Decoder(Event)
 _BLOCK = 4 << 20
 _VALUES = ("metrics", "epoch")
 
@@ -26,20 +23,19 @@ class RunMetrics:
     says so.
 
     The run's own events come first; its output is read when it writes none, or when its preset
-    names readers, all of it or its last `most_output` bytes. `hourly_rate` in US dollars makes its
-    cost a series too.
+    names readers, all of it or its last `most_output` bytes. `spent` makes its cost a series too.
     """
 
     def __init__(
-        self, run: Run, most_output: int | None = None, hourly_rate: float | None = None
+        self, run: Run, most_output: int | None = None, spent: SpentSoFar | None = None
     ) -> None:
         self.run = run
         self._most_output = most_output
         self.rule = run.plan.metrics if run.plan else MetricRule()
         self.settings: dict[str, object] = {}
         self._events = SeriesSet("events")
-        self._follower = Follower(Path(run.directory) / "events.jsonl")
-        self._gpus = GpuSource(run, hourly_rate)
+        self._reader = EventReader(Path(run.directory) / "events.jsonl")
+        self._gpus = GpuSource(run, spent)
         self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
         # Files that a pattern finds may be another run's: only those written since this one began
@@ -55,19 +51,20 @@ class RunMetrics:
         read.
         """
         self.run = run or self.run
-        news = self._follower.poll(limit)
-        if news.restarted:
+        events = self._reader.poll(limit)
+        if self._reader.restarted:
             self._events.begin_attempt()
-        for line in news.lines:
-            self._note_event(line)
-        more = self._gpus.poll(self.run) or news.more
+        for event in events:
+            self._note_event(event)
+        unread = self._reader.more
+        more = self._gpus.poll(self.run) or unread
         for board in self._boards:
             board.poll()
-        if not news.more and (not self._events.series or self.rule.readers or self.rule.patterns):
+        if not unread and (not self._events.series or self.rule.readers or self.rule.patterns):
             more = self._poll_output(limit) or more
         if not more and not self.run.is_live:
-            for line in self._follower.flush():
-                self._note_event(line)
+            for event in self._reader.finish():
+                self._note_event(event)
         return more
 
     def series(self) -> dict[str, Series]:
@@ -132,18 +129,12 @@ class RunMetrics:
         return output.more
 
     def _note_printed(self, told: Told) -> None:
-        if told is OutputEvent.READER:
-            self._printed = SeriesSet("output")
-        elif isinstance(told, OutputEvent):
+        if isinstance(told, OutputEvent):
             self._printed.begin_attempt()
         else:
             self._printed.note(told)
 
-    def _note_event(self, line: bytes) -> None:
-        try:
-            event = _event.decode(line)
-        except (msgspec.DecodeError, OverflowError):
-            return
+    def _note_event(self, event: Event) -> None:
         if event.type == "start":
             self._events.begin_attempt()
             self.settings = dict(event.settings) or self.settings

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from runners.host.tail import GrowingFile
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -59,27 +60,18 @@ class EventFile:
         self.path = path
         self.problem = ""
         self._prefix = prefix
-        self._offset = 0
+        self._file = GrowingFile(path)
         self._rest = b""
 
     def poll(self) -> Iterator[Sample]:
         """Every scalar written since the last call."""
-        if self.problem:
-            return
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            if os.fstat(descriptor).st_size < self._offset:
-                self._offset, self._rest = 0, b""
-            while block := os.pread(descriptor, _BLOCK, self._offset):
-                self._offset += len(block)
-                yield from self._take(block)
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
+        more = not self.problem
+        while more:
+            piece = self._file.read(_BLOCK)
+            if piece.restarted:
+                self._rest = b""
+            yield from self._take(piece.data)
+            more = piece.more and bool(piece.data) and not self.problem
 
     def _take(self, block: bytes) -> Iterator[Sample]:
         content, at = self._rest + block, 0
@@ -87,7 +79,7 @@ class EventFile:
             (length,) = struct.unpack_from("<Q", content, at)
             if length > _HUGE:
                 self.problem = (
-                    f"{self.path.name} is damaged at byte {self._offset - len(content) + at:,}"
+                    f"{self.path.name} is damaged at byte {self._file.offset - len(content) + at:,}"
                 )
                 return
             if len(content) - at < 16 + length:

@@ -12,6 +12,7 @@ from textual.widgets import Button, Static
 
 from runners.model.states import State
 from tui.views.format import DASH, dollars, duration, size
+from tui.views.run_text import projection_text
 from tui.views.run_view import RunView
 
 
@@ -71,7 +72,8 @@ class StopScreen(ModalScreen[str | None]):
                 f"{duration(time.time() - found.modified)} old"
             )
         text.append("\nCost so far: ", style="bold")
-        text.append(dollars(self.view.cost))
+        text.append(dollars(self.view.money.cost))
+        text.append(projection_text(self.view.money))
         fraction = self.view.progress.fraction
         text.append("\nProgress: ", style="bold")
         text.append(DASH if fraction is None else f"{fraction:.0%}")

@@ -13,6 +13,7 @@ from runners.host.clock import moment_now
 from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import bar
 from tui.views.format import DASH, dollars
+from tui.views.guard_text import guard_alarm, guard_text
 
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
@@ -76,13 +77,13 @@ def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
     """
     meter, session = picture.meter, picture.session
     guard, now = picture.guard, moment_now()
-    urgent = "" if guard is None or not guard.is_urgent else guard.words(now)
-    alarm = "" if guard is None else guard.short(now)
+    urgent = "" if guard is None or not guard.is_urgent else guard_text(guard, now)
+    alarm = "" if guard is None else guard_alarm(guard, now)
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     live = f"{sum(view.run.is_live for view in picture.runs)} live"
     parts: list[Callable[[int], str]] = [
-        lambda brief: urgent if brief < 1 else alarm,
+        lambda brief: (urgent or alarm) if brief < 1 else alarm,
         lambda brief: rate + (est if brief < 6 else ""),
     ]
     if session is None:

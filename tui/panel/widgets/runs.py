@@ -15,6 +15,7 @@ from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.rows import refresh_rows, strip_of
 from tui.views.format import DASH, dollars, duration, indices, metric
+from tui.views.run_text import asks_text
 from tui.views.run_view import RunView
 from tui.views.sparkline import sparkline
 
@@ -158,7 +159,7 @@ class RunPane(ScrollView):
             if columns.rate:
                 row.append(f"{_cell(_rate(view), columns.rate)} ")
             row.append(f"{_cell(_time(view), 10)} ")
-        return row.append(f"{dollars(view.cost):>7}")
+        return row.append(f"{dollars(view.money.cost):>7}")
 
 
 def _words(view: RunView, columns: "_Columns", style: str) -> tuple[str, str]:
@@ -166,6 +167,8 @@ def _words(view: RunView, columns: "_Columns", style: str) -> tuple[str, str]:
     good it is.
     """
     run = view.run
+    if view.asks is not None:
+        return asks_text(view), "yellow bold"
     if run.reason and run.state is not State.DONE:
         return run.reason, style
     if view.alerts and run.is_live and columns.quality >= _ROOM_FOR_ALERTS:

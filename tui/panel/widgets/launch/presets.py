@@ -47,11 +47,8 @@ def describe_entry(entry: PresetEntry, last: RunView | None) -> Text:
     needs = " + ".join(_needs(spec.gpus) for spec in entry.specs)
     words = [needs, *([_estimate(entry.specs)] if _estimate(entry.specs) else [])]
     if last is not None:
-        words.append(
-            (
-                f"ran {duration(max(0.0, time.time() - last.run.created))} ago {dollars(last.cost)}"
-            ).rstrip("— ")
-        )
+        ago = duration(max(0.0, time.time() - last.run.created))
+        words.append(f"ran {ago} ago {dollars(last.money.cost)}".rstrip("— "))
     return Text.assemble(entry.name, ("\n  " + " · ".join(words), "dim"))
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from runners.cost.meter import run_hourly_rate
+from runners.cost.run_costs import CostCurve, state_of
 from runners.model.run import Run
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline_rank
@@ -109,7 +109,7 @@ class ChartModel:
             if time.monotonic() > deadline:
                 return True
             metrics = self._metrics.get(run.id) or self._metrics.setdefault(
-                run.id, RunMetrics(run, _MOST_OUTPUT, run_hourly_rate(run))
+                run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(state_of(run)))
             )
             ended = not run.is_live
             unread = metrics.poll(run, _PIECE)

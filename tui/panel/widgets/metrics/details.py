@@ -19,7 +19,7 @@ def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[S
     about = {
         "state": f"{run.state}" + (f": {run.reason}" if run.reason else ""),
         "took" if not run.is_live else "runs for": duration(view.seconds),
-        "cost": dollars(view.cost),
+        "cost": dollars(view.money.cost),
     }
     if view.checkpoint is not None:
         about["checkpoint"] = view.checkpoint.path.rpartition("/")[2]

@@ -1,0 +1,56 @@
+"""Dollars per hour, and what they come to: the one place that multiplies a rate by GPUs."""
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+
+from runners.model.plan import AssignedGpu
+from runners.model.spec import Price
+
+SECOND_NS = 10**9
+HOUR_NS = 3600 * SECOND_NS
+HOUR_S = Decimal(3600)
+
+
+def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
+    """How many GPUs these are to a bill: a part of a card counts as its fraction; 0 for the CPU."""
+    return sum((Fraction(*gpu.part) for gpu in gpus), Fraction(0))
+
+
+def hourly_rate(price: Price, gpus: Fraction | int) -> Decimal:
+    """Dollars per hour for `gpus` GPUs or parts of them.
+
+    A run on the CPU pays a price of its own as one GPU would, and nothing of a session's GPUs.
+    """
+    count = _billed_devices(price, gpus)
+    return Decimal(price.usd_per_hour) * count.numerator / count.denominator
+
+
+def exact_rate(price: Price, gpus: Fraction | int) -> Fraction:
+    """`hourly_rate` as a fraction, for sums that must be exact."""
+    return Fraction(Decimal(price.usd_per_hour)) * _billed_devices(price, gpus)
+
+
+def _billed_devices(price: Price, gpus: Fraction | int) -> Fraction:
+    if price.per == "machine":
+        return Fraction(1)
+    return Fraction(gpus if gpus or price.basis == "session" else 1)
+
+
+def billed_seconds(price: Price, seconds: float) -> float:
+    """The seconds that a provider bills for `seconds` of a machine: begun units, and a minimum."""
+    if seconds <= 0:
+        return 0.0
+    billed = math.ceil(seconds / price.unit_s) * price.unit_s if price.unit_s else seconds
+    return float(max(billed, price.minimum_s))
+
+
+def money(rate: Decimal, seconds: float) -> Decimal:
+    """Dollars for `seconds` at `rate` per hour, unrounded."""
+    return rate * Decimal(repr(seconds)) / HOUR_S
+
+
+def cents(amount: Decimal) -> Decimal:
+    """`amount` rounded to the cent, halves up."""
+    return amount.quantize(Decimal("0.01"), ROUND_HALF_UP)

@@ -1,0 +1,220 @@
+"""One answer to "what did this run cost": every surface is asked for the same runs, and agrees."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runners.cost.run_costs import CostReader, costs_of
+from runners.cost.sessions import Session
+from runners.host.clock import Moment, moment_now
+from runners.host.identity import host_name
+from runners.model.plan import AssignedGpu
+from runners.model.run import RunRecord
+from runners.model.spec import Price
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.support import make_plan
+from tui.panel.feed import SnapshotFeed
+from tui.panel.screens.stop import StopScreen
+from tui.panel.widgets.metrics.details import describe
+from tui.views.run_text import describe_run
+from tui.views.run_view import to_json, view_run
+
+HOUR = 3600.0
+GPU = AssignedGpu(0, "GPU-0", "H100", 0)
+OWN = Price("3.39", "gpu", "flag")
+
+
+def ago(seconds: float) -> Moment:
+    now = moment_now()
+    return Moment(now.wall - seconds, now.boot, (now.boot_ns or 0) - round(seconds * 1e9))
+
+
+def open_session(state: StateDirectory, began: Moment, ended: Moment | None, **told: Any) -> None:
+    session = Session(
+        began.wall,
+        host_name(),
+        Price("2", "gpu", "session"),
+        1,
+        ended=None if ended is None else ended.wall,
+        id="session",
+        began=began,
+        finished=ended,
+        uuids=("GPU-0",),
+        **told,
+    )
+    state.session.write_bytes(msgspec.json.encode(session))
+
+
+def write_run(
+    state: StateDirectory,
+    run_id: str,
+    began: Moment,
+    ended: Moment,
+    gpus: tuple[AssignedGpu, ...] = (GPU,),
+    price: Price | None = OWN,
+) -> None:
+    """A run that has ended, as its supervisor leaves it, but without its line in the ledger."""
+    directory = state.run(run_id)
+    directory.path.mkdir(parents=True)
+    origin = msgspec.structs.replace(make_plan().origin, host=host_name())
+    plan = make_plan(run_id, origin=origin, directory=str(directory.path), gpus=gpus, price=price)
+    record = RunRecord(
+        State.DONE,
+        host=host_name(),
+        started=began.wall,
+        ended=ended.wall,
+        began=began,
+        finished=ended,
+        exit_code=0,
+    )
+    directory.plan.write_bytes(msgspec.json.encode(plan))
+    directory.state.write_bytes(msgspec.json.encode(record))
+
+
+def ask_every_surface(cli: CommandLine, runs: list[str]) -> dict[str, dict[str, Any]]:
+    """What each run cost by surface and run: real commands, the panel's picture, its dialogs."""
+    listed = {row["id"]: row["cost_usd"] for row in cli.json("list", "--all")}
+    booked = {row["id"]: row["cost_usd"] for row in cli.json("cost")["runs"]}
+    rows = csv.DictReader(io.StringIO(cli.run("cost", "export").stdout))
+    exported = {row["id"]: float(row["usd"]) for row in rows if row["kind"] == "run"}
+    as_json = {row["id"]: row["usd"] for row in cli.json("cost", "export") if row["kind"] == "run"}
+    picture = SnapshotFeed(cli.state, read_only=True).take()
+    shown = {view.run.id: float(view.money.cost or 0) for view in picture.runs}
+    found = {
+        "list": listed,
+        "cost": booked,
+        "export --csv": exported,
+        "export --json": as_json,
+        "panel": shown,
+        "status": {run: cli.json("status", run)["cost_usd"] for run in runs},
+        "wait": {run: cli.json("wait", run)["cost_usd"] for run in runs},
+        "curve": {},
+    }
+    for run in runs:
+        (curve,) = cli.json("metrics", run, "--name", "^cost$")["metrics"]
+        found["curve"][run] = round(curve["values"][-1], 6)
+    return {surface: {run: costs[run] for run in runs} for surface, costs in found.items()}
+
+
+def test_two_that_share_a_gpu_for_an_hour_pay_half_each_on_every_surface(cli: CommandLine) -> None:
+    state = cli.state.create()
+    began, ended = ago(2 * HOUR), ago(HOUR)
+    open_session(state, began, ended)
+    write_run(state, "20261120-101500-a-0001", began, ended)
+    write_run(state, "20261120-101500-b-0002", began, ended)
+    runs = ["20261120-101500-a-0001", "20261120-101500-b-0002"]
+    for surface, costs in ask_every_surface(cli, runs).items():
+        assert costs == dict.fromkeys(runs, 1.0), surface
+    for words in (("list",), ("status", runs[0]), ("cost",)):
+        assert "$1.00" in cli.run(*words).stdout, words
+    (view, _) = SnapshotFeed(state, read_only=True).take().runs
+    assert "$1.00" in StopScreen(view)._text().plain
+    assert ("cost", "$1.00 at $1.00/h (by its share of the session; estimate of GPU time)") in (
+        describe_run(view)
+    )
+    assert describe(view, {}, [])[0][1]["cost"] == "$1.00"
+
+
+def test_a_run_on_the_cpu_of_a_gpu_machine_costs_nothing_of_the_gpus_anywhere(
+    cli: CommandLine,
+) -> None:
+    state = cli.state.create()
+    began, ended = ago(2 * HOUR), ago(HOUR)
+    open_session(state, began, ended)
+    write_run(state, "20261120-101500-cpu-0001", began, ended, gpus=())
+    for surface, costs in ask_every_surface(cli, ["20261120-101500-cpu-0001"]).items():
+        assert costs == {"20261120-101500-cpu-0001": 0.0}, surface
+
+
+def test_a_run_that_began_before_its_session_pays_its_own_price_until_then(
+    cli: CommandLine,
+) -> None:
+    state = cli.state.create()
+    open_session(state, ago(1.5 * HOUR), ago(0.5 * HOUR))
+    write_run(state, "20261120-101500-a-0001", ago(2 * HOUR), ago(HOUR))
+    found = ask_every_surface(cli, ["20261120-101500-a-0001"])
+    for surface, costs in found.items():
+        assert costs == found["list"], surface
+    assert found["list"] == {"20261120-101500-a-0001": pytest.approx(2.695, abs=1e-4)}
+
+
+def test_live_runs_agree_at_one_moment(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xMI300X")
+    cli.run("session", "start", "--rate", "3600", "--since", "now")
+    (cli.folder / "shares.yaml").write_text(
+        json.dumps(
+            {
+                "launcher": "command",
+                "command": ["sleep", "600"],
+                "gpus": {"count": 1, "share": {"memory": "20G"}},
+            }
+        )
+    )
+    first = cli.launch(str(cli.folder / "shares.yaml"))
+    second = cli.launch(str(cli.folder / "shares.yaml"))
+    runs = [read_run(cli.state, run.id) for run in (first, second)]
+    assert {gpu.uuid for run in runs if run.plan for gpu in run.plan.gpus} == {"SIM-MI300X-0"}
+    now = moment_now()
+    costs = costs_of(cli.state, runs, now)
+    reader = CostReader(cli.state)
+    reader.read(runs, Moment(now.wall - 1, now.boot, (now.boot_ns or 0) - 10**9), whole=True)
+    kept = reader.read(runs, now, whole=True)
+    for run in runs:
+        assert costs.of(run) == kept.of(run), "added to, or reckoned anew"
+        assert costs.of(run) == view_run(run, costs=costs).money
+        assert to_json(view_run(run, costs=costs))["usd_per_hour"] == 1800
+    before = time.time()
+    found = {row["id"]: row for row in cli.json("cost")["runs"]}
+    listed = {row["id"]: row for row in cli.json("list")}
+    passed = 1.0 + time.time() - before
+    for run in (first, second):
+        assert found[run.id]["cost_usd"] == found[run.id]["share_usd"]
+        assert 0 <= listed[run.id]["cost_usd"] - found[run.id]["cost_usd"] <= passed
+    for run in (first, second):
+        cli.run("stop", run.id, "--force", "--wait", exits=None)
+
+
+def test_rows_in_json_add_up(cli: CommandLine) -> None:
+    state = cli.state.create()
+    open_session(state, ago(2 * HOUR), None)
+    for i in range(30):
+        began = ago(2 * HOUR - 7.7 * i)
+        write_run(state, f"20261120-101500-r-{i:04}", began, ago(HOUR + 3.3 * i))
+    found = cli.json("cost")
+    assert len(found["runs"]) == 20 and found["earlier_runs"]["count"] == 10
+    rows = [row["share_usd"] for row in found["runs"]]
+    together = sum(rows) + found["earlier_runs"]["share_usd"] + found["idle_usd"]
+    assert round(together, 6) == found["session_usd"]
+    assert round(sum(day["usd"] for day in found["days"]), 6) == found["session_usd"]
+    by_preset = sum(found["presets"].values()) + found["idle_usd"]
+    assert by_preset == pytest.approx(found["session_usd"], abs=2e-5), "each row is rounded"
+    assert any(round(row, 2) != row for row in rows), "six places, not cents"
+
+
+def test_names_of_one_release_before_stand_beside_the_new_ones(cli: CommandLine) -> None:
+    state = cli.state.create()
+    open_session(state, ago(2 * HOUR), None)
+    write_run(state, "20261120-101500-a-0001", ago(2 * HOUR), ago(HOUR))
+    (row,) = cli.json("cost")["runs"]
+    assert {"session_projected_usd", "session_at_its_end_usd", "projection_basis"} <= row.keys()
+    table = cli.json("cost", "plan", "gaussian-fast:1")["lines"][0]
+    assert table["preset_estimate_usd"] == table["preset_word_usd"]
+    assert table["caveat"] == table["doubt"]
+
+
+def test_the_folder_is_where_a_view_looks_for_the_books(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "other").create()
+    began, ended = ago(2 * HOUR), ago(HOUR)
+    open_session(state, began, ended)
+    write_run(state, "20261120-101500-a-0001", began, ended)
+    view = view_run(read_run(state, "20261120-101500-a-0001"))
+    assert view.money.cost == 2
