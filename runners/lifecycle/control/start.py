@@ -66,6 +66,8 @@ def start_together(
             "mount it: mount -t proc proc /proc",
         )
     specs = [resolve_after(state, spec) for spec in specs]
+    for spec in specs:
+        _check_texts(spec)
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
@@ -93,6 +95,20 @@ def start_together(
     return runs
 
 
+def _check_texts(spec: RunSpec) -> None:
+    """WrongInput when a spec holds what no file of ours can, or a name that breaks every list."""
+    if any(not char.isprintable() for char in spec.name):
+        raise WrongInput(
+            f"name {spec.name!r}: holds characters that cannot be shown", "choose another --name"
+        )
+    try:
+        msgspec.json.encode(spec)
+    except UnicodeEncodeError as error:
+        raise WrongInput(
+            f"not UTF-8 text: {error.object!r}", "programs get only arguments that are"
+        ) from None
+
+
 def preview(
     state: StateDirectory, specs: Sequence[RunSpec]
 ) -> list[tuple[LaunchPlan, QueueDecision]]:
@@ -100,6 +116,8 @@ def preview(
     written or started.
     """
     specs = [resolve_after(state, spec) for spec in specs]
+    for spec in specs:
+        _check_texts(spec)
     reading = _reading(state, specs)
     candidates = [
         candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)

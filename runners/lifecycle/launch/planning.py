@@ -38,9 +38,11 @@ from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
 MASK = "********"
 SECRET_PREFIX = "FRESNEL_SECRET_"
 """Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
+_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(
-    r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE
+    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
@@ -185,10 +187,11 @@ def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
 
 
 def mask(name: str, value: str, written: str = "") -> str:
-    """`value`, or a mask when the variable's name looks secret, or `written` puts such a variable
-    into it.
+    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
+    it, or it is an address with a password.
     """
-    return MASK if _SECRET.search(name) or _REFERENCE.search(written) else value
+    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
+    return MASK if secret else value
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
