@@ -17,7 +17,7 @@ import msgspec
 from runners.guard.claims import reserve_markers
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
@@ -128,7 +128,7 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
     # Padded, so that it can be changed in place when the disk is full: to be postponed, for one.
     content = msgspec.json.encode(rule).ljust(SLOT)
     try:
-        write_whole(path, content)
+        replace(path, content)
     except OSError:
         if not path.exists() or path.stat().st_size != len(content):
             raise

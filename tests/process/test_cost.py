@@ -75,7 +75,11 @@ def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
     run = cli.command("true", options=["--price", "3.60", "--name", "short"])
     cli.ended(run)
     began, finished = (Moment(*record(run)[key]) for key in ("began", "finished"))
-    assert began.boot and began.boot == finished.boot and (finished.up or 0) > (began.up or 0) > 0
+    assert (
+        began.boot
+        and began.boot == finished.boot
+        and (finished.boot_ns or 0) > (began.boot_ns or 0) > 0
+    )
     before = export(cli)
     cli.run("prune", "--keep", "0")
     assert not run.path.exists() and export(cli) == before

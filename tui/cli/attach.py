@@ -21,7 +21,7 @@ from runners.model.run import Run
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import say
+from tui.cli.output import control, say
 
 DETACH = b"\x1d"
 """Ctrl+], as in telnet: nothing that a program on a terminal is likely to want."""
@@ -48,7 +48,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         link.close()
     # Colours and a hidden cursor that the program set would stay in the user's own shell.
-    sys.stdout.write("\x1b[0m\x1b[?25h\n")
+    control("\x1b[0m\x1b[?25h\n")
     if code is None:
         say(f"left {run.id}, which goes on: fresnel-tui attach {run.id} comes back to it")
         return ExitCode.DONE

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
@@ -38,7 +38,7 @@ def _install(arguments: argparse.Namespace) -> int:
         raise DeniedError(f"{folder} is the machine's", "sudo, or service install --user")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    write_whole(path, boot_unit(state.root, user_name() if system else None).encode())
+    replace(path, boot_unit(state.root, user_name() if system else None).encode())
     path.chmod(0o644)
     say(f"wrote {path}")
     if not is_booted():

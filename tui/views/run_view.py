@@ -71,7 +71,7 @@ def view_run(
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
     here = moment_now()
-    at = here if run.begin is not None and run.begin.up is not None else now
+    at = here if run.begin is not None and run.begin.boot_ns is not None else now
     report = report or LiveReport(run)
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
