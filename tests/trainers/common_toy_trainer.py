@@ -1,4 +1,4 @@
-"""A trainer of a line through points, built on trainers.common as its README shows; run by the tests."""
+"""A trainer of a line through points, as the README of trainers.common shows; the tests run it."""
 
 # ruff: noqa: E402
 
@@ -13,6 +13,7 @@ sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve()
 import argparse
 import math
 import os
+import signal
 
 import torch
 from torch import nn
@@ -146,10 +147,12 @@ def train(settings: argparse.Namespace) -> int:
             values = {"loss": mean / count, "learning_rate": rate_now, "gradient_norm": norm}
             reporter.step(epoch + 1, step, {**values, **meter.values()}, always=True)
             reporter.say(f"step {step} loss {mean / count!r}")
-            if settings.plant == f"kill at step {step}":
-                os.kill(os.getpid(), 9)
-            if settings.plant == "save every step":
+            if settings.plant.startswith("save"):
                 save()
+            if settings.plant.endswith(f"SIGKILL at {step}"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if settings.plant.endswith(f"SIGUSR1 at {step}"):
+                os.kill(os.getpid(), signal.SIGUSR1)
             if stop.agreed(ranks.device) and in_epoch < steps_per_epoch:
                 save()
                 reporter.say(f"stopped on {stop.reason or 'request'} after step {step}")

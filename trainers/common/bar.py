@@ -1,4 +1,4 @@
-"""A progress bar for long preparations: one line that moves on a terminal, a line now and then in a log."""
+"""A progress bar for long preparations: one moving line on a terminal, or a line now and then."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LAST, BEST = "last.pt", "best.pt"
 
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> int:
-    """Write content to path so that the file is whole or absent, whatever happens; return its bytes."""
+    """Write content to path so that it is whole or absent, whatever happens; return its bytes."""
     return write_whole(path, lambda file: torch.save(content, file))
 
 
@@ -99,7 +99,7 @@ def versions() -> dict[str, str]:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run: numbered ones of which the newest `keep` stay, last.pt and best.pt.
+    """One run's checkpoints: numbered ones of which the newest `keep` stay, last.pt and best.pt.
 
     `settings` are written beside them at once. Raises SettingsError where the folder cannot be
     written or holds another trainer's checkpoints. Every rank makes one; only rank 0 writes.
@@ -132,7 +132,7 @@ class CheckpointFolder:
         step_in_epoch: int = 0,
         best: bool = False,
     ) -> tuple[Path, int] | None:
-        """Write a checkpoint after `epoch` whole epochs and `step` steps in all; every rank calls this.
+        """Write a checkpoint after `epoch` whole epochs and `step` steps; every rank calls this.
 
         `state` holds tensors and plain types. Returns path and bytes on rank 0, else None. With
         `best`, best.pt is written instead of a numbered one. An OSError (a full disk) passes.
@@ -181,7 +181,7 @@ class CheckpointFolder:
 
 
 def check_loadable(state: Mapping[str, Any]) -> None:
-    """Raise TypeError naming what in a state weights_only would refuse: no tensor and no plain type."""
+    """Raise TypeError naming what weights_only would refuse: no tensor and no plain type."""
     strange = list(_strange(state, ""))
     if strange:
         raise TypeError(f"a checkpoint cannot hold {', '.join(strange[:5])}")

@@ -23,7 +23,7 @@ AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
 def find_checkpoint(
     asked: str | None, checkpoints: CheckpointFolder, ranks: Ranks, identity: Iterable[str]
 ) -> tuple[dict[str, Any], Path, list[str]] | None:
-    """Return content, path and warnings of the checkpoint that `--resume` asks for; None to begin anew.
+    """Return content, path and warnings of the checkpoint `--resume` asks for; None to begin anew.
 
     `auto` is the newest readable one of this run's folder, else of a sibling run folder whose
     settings agree in all names of `identity`. Raises SettingsError, on every rank, where a named
