@@ -96,7 +96,8 @@ def train(settings: argparse.Namespace) -> int:
             reporter.warn(f"resume: {warning}")
     reporter.start(
         found={"points": settings.points}, batch=schedules.batch_sentence(settings.batch_size,
-        ranks.world, settings.accumulate), rate=rate_told, epochs=settings.epochs, steps=steps,
+        ranks.world, settings.accumulate), rate=rate_told, precision=precision.name,
+        epochs=settings.epochs, steps=steps,
         step=step, resumed_from=path,
     )  # fmt: skip
 
@@ -151,8 +152,8 @@ def train(settings: argparse.Namespace) -> int:
                 save()
             if settings.plant.endswith(f"SIGKILL at {step}"):
                 os.kill(os.getpid(), signal.SIGKILL)
-            if settings.plant.endswith(f"SIGUSR1 at {step}"):
-                os.kill(os.getpid(), signal.SIGUSR1)
+            if settings.plant == f"SIGUSR1 to the group at {step}":
+                os.killpg(0, signal.SIGUSR1)
             if stop.agreed(ranks.device) and in_epoch < steps_per_epoch:
                 save()
                 reporter.say(f"stopped on {stop.reason or 'request'} after step {step}")

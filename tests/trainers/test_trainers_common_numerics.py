@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 
 from trainers.common import schedules  # noqa: E402
 from trainers.common.ema import Ema  # noqa: E402
-from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.errors import DivergedError, SettingsError  # noqa: E402
 from trainers.common.precision import Precision, choose_precision, in_groups  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -103,7 +103,7 @@ def test_a_gradient_that_is_not_finite_is_dropped_and_many_fail(name: str, patie
         assert precision.step(optimiser, [weight])[1] is False
     assert torch.equal(weight, torch.ones(2))
     precision.backward((weight * torch.nan).sum())
-    with pytest.raises(ArithmeticError, match=f"no finite gradient in {patience} steps"):
+    with pytest.raises(DivergedError, match=f"no finite gradient in {patience} steps"):
         precision.step(optimiser, [weight])
 
 

@@ -61,7 +61,7 @@ def launch(output: Path, *more: str, processes: int = 1) -> subprocess.Completed
         [sys.executable, *(launcher if processes > 1 else []), str(TOY), *QUIET,
          "--output_dir", str(output), *more],
         env={**os.environ, "OMP_NUM_THREADS": "1"} | {"FRESNEL_RUN_DIR": ""},
-        capture_output=True, text=True, timeout=90,
+        capture_output=True, text=True, timeout=90, start_new_session=True,
     )  # fmt: skip
 
 
@@ -124,11 +124,12 @@ def test_a_gradient_that_is_not_shared_is_caught_after_the_first_step(tmp_path: 
     assert not losses(done.stdout)
 
 
-def test_sigusr1_saves_inside_an_epoch_and_another_batch_goes_on_with_the_rest(
+def test_a_signal_to_all_saves_inside_an_epoch_and_another_batch_goes_on_with_the_rest(
     run, tmp_path: Path
 ) -> None:
-    code, told, _ = run(tmp_path, "--plant", "SIGUSR1 at 6")
-    assert code == 0 and "stopped on SIGUSR1 after step 6" in told
+    stopped = launch(tmp_path, "--workers", "1", "--plant", "SIGUSR1 to the group at 6")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "stopped on SIGUSR1 after step 6" in stopped.stdout
     saved = tmp_path / "checkpoints" / "epoch_0002_step_000002.pt"
     assert content(saved)["position"] == [1, 6, 8, 2]
     code, told, errors = run(tmp_path, "--resume", str(saved), "--batch_size", "8")

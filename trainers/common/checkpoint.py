@@ -19,7 +19,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.files import remove_drafts, write_whole
 from trainers.common.randomness import random_state as random_state
 from trainers.common.randomness import restore_random_state as restore_random_state
-from trainers.common.ranks import Ranks, gather_from_ranks
+from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
 from trainers.common.settings import plain, read_settings_file, write_settings
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d+)(?:_step_(\d+))?\.pt")
@@ -68,7 +68,16 @@ def checkpoint_name(finished_epochs: int, step: int) -> str:
 def numbered_checkpoints(folder: Path) -> list[Path]:
     """Return the numbered checkpoints in folder, the one written first first."""
     found = [path for path in folder.glob("epoch_*.pt") if CHECKPOINT_NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return sorted(found, key=lambda path: (modified(path), path.name))
+
+
+def modified(path: Path) -> int:
+    """Return when a file was written in nanoseconds, 0 where it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        # A run that goes on beside this one has let it go meanwhile.
+        return 0
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
@@ -110,16 +119,17 @@ class CheckpointFolder:
     ) -> None:
         self.folder = folder.absolute()
         self.trainer, self.settings, self.ranks, self.keep = trainer, plain(settings), ranks, keep
-        if not ranks.leads:
-            return
+        from_leader(ranks, self._prepare)
+
+    def _prepare(self) -> None:
         before = read_settings_file(self.folder / SETTINGS_NAME)
-        if before and before[0] != trainer:
+        if before and before[0] != self.trainer:
             raise SettingsError(
                 f"{self.folder} holds checkpoints of the trainer {before[0]}: choose another folder"
             )
         try:
             remove_drafts(self.folder)
-            write_settings(self.folder / SETTINGS_NAME, trainer, self.settings)
+            write_settings(self.folder / SETTINGS_NAME, self.trainer, self.settings)
         except OSError as problem:
             raise SettingsError(f"{self.folder} cannot be written: {problem}") from problem
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import DivergedError, SettingsError
 
 T = TypeVar("T")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -71,7 +71,7 @@ class Precision:
         """Clip to norm `clip` (0: not at all), step and clear; return norm and whether it stepped.
 
         A gradient that is not finite is dropped. With DDP all ranks hold the same gradients, and
-        decide alike. Raises ArithmeticError after PATIENCE drops in a row (more while fp16 scales).
+        decide alike. Raises DivergedError after PATIENCE drops in a row (more while fp16 scales).
         """
         self._scaler.unscale_(optimiser)
         norm = float(nn.utils.clip_grad_norm_(list(parameters), clip or math.inf))
@@ -83,7 +83,7 @@ class Precision:
         self.lost_in_a_row = 0 if stepped else self.lost_in_a_row + 1
         limit = PATIENCE + (_HALVINGS if self.name == "fp16" else 0)
         if self.lost_in_a_row >= limit:
-            raise ArithmeticError(
+            raise DivergedError(
                 f"no finite gradient in {limit} steps in a row: lower the learning rate,"
                 " or use --precision fp32"
             )

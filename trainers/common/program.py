@@ -12,7 +12,7 @@ import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainers.common.devices import DEVICES
-from trainers.common.errors import SettingsError
+from trainers.common.errors import DivergedError, SettingsError
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import RanksDifferError, leave_ranks
 from trainers.common.report import run_directory
@@ -100,7 +100,7 @@ def run_main(
         code = record(train)(settings)
         leave_ranks()
         return int(code or 0)
-    except (SettingsError, ArithmeticError, RanksDifferError, OSError) as problem:
+    except (SettingsError, DivergedError, RanksDifferError, OSError) as problem:
         if leads:
             print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1

@@ -72,6 +72,7 @@ class Reporter:
         found: Mapping[str, Any],
         batch: str,
         rate: str,
+        precision: str = "",
         epochs: int,
         steps: int,
         step: int = 0,
@@ -84,6 +85,8 @@ class Reporter:
         many = f"{self.ranks.world} x " if self.ranks.world > 1 else ""
         self.say(f"found        {', '.join(f'{name} {value}' for name, value in found.items())}")
         self.say(f"device       {many}{device} ({self.ranks.reason or self.ranks.device})")
+        if precision:
+            self.say(f"precision    {precision}")
         self.say(f"work         {epochs} epochs, {steps} steps; {batch}")
         self.say(f"rate         {rate}")
         self.say(f"output       {self.folder}")

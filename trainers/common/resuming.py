@@ -10,6 +10,7 @@ from trainers.common.checkpoint import (
     SETTINGS_NAME,
     CheckpointFolder,
     load_checkpoint,
+    modified,
     numbered_checkpoints,
 )
 from trainers.common.errors import SettingsError
@@ -95,7 +96,7 @@ def _siblings(
         if differing:
             refused.append(f"in {folder.name} {differing[0]}")
         elif written:
-            matching.append((written[-1].stat().st_mtime_ns, folder / inside))
+            matching.append((modified(written[-1]), folder / inside))
     yield from (folder for _, folder in sorted(matching, reverse=True))
 
 
