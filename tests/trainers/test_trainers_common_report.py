@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
 
+from tests.support import eventually  # noqa: E402
 from trainers.common.bar import bar  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.meters import Meter  # noqa: E402
@@ -151,7 +152,8 @@ def test_wandb_works_offline(run: Path, monkeypatch: pytest.MonkeyPatch, capsys)
     reporter.finish({"loss": 0.5})
     assert "wandb        project project, offline" in capsys.readouterr().out
     (file,) = run.glob("wandb/offline-run-*/run-*.wandb")
-    assert b"learning_rate" in file.read_bytes()
+    # A process of wandb's own writes it.
+    eventually(lambda: b"learning_rate" in file.read_bytes(), what="the rate in wandb's file")
 
 
 def test_a_meter_tells_pace_waiting_and_memory() -> None:

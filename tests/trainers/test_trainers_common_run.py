@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
 import re
 import signal
@@ -15,7 +16,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.data import TensorDataset  # noqa: E402
+
 from trainers.common import program  # noqa: E402
+from trainers.common.loading import make_loader  # noqa: E402
 from trainers.common.ranks import epoch_batches  # noqa: E402
 from trainers.common.stopping import STOP_SIGNALS  # noqa: E402
 
@@ -61,7 +65,7 @@ def launch(output: Path, *more: str, processes: int = 1) -> subprocess.Completed
         [sys.executable, *(launcher if processes > 1 else []), str(TOY), *QUIET,
          "--output_dir", str(output), *more],
         env={**os.environ, "OMP_NUM_THREADS": "1"} | {"FRESNEL_RUN_DIR": ""},
-        capture_output=True, text=True, timeout=90, start_new_session=True,
+        capture_output=True, text=True, timeout=90,
     )  # fmt: skip
 
 
@@ -99,17 +103,21 @@ def test_killed_at_once_and_resumed_it_ends_to_the_bit_as_if_never_stopped(
         assert same(ours[part], theirs[part]), part
 
 
-def test_two_processes_with_half_the_batch_train_like_one(run, tmp_path: Path) -> None:
-    alone = losses(run(tmp_path / "one", "--epochs", "5", "--clip", "0")[1])
-    two = launch(tmp_path / "two", "--batch_size", "2", "--epochs", "5", "--clip", "0", processes=2)
-    assert two.returncode == 0, two.stderr
-    pieces = losses(run(tmp_path / "pieces", "--epochs", "5", "--clip", "0", "--batch_size", "1",
-                        "--accumulate", "4")[1])  # fmt: skip
+def test_two_processes_with_half_the_batch_train_like_one_until_a_gradient_is_not_shared(
+    run, tmp_path: Path
+) -> None:
+    five = ("--epochs", "5", "--clip", "0")
+    alone = losses(run(tmp_path / "one", *five)[1])
+    pieces = losses(run(tmp_path / "pieces", *five, "--batch_size", "1", "--accumulate", "4")[1])
+    planted = ("--batch_size", "2", "--plant", "a gradient that is not shared")
+    two = launch(tmp_path / "two", *five, *planted, processes=2)
     together = losses(two.stdout)
-    assert alone.keys() == together.keys() == pieces.keys() == set(range(1, 21))
+    assert alone.keys() == together.keys() == pieces.keys() == set(range(1, 21)), two.stderr
     assert max(abs(alone[step] - together[step]) for step in alone) <= 1e-5
     assert max(abs(alone[step] - pieces[step]) for step in alone) <= 1e-5
     assert "2 x CPU" in two.stdout and two.stdout.count("found ") == 1
+    assert two.returncode == 1
+    assert "after step 21 the weights of rank(s) 1 differ from rank 0's in 0.weight" in two.stderr
     # What two processes wrote, one goes on from, and says that it is another number.
     code, told, errors = run(tmp_path / "two", "--epochs", "6", "--resume", "auto")
     assert code == 0 and losses(told).keys() == {21, 22, 23, 24}
@@ -117,25 +125,28 @@ def test_two_processes_with_half_the_batch_train_like_one(run, tmp_path: Path) -
     assert "2 process(es) wrote the checkpoint and 1 go on" in errors
 
 
-def test_a_gradient_that_is_not_shared_is_caught_after_the_first_step(tmp_path: Path) -> None:
-    done = launch(tmp_path, "--batch_size", "2", "--plant", "unsynchronised", processes=2)
-    assert done.returncode == 1
-    assert "after step 1 the weights of rank(s) 1 differ from rank 0's in" in done.stderr
-    assert not losses(done.stdout)
-
-
-def test_a_signal_to_all_saves_inside_an_epoch_and_another_batch_goes_on_with_the_rest(
+def test_a_signal_saves_inside_an_epoch_and_another_batch_goes_on_with_the_rest(
     run, tmp_path: Path
 ) -> None:
-    stopped = launch(tmp_path, "--workers", "1", "--plant", "SIGUSR1 to the group at 6")
-    assert stopped.returncode == 0, stopped.stderr
-    assert "stopped on SIGUSR1 after step 6" in stopped.stdout
+    code, told, _ = run(tmp_path, "--plant", "SIGUSR1 at 6")
+    assert code == 0 and "stopped on SIGUSR1 after step 6" in told
     saved = tmp_path / "checkpoints" / "epoch_0002_step_000002.pt"
     assert content(saved)["position"] == [1, 6, 8, 2]
     code, told, errors = run(tmp_path, "--resume", str(saved), "--batch_size", "8")
     assert code == 0 and "batch_size is 4 there and 8 here" in errors
     # Eight of sixteen samples were left of the second epoch: one step of eight, then two.
     assert losses(told).keys() == {7, 8, 9}
+
+
+def test_a_loading_process_outlives_the_signals_that_stop_its_trainer() -> None:
+    data = TensorDataset(torch.arange(40))
+    loader = iter(make_loader(data, [[index] for index in range(40)], torch.device("cpu"), 1))
+    drawn = [int(next(loader)[0])]
+    (worker,) = multiprocessing.active_children()
+    for number in STOP_SIGNALS:
+        os.kill(worker.pid, number)
+    drawn += [int(batch[0]) for batch in loader]
+    assert drawn == list(range(40))
 
 
 def test_what_is_left_of_an_epoch_is_the_same_for_any_batch_and_world() -> None:
