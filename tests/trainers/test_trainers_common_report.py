@@ -199,6 +199,8 @@ def test_progress_on_a_terminal_rewrites_its_line() -> None:
     reading, writing = pty.openpty()
     with os.fdopen(writing, "w") as terminal:
         list(bar(range(5), "skulls", every=0, stream=terminal))
-        told = os.read(reading, 4096).decode()
+        told = ""
+        while "\n" not in told:
+            told += os.read(reading, 4096).decode()
     os.close(reading)
     assert told.count("\r\x1b[2K") == 5 and told.count("\n") == 1

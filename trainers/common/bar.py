@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
@@ -55,5 +56,7 @@ def _line(words: str, done: int, total: int | None, seconds: float) -> str:
 
 
 def _write(out: TextIO, line: str, live: bool) -> None:
-    out.write(f"\r\x1b[2K{line}" if live else f"{line}\n")
+    # A line that wraps could not be rewritten.
+    short = line[: shutil.get_terminal_size().columns - 1]
+    out.write(f"\r\x1b[2K{short}" if live else f"{line}\n")
     out.flush()
