@@ -80,9 +80,7 @@ def defect_mask(skull: np.ndarray, kind: str, generator: np.random.Generator) ->
     else:
         drawn = generator.normal(size=3)
         directions = np.array([[drawn[0], drawn[1], abs(drawn[2]) + 0.3]])
-        reach = (
-            generator.uniform(0.13, 0.18) if kind == "random_1" else generator.uniform(0.18, 0.23)
-        )
+        reach = generator.uniform(0.13, 0.18) if kind == "random_1" else generator.uniform(0.18, 0.23)
     bone = np.argwhere(skull)
     centre = bone.mean(0)
     from_centre = bone - centre

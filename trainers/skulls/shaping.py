@@ -41,9 +41,7 @@ def vote(skulls: list[np.ndarray], dilation: int = 0) -> np.ndarray:
     return votes >= (len(skulls) + 1) // 2
 
 
-def cut_out(
-    complete: np.ndarray, defective: np.ndarray, implant_points: np.ndarray | None, how: Shaping
-) -> np.ndarray:
+def cut_out(complete: np.ndarray, defective: np.ndarray, implant_points: np.ndarray | None, how: Shaping) -> np.ndarray:
     """Return the implant mask: complete without defective, near the implant's points, one piece.
 
     implant_points is (N, 3) in voxel indices; None, or crop `none`, leaves the crop away. The

@@ -82,11 +82,9 @@ class Encoder(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         """Describe points, pool within cells between the blocks, and convolve the cells' means."""
-        batch, count, _ = points.shape
+        batch = len(points)
         cells = (bounded(points) * self.resolution).long()
-        flat = cells[..., 0] + self.resolution * (
-            cells[..., 1] + self.resolution * cells[..., 2]
-        )
+        flat = cells[..., 0] + self.resolution * (cells[..., 1] + self.resolution * cells[..., 2])
         start = local_coordinates(points, self.resolution) if self.local else points
         features = self.blocks[0](self.fc_pos(start))
         for block in list(self.blocks)[1:]:
@@ -123,9 +121,7 @@ class Decoder(nn.Module):
     def forward(self, points: Tensor, grid: Tensor, coordinates: Tensor) -> Tensor:
         """Look features up at the points and turn the coordinates into values with them."""
         where = 2 * bounded(points)[:, :, None, None] - 1
-        looked_up = functional.grid_sample(
-            grid, where, mode=self.mode, padding_mode="border", align_corners=True
-        )
+        looked_up = functional.grid_sample(grid, where, mode=self.mode, padding_mode="border", align_corners=True)
         features = looked_up[..., 0, 0].transpose(1, 2)
         state = self.fc_p(coordinates)
         for add, block in zip(self.fc_c, self.blocks, strict=True):
