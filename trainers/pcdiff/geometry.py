@@ -6,6 +6,7 @@ once per forward pass; the network then only gathers, multiplies and adds.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -168,7 +169,7 @@ def _level(
     )
     ends = starts[:: ball.centres].tolist()
     offsets = points.flatten(0, 1)[members] - centres.flatten(0, 1)[owners]
-    spans = tuple(zip(ends[:-1], ends[1:], strict=True))
+    spans = tuple(itertools.pairwise(ends))
     groups = Groups(members, starts, weights, owners, offsets, spans, ball.slots)
     base = torch.arange(batch, device=nearest.device)[:, None, None] * ball.centres
     return Level(points, groups, (nearest + base).flatten(0, 1), interpolation_shares(squares))

@@ -107,7 +107,7 @@ class PVCNN(nn.Module):
             blocks: list[nn.Module] = []
             if index:
                 channels += sizes.embedding
-            for number, (width, resolution) in enumerate(stage.convolutions):
+            for _number, (width, resolution) in enumerate(stage.convolutions):
                 out, attends = self._width(width), stage.attention and sizes.attention
                 blocks.append(self._convolution(channels, out, resolution, attends))
                 channels = out
