@@ -94,7 +94,7 @@ def survey(points: Tensor, balls: Sequence[Ball], search: str = "auto") -> list[
     points = points.detach().float().contiguous()
     if not bool(torch.isfinite(points).all()):
         raise ArithmeticError("the point cloud has coordinates that are not finite")
-    one_level = _level_numba if _uses_numba(points, search) else _level_torch
+    one_level = _level_numba if uses_numba(points.device, search) else _level_torch
     levels = []
     for ball in balls:
         level, points = one_level(points, ball)
@@ -102,12 +102,13 @@ def survey(points: Tensor, balls: Sequence[Ball], search: str = "auto") -> list[
     return [*levels, Level(points)]
 
 
-def _uses_numba(points: Tensor, search: str) -> bool:
+def uses_numba(device: torch.device, search: str) -> bool:
+    """Return whether a search on a device is compiled; raise ValueError where it cannot be."""
     if search not in SEARCHES:
         raise ValueError(f"neighbour search {search!r} is none of {', '.join(SEARCHES)}")
     if search == "numba" and neighbours_numba is None:
         raise ValueError("neighbour search numba: numba is not installed")
-    here = points.device.type == "cpu" and neighbours_numba is not None
+    here = device.type == "cpu" and neighbours_numba is not None
     return search == "numba" or (search == "auto" and here)
 
 

@@ -7,15 +7,17 @@ follow the published checkpoints (pfriedri/pcdiff-implant and DimensionLab/pcdif
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from trainers.pcdiff.geometry import Ball, Level, survey
+from trainers.common.errors import SettingsError
+from trainers.pcdiff.geometry import Ball, Level, survey, uses_numba
 from trainers.pcdiff.layers import (
+    NORM_GROUPS,
     Attention,
     FeaturePropagation,
     PVConv,
@@ -76,6 +78,21 @@ class Sizes:
     voxels: float = 1.0
     dropout: float = 0.1
     attention: bool = True
+    head_dropout: float = 0.5
+
+    def check(self) -> None:
+        """Raise SettingsError where a width cannot be divided into the norms' groups."""
+        narrow = [int(self.width * width) for stage in (*DOWN, *UP) for width in stage.widths]
+        bad = sorted({width for width in narrow if width < NORM_GROUPS or width % NORM_GROUPS})
+        if bad:
+            raise SettingsError(
+                f"--width_mult {self.width:g} makes layers of {bad[0]} channels; a multiple of"
+                f" {NORM_GROUPS} is needed: take a multiple of 0.25"
+            )
+        if int(self.voxels * 8) < 2:
+            raise SettingsError(
+                f"--vox_res_mult {self.voxels:g} leaves grids of less than 2 voxels"
+            )
 
     def balls(self) -> tuple[Ball, ...]:
         """Return how the stages group; other point counts scale centres and radii by density."""
@@ -134,7 +151,7 @@ class PVCNN(nn.Module):
         self.fp_layers = nn.ModuleList(ups)
         head = self._width(HEAD)
         self.classifier = nn.Sequential(
-            SharedMLP(channels, [head], 1), nn.Dropout(0.5), nn.Conv1d(head, 3, 1)
+            SharedMLP(channels, [head], 1), nn.Dropout(sizes.head_dropout), nn.Conv1d(head, 3, 1)
         )
         width = sizes.embedding
         self.embedf = nn.Sequential(
@@ -147,6 +164,13 @@ class PVCNN(nn.Module):
     def _convolution(self, channels: int, out: int, resolution: int, attends: bool) -> PVConv:
         side = int(self.sizes.voxels * resolution)
         return PVConv(channels, out, side, self.sizes.dropout, attends)
+
+    def warm_up(self, phase: Callable[[str, str], None]) -> None:
+        """Have the neighbour searches compiled before the first step, and say so."""
+        device = next(self.parameters()).device
+        if uses_numba(device, self.search):
+            phase("compiling", "neighbour searches by numba; kept for the next start")
+            survey(torch.rand(1, 64, 3, device=device), [Ball(8, 0.2, 4)], self.search)
 
     def forward(
         self, points: Tensor, timesteps: Tensor, levels: list[Level] | None = None
