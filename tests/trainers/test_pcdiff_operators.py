@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_reference as slow
 from trainers.pcdiff import geometry, neighbours_numba, neighbours_torch
-from trainers.pcdiff.geometry import Ball, place_in_grid, survey
+from trainers.pcdiff.geometry import Ball, Steady, place_in_grid, survey
 from trainers.pcdiff.operators import (
     average_into_voxels,
     group_norm_rows,
@@ -58,7 +58,9 @@ def test_searches_are_those_of_the_kernels(kind: str) -> None:
     count = min(len(points), 90)
     tensor = torch.from_numpy(points)[None]
     expected = slow.farthest_points(points, count)
-    assert neighbours_numba.farthest_points(points, count).tolist() == expected
+    for size in (5, 48):
+        boxes = neighbours_numba.boxes(points, size)
+        assert neighbours_numba.farthest_points(points, count, *boxes).tolist() == expected
     assert neighbours_torch.farthest_points(tensor, count)[0].tolist() == expected
     centres = points[expected]
     for radius, slots in ((0.3, 16), (1.5, 8)):
@@ -116,6 +118,17 @@ def test_a_batch_is_its_samples_one_by_one() -> None:
                 largest_of_groups(values, together.groups, sample),
                 largest_of_groups(values, alone.groups, 0),
             )
+
+
+def test_what_is_kept_of_the_skull_changes_nothing() -> None:
+    clouds = torch.from_numpy(np.stack([cloud("shell"), cloud("lattice")]))
+    steady, ball = Steady(500), Ball(60, 0.4, 12)
+    for _ in range(3):
+        clouds = clouds.clone()
+        clouds[:, 500:] = torch.randn(2, 100, 3)
+        kept, fresh = (survey(clouds, [ball], "numba", how) for how in (steady, None))
+        assert torch.equal(kept[1].points, fresh[1].points)
+        assert torch.equal(kept[0].groups.members, fresh[0].groups.members)
 
 
 def test_weighted_norm_is_the_norm_of_repeated_rows() -> None:

@@ -86,7 +86,32 @@ class Level:
         return self.voxels[resolution]
 
 
-def survey(points: Tensor, balls: Sequence[Ball], search: str = "auto") -> list[Level]:
+class Steady:
+    """What the searches keep of points that stay where they are while others move.
+
+    While an implant is drawn, the first `count` points of every cloud are the skull's. Their
+    division into boxes is made at the first survey and used in the following ones.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._boxes: dict[int, tuple[Any, Any]] = {}
+
+    def boxes(self, sample: int, cloud: Any) -> tuple[Any, Any]:
+        """Return the boxes of a sample's cloud (N, 3), those of its first points kept."""
+        if sample not in self._boxes:
+            still = cloud[: self.count]
+            self._boxes[sample] = neighbours_numba.boxes(still, neighbours_numba.BOX)
+        order, starts = self._boxes[sample]
+        moving, cuts = neighbours_numba.boxes(cloud[self.count :], neighbours_numba.BOX)
+        return np.concatenate([order, moving + np.int32(self.count)]), np.concatenate(
+            [starts, cuts[1:] + np.int32(self.count)]
+        )
+
+
+def survey(
+    points: Tensor, balls: Sequence[Ball], search: str = "auto", steady: Steady | None = None
+) -> list[Level]:
     """Return one level per ball and a last one, for points (B, N, 3).
 
     Raises ArithmeticError where a coordinate is not finite and ValueError for an unknown search.
@@ -94,10 +119,11 @@ def survey(points: Tensor, balls: Sequence[Ball], search: str = "auto") -> list[
     points = points.detach().float().contiguous()
     if not bool(torch.isfinite(points).all()):
         raise ArithmeticError("the point cloud has coordinates that are not finite")
-    one_level = _level_numba if uses_numba(points.device, search) else _level_torch
+    compiled = uses_numba(points.device, search)
     levels = []
-    for ball in balls:
-        level, points = one_level(points, ball)
+    for number, ball in enumerate(balls):
+        kept = steady if number == 0 else None
+        level, points = _level_numba(points, ball, kept) if compiled else _level_torch(points, ball)
         levels.append(level)
     return [*levels, Level(points)]
 
@@ -121,17 +147,23 @@ def _level_torch(points: Tensor, ball: Ball) -> tuple[Level, Tensor]:
     return _level(points, centres, members, numbers, nearest, squares, ball), centres
 
 
-def _level_numba(points: Tensor, ball: Ball) -> tuple[Level, Tensor]:
+def _level_numba(points: Tensor, ball: Ball, steady: Steady | None) -> tuple[Level, Tensor]:
     """Return a level and the next one's points by compiled searches, a thread per sample."""
     clouds = points.cpu().numpy()
 
-    def search(cloud: Any) -> tuple[Any, ...]:
-        chosen = neighbours_numba.farthest_points(cloud, ball.centres)
+    def search(sample: int) -> tuple[Any, ...]:
+        cloud = clouds[sample]
+        boxes = (
+            neighbours_numba.boxes(cloud, neighbours_numba.BOX)
+            if steady is None
+            else steady.boxes(sample, cloud)
+        )
+        chosen = neighbours_numba.farthest_points(cloud, ball.centres, *boxes)
         centres = cloud[chosen]
         found = neighbours_numba.ball_query(cloud, centres, ball.radius, ball.slots)
         return centres, *found, *neighbours_numba.three_nearest(cloud, centres)
 
-    per_sample = list(zip(*each_sample(search, list(clouds)), strict=True))
+    per_sample = list(zip(*each_sample(search, range(len(clouds))), strict=True))
     for sample, members in enumerate(per_sample[1]):
         members += sample * points.shape[1]
     device = points.device

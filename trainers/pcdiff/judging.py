@@ -17,13 +17,14 @@ from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 from trainers.common.ranks import Ranks, sum_over_ranks
+from trainers.pcdiff.completing import noise_predictor
 from trainers.pcdiff.data import SkullPoints
 from trainers.pcdiff.diffusion import (
     Diffusion,
     gaussian_noise_losses,
-    implant_noise,
     noise_losses,
 )
+from trainers.pcdiff.model import PVCNN
 from trainers.pcdiff.pictures import views, write_ply, write_sheet
 from trainers.pcdiff.samplers import Sampling, draw
 
@@ -65,7 +66,7 @@ def held_out_loss(
 
 @torch.no_grad()
 def draw_implants(
-    network: nn.Module,
+    network: PVCNN,
     diffusion: Diffusion,
     data: SkullPoints,
     sampling: Sampling,
@@ -77,14 +78,10 @@ def draw_implants(
     found = []
     for index in range(len(data)):
         sample = data[0, index]
-        skull = sample["skull"][None].to(device)
+        skull = sample["skull"].to(device)
         chance = torch.Generator(device).manual_seed(seed + index)
         start = torch.randn(1, 3, data.recipe.implant_points, generator=chance, device=device)
-
-        def predict(points: Tensor, steps: Tensor, skull: Tensor = skull) -> Tensor:
-            return implant_noise(network, skull, points, steps).float()
-
-        points = draw(predict, start, diffusion, sampling, chance)
+        points = draw(noise_predictor(network, skull), start, diffusion, sampling, chance)
         clouds = {name: sample[name].T.numpy() for name in ("skull", "implant")}
         found.append({**sample, **clouds, "drawn": points[0].T.cpu().numpy()})
     network.train()

@@ -110,6 +110,25 @@ class SqueezeExcite(nn.Module):
         return grid * self.fc(grid.mean((2, 3, 4)))[:, :, None, None, None]
 
 
+class GridConv(nn.Conv3d):
+    """A convolution of width 3 on a grid, by way of the faster of PyTorch's CPU kernels.
+
+    oneDNN is used above 20,480 values in the first four dimensions or for several samples (torch's
+    ConvParams::use_mkldnn); the kernel used otherwise is up to 13 times slower per value.
+    """
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__(width, out, 3, padding=1)
+
+    def forward(self, grid: Tensor) -> Tensor:
+        """Return a grid (B, out, R, R, R) for one (B, in, R, R, R)."""
+        batch, width, side = grid.shape[:3]
+        alone = grid.device.type == "cpu" and batch == 1
+        if alone and side >= 16 and width * side * side <= 20_480:
+            return super().forward(grid.expand(2, -1, -1, -1, -1))[:1]
+        return super().forward(grid)
+
+
 class PVConv(nn.Module):
     """Convolutions on a voxel grid, read back at the points, plus a shared MLP of the points."""
 
@@ -119,11 +138,11 @@ class PVConv(nn.Module):
         super().__init__()
         self.resolution = resolution
         layers: list[nn.Module] = [
-            nn.Conv3d(width, out, 3, padding=1),
+            GridConv(width, out),
             nn.GroupNorm(NORM_GROUPS, out),
             nn.SiLU(),
             nn.Dropout(dropout),
-            nn.Conv3d(out, out, 3, padding=1),
+            GridConv(out, out),
             nn.GroupNorm(NORM_GROUPS, out),
         ]
         layers += [Attention(out, 3)] if attention else [nn.SiLU(), SqueezeExcite(out)]

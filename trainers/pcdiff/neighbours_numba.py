@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 TIE_STRIDE = 512
 FAR = np.float32(1e38)
 MOST_CELLS = 96
+BOX = 48
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -54,12 +55,12 @@ def boxes(points: Floats, size: int) -> tuple[Integers, Integers]:
 
 
 @njit(nogil=True, cache=True)
-def farthest_points(points: Floats, count: int) -> Integers:
+def farthest_points(points: Floats, count: int, order: Integers, starts: Integers) -> Integers:
     """Return (count,) indices of farthest-point sampling of points (N, 3), beginning with index 0.
 
-    Ties go to the least (index mod 512), then to the least index.
+    Ties go to the least (index mod 512), then to the least index. order and starts are `boxes` of
+    the points; any division gives the same answer.
     """
-    order, starts = boxes(points, 48)
     number = starts.shape[0] - 1
     sorted_points = points[order]
     distance = np.full(points.shape[0], FAR, np.float32)
