@@ -19,6 +19,18 @@ import numpy as np
 
 from trainers.common.files import write_text_whole, write_whole
 
+COLUMNS = (
+    "case_name",
+    "case_dir",
+    "input_points_path",
+    "sample_points_path",
+    "shift_path",
+    "scale_path",
+    "num_generated_implants",
+    "runtime_sec",
+    "gpu_peak_memory_mb",
+)
+
 
 @dataclass(frozen=True)
 class CaseRecord:
@@ -41,19 +53,7 @@ def write_benchmark(settings: argparse.Namespace, records: Sequence[CaseRecord])
     folder = settings.eval_path.absolute()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "case_name",
-            "case_dir",
-            "input_points_path",
-            "sample_points_path",
-            "shift_path",
-            "scale_path",
-            "num_generated_implants",
-            "runtime_sec",
-            "gpu_peak_memory_mb",
-        ]
-    )
+    writer.writerow(COLUMNS)
     for record in sorted(records, key=lambda record: record.name):
         paths = [record.folder / f"{name}.npy" for name in ("input", "sample", "shift", "scale")]
         memory = f"{record.memory / 2**20:.0f}"
