@@ -170,7 +170,8 @@ class PVCNN(nn.Module):
         device = next(self.parameters()).device
         if uses_numba(device, self.search):
             phase("compiling", "neighbour searches by numba; kept for the next start")
-            survey(torch.rand(1, 64, 3, device=device), [Ball(8, 0.2, 4)], self.search)
+            line = torch.linspace(0, 1, 192, device=device).view(1, 64, 3)
+            survey(line, [Ball(8, 0.2, 4)], self.search)
 
     def forward(
         self, points: Tensor, timesteps: Tensor, levels: list[Level] | None = None
