@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from trainers.common.boards import TensorBoardFiles
 from trainers.common.reporter import Reporter
@@ -15,7 +16,6 @@ class Counted(Protocol):
 
     epoch: int
     it: int
-    seconds: float
 
 
 class VoxelReporter(Reporter):
@@ -24,7 +24,8 @@ class VoxelReporter(Reporter):
     def __init__(self, *details: Any, **more: Any) -> None:
         super().__init__(*details, tensorboard=False, **more)
         self._files: TensorBoardFiles | None = None
-        self._log = None
+        self._log: TextIO | None = None
+        self._begun = time.monotonic()
         if self.ranks.leads:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._log = (self.folder / "train.log").open("a", encoding="utf-8")
@@ -56,7 +57,7 @@ class VoxelReporter(Reporter):
         """Say a step in the original's form; epochs and iterations count from 0 there."""
         self.say(
             f"[Epoch {position.epoch:02d}] it={position.it - 1}, loss={loss:.4f}"
-            f" loss_psr={loss:.4f} time={seconds:.3f} / {position.seconds:.2f}"
+            f" loss_psr={loss:.4f} time={seconds:.3f} / {time.monotonic() - self._begun:.2f}"
         )
 
     def validation_lines(self, scores: Mapping[str, float], baseline: Mapping[str, float], metric: str) -> None:

@@ -176,7 +176,9 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
         resumed_from=resumed_from,
     )
     reporter.open_boards(settings.tensorboard, run.position.it)
-    reporter.say(f"memory       {memory_sentence(run.training.grid, settings.batch_size)}")
+    sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
+    need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
+    reporter.say(f"memory       {need}")
     shared = skulls[0] & skulls[1]
     if shared:
         reporter.warn(
@@ -262,7 +264,7 @@ def train_epoch(run: VoxelRun) -> bool:
             "learning_rate": run.optimiser.param_groups[0]["lr"],
             **meter.values(),
         }
-        run.reporter.train_step(position, values, time.monotonic() - begun, always=last)
+        run.reporter.train_step(position, values, always=last)
         if (position.it - 1) % run.values["train.print_every"] == 0:
             run.reporter.step_line(position, loss, time.monotonic() - begun)
         if run.stop.agreed(ranks.device):
