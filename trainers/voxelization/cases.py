@@ -29,7 +29,10 @@ from trainers.voxelization.reconstruction import Voxelization
 
 @dataclass(frozen=True)
 class Output:
-    """What to write for a case, and how implants are shaped (None: by the voxels' size)."""
+    """What to write for a case, and how implants are shaped (None: by the voxels' size).
+
+    `made_with` names model and ensemble; a case made with others is made again.
+    """
 
     folder: Path
     metrics: bool = True
@@ -38,6 +41,7 @@ class Output:
     truth: bool = False
     shaping: Shaping | None = None
     originals: Path | None = None
+    made_with: str = ""
 
 
 def make_implant(
@@ -84,6 +88,7 @@ def make_implant(
         "eval_metrics_path": "",
         "runtime_sec": time.monotonic() - begun,
         "gpu_peak_memory_mb": _gpu_peak(voxelization.device),
+        "made_with": output.made_with,
     }
     if truth is not None:
         row |= _judge(folder, implant, truth, defective, say)

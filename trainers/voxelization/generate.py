@@ -135,8 +135,9 @@ def make_all(
     failures: list[str] = []
     for number, folder in enumerate(cases, 1):
         saved = output.folder / folder.name / "row.json"
-        if saved.is_file() and not overwrite:
-            rows.append(json.loads(saved.read_text(encoding="utf-8")))
+        done = None if overwrite else read_row(saved, output.made_with)
+        if done is not None:
+            rows.append(done)
             say(f"case {number}/{len(cases)} {folder.name}: done already")
             continue
         if stop():
@@ -153,6 +154,21 @@ def make_all(
         write_text_whole(saved, json.dumps(finite_row(row)) + "\n")
         rows.append(row)
     return rows, failures
+
+
+def read_row(path: Path, made_with: str) -> dict[str, Any] | None:
+    """Return the row of a case that was made in the same way before, else None."""
+    try:
+        row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return row if row.get("made_with") == made_with else None
+
+
+def describe_making(model: Path, *details: object) -> str:
+    """Return a text that changes with the model's file and whatever else decides an implant."""
+    seen = model.stat()
+    return " ".join(map(str, (model, seen.st_size, seen.st_mtime_ns, *details)))
 
 
 def finite_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +220,7 @@ def say_table(summary: dict[str, Any], say: Callable[[str], None] = print) -> No
     say(f"mean DSC {found['dice']:.4f}, {verdict} the mirror baseline's {plain['dice']:.4f}")
 
 
-def report_rows(events: EventLog, folder: Path, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+def report_rows(events: EventLog, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     """Tell a panel the figures, the files and some pictures."""
     for number, row in enumerate(rows, 1):
         values = {name: float(row[name]) for name in FIGURES if name in row}
@@ -244,6 +260,9 @@ def generate(settings: argparse.Namespace) -> int:
         truth=values["generation.exp_gt"],
         shaping=shaping_of(values, first.volume(root, "defective_skull"), settings.dilation),
         originals=settings.originals,
+        made_with=describe_making(
+            Path(settings.model_file), settings.num_ensemble, settings.dilation, voxelization.resolution
+        ),
     )
     print(f"found        {len(cases)} cases of {layout} in {path}; data set in {root}")
     print(f"device       {ranks.device} ({ranks.reason})")
@@ -264,7 +283,7 @@ def generate(settings: argparse.Namespace) -> int:
     facts = {"ensemble_size": settings.num_ensemble, "failures": failures}
     summary = write_benchmark(folder, rows, facts)
     say_table(summary)
-    report_rows(events, folder, rows, summary)
+    report_rows(events, rows, summary)
     return 1 if failures else 0
 
 
