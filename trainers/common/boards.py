@@ -53,7 +53,7 @@ class WandbRun:
         # Without a key wandb asks for one on the terminal, where a run under a panel has nobody.
         self.mode = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
         self._run = wandb.init(
-            project=project, name=name, dir=str(folder), mode=self.mode, config=plain(settings),
+            project=project, name=os.environ.get("WANDB_NAME") or name, dir=str(folder), mode=self.mode, config=plain(settings),
             settings=wandb.Settings(silent=True, console="off"),
         )  # fmt: skip
         self._wandb = wandb
