@@ -12,6 +12,13 @@ from trainers.skulls.completing import TRAINERS, run_program
 SKULLS = 10
 """Made-up skulls to train on; their seed is not that of the skulls to be judged."""
 
+PCDIFF_SIZES = (
+    *("--num_points", "2048", "--num_nn", "256", "--width_mult", "0.25"),
+    *("--bs", "8", "--workers", "0", "--lr", "2e-3", "--beta1", "0.9", "--grad_clip", "1"),
+    *("--ema_decay", "0.99", "--val_freq", "20", "--checkpoint_freq", "5", "--diagIter", "0"),
+)
+"""A PCDiff that two CPU cores can train."""
+
 
 def quick_command(trainer: str, folder: Path, size: int) -> list[str]:
     """Return the command line of a tiny training whose data and results lie in folder."""
@@ -21,7 +28,7 @@ def quick_command(trainer: str, folder: Path, size: int) -> list[str]:
     if trainer == "voxelization":
         config = own / "configs" / "tiny.yaml"
         return [str(own / "train.py"), str(config), *data, *where, "--epochs", "100000"]
-    return [str(own / "train.py"), "--preset", "tiny", *data, *where, "--niter", "100000"]
+    return [str(own / "train.py"), *PCDIFF_SIZES, *data, *where, "--niter", "100000"]
 
 
 def train_quickly(trainer: str, folder: Path, seconds: float, size: int, stop: Callable[[], bool]) -> None:
