@@ -45,7 +45,7 @@ class VoxelReporter(Reporter):
             return
         self._files = TensorBoardFiles(self.folder / "tensorboard_log", step)
 
-    def train_step(self, position: Counted, values: Mapping[str, float], seconds: float, always: bool) -> None:
+    def train_step(self, position: Counted, values: Mapping[str, float], always: bool) -> None:
         """Report a step whose values are those of finished step `position.it`."""
         told = self.step(position.epoch + 1, position.it, values, always)
         if told and self._files:

@@ -268,14 +268,9 @@ def train_epoch(run: VoxelRun) -> bool:
         if (position.it - 1) % run.values["train.print_every"] == 0:
             run.reporter.step_line(position, loss, time.monotonic() - begun)
         if run.stop.agreed(ranks.device):
-            return not last or _finish_stopped(run)
+            # After an epoch's last step it is finished first: judged, reported and saved.
+            return not last
     return False
-
-
-def _finish_stopped(run: VoxelRun) -> bool:
-    """Count an epoch whose last step was the one a stop came in; it is judged when resumed."""
-    _next_epoch(run)
-    return True
 
 
 def _next_epoch(run: VoxelRun) -> None:
