@@ -23,6 +23,7 @@ import argparse
 
 import numpy as np
 
+from trainers.common.bar import bar
 from trainers.common.settings import SettingsError, SettingsParser, whole_number
 from trainers.skulls.listing import DEFECTS, cloud_of
 from trainers.skulls.surfaces import surface_cloud
@@ -141,10 +142,8 @@ def make_up(
     held = max(1, round(count / 5)) if held_out is None else held_out
     if not 0 < held < count:
         raise SettingsError(f"--test {held}: of {count} skulls some must be left on either side")
-    for number in range(count):
+    for number in bar(range(count), "skulls made up"):
         write_skull(root, number, dataset, size, points, seed)
-        print(f"\rmade up {number + 1}/{count} skulls", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
     write_lists(root, dataset, count, held)
 
 

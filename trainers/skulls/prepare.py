@@ -32,6 +32,7 @@ from functools import partial
 
 import numpy as np
 
+from trainers.common.bar import bar
 from trainers.common.settings import SettingsError, SettingsParser, whole_number
 from trainers.skulls.listing import (
     FOLDERS,
@@ -146,33 +147,24 @@ def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | 
 def run_jobs(jobs: list[Job], threads: int, what: str) -> list[str]:
     """Do jobs in parallel with a count of progress; return what failed, one line each."""
     failures: list[str] = []
-    done = 0
-
-    def tell() -> None:
-        mark = f", {len(failures)} failed" if failures else ""
-        print(f"\r{what} {done}/{len(jobs)}{mark}", end="", file=sys.stderr, flush=True)
 
     def note(wait: Callable[[], object], place: Path) -> None:
-        nonlocal done
         try:
             wait()
         except (SettingsError, OSError, ValueError, MemoryError) as problem:
             text = str(problem)
             failures.append(text if str(place) in text else f"{place}: {text}")
-        done += 1
-        tell()
 
     if not jobs:
         return failures
     if threads == 1:
-        for work, details, path in jobs:
+        for work, details, path in bar(jobs, what):
             note(partial(work, *details), path)
     else:
         with ProcessPoolExecutor(min(threads, len(jobs))) as pool:
             waiting = {pool.submit(work, *details): path for work, details, path in jobs}
-            for future in as_completed(waiting):
+            for future in bar(as_completed(waiting), what, len(jobs)):
                 note(future.result, waiting[future])
-    print(file=sys.stderr)
     return failures
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainers.common.config_file import flat_keys, read_config_file
-from trainers.common.settings import SettingsError
+from trainers.common.errors import SettingsError, nearest
 from trainers.voxelization.model import Architecture
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -98,6 +98,12 @@ ONE_VALUE: dict[str, tuple[Any, str]] = {
     ),
 }
 
+REFUSED = {
+    "generation.refinement.": "the fork's refinement is not offered; the mirror baseline stands"
+    " beside every figure instead",
+}
+"""Beginnings of keys that are refused whatever they say."""
+
 BOUND_TO = {
     "model.encoder_kwargs.unet3d_kwargs.in_channels": "model.c_dim",
     "model.encoder_kwargs.unet3d_kwargs.out_channels": "model.c_dim",
@@ -106,6 +112,7 @@ BOUND_TO = {
 METRICS = ("psr_l1", "psr_l2", "psr_iou")
 CHOICES = {
     "train.model_selection_metric": METRICS,
+    "data.dset": ("SkullBreak", "SkullFix"),
     "generation.postprocess.method": ("radius", "bbox", "none"),
     "model.decoder_kwargs.sample_mode": ("bilinear", "nearest"),
 }
@@ -175,11 +182,11 @@ def _take(values: dict[str, Any], name: str, value: Any, path: Path | None) -> N
         if value != only:
             raise SettingsError(f"{where}: {value!r} is refused, only {only!r} works: {reason}")
         return
+    for beginning, reason in REFUSED.items():
+        if name.startswith(beginning):
+            raise SettingsError(f"{where}: is refused: {reason}")
     if name not in values:
-        import difflib
-
-        close = difflib.get_close_matches(name, [*values, *ONE_VALUE], 1)
-        raise SettingsError(f"{where}: unknown key" + (f"; did you mean {close[0]}?" if close else ""))
+        raise SettingsError(f"{where}: unknown key{nearest(name, [*values, *ONE_VALUE])}")
     values[name] = _checked(name, value, where)
 
 

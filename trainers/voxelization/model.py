@@ -8,6 +8,7 @@ those of their checkpoints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -19,8 +20,8 @@ from torch.nn import functional
 from trainers.common.settings import SettingsError
 from trainers.voxelization.unet3d import UNet3D
 
-WRAPPERS = ("module.", "_orig_mod.")
-"""Prefixes that DDP and torch.compile add anywhere in a tensor's name."""
+WRAPPERS = re.compile(r"(?<![\w])(?:module|_orig_mod)\.")
+"""What DDP and torch.compile add anywhere in a tensor's name; `basic_module.` is not that."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +159,7 @@ def load_weights(model: Voxelizer, state: Mapping[str, Any], source: object) -> 
 
     Raises SettingsError that names the first tensor which is missing, unknown or ill-sized.
     """
-    named: dict[str, Any] = {}
-    for name, tensor in state.items():
-        for wrapper in WRAPPERS:
-            name = name.replace(wrapper, "")
-        named[name] = tensor
+    named = {WRAPPERS.sub("", name): tensor for name, tensor in state.items()}
     expected = model.state_dict()
     wrong = sorted(set(expected) ^ set(named))
     if wrong:
