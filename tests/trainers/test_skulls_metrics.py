@@ -9,11 +9,11 @@ pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
-from scipy.spatial import cKDTree  # noqa: E402
+from scipy.spatial import cKDTree
 
-from trainers.skulls.metrics import boundary_dice, dice, hd95, score, summarise  # noqa: E402
-from trainers.skulls.mirror import mirror_implant, mirror_plane, reflect  # noqa: E402
-from trainers.skulls.shaping import Shaping, clusters, cut_out, vote  # noqa: E402
+from trainers.skulls.metrics import boundary_dice, dice, hd95, score, summarise
+from trainers.skulls.mirror import mirror_implant, mirror_plane, reflect
+from trainers.skulls.shaping import Shaping, clusters, cut_out, vote
 
 pytestmark = pytest.mark.trainers
 

@@ -142,7 +142,7 @@ def test_a_published_checkpoint_with_a_numpy_scalar_loads_without_running_code(t
     state = Voxelizer(TINY).state_dict()
     content = {"epoch": 9, "it": 70, "loss_val_best": np.float64(0.43), "state_dict": state}
     torch.save(content, path)
-    with pytest.raises(Exception, match="weights_only|Weights only"):
+    with pytest.raises(Exception, match=r"weights_only|Weights only"):
         torch.load(path, weights_only=True)
     loaded = load_published(path)
     assert float(loaded["loss_val_best"]) == 0.43
