@@ -54,8 +54,7 @@ def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
     assert samples[0].case == "bilateral000_surf"
     for sample in samples:
         complete, defective, implant = (
-            read_volume(volume_of(path)).mask
-            for path in (sample.complete, sample.defective, sample.implant)
+            read_volume(volume_of(path)).mask for path in (sample.complete, sample.defective, sample.implant)
         )
         assert (complete == (defective | implant)).all()
         assert not (defective & implant).any()
@@ -77,8 +76,7 @@ def test_both_generations_of_lists_and_the_four_columns_read_alike(skulls, tmp_p
     assert found[0].implant.samefile(expected[0].implant)
     four = skulls / "four.csv"
     four.write_text(
-        "defective,implant,defect_type,name\n"
-        "defective_skull/random_1/000.nrrd,implant/random_1/000.nrrd,random_1,000\n"
+        "defective,implant,defect_type,name\ndefective_skull/random_1/000.nrrd,implant/random_1/000.nrrd,random_1,000\n"
     )
     assert read_listing(four) == [s for s in expected if s.name == "000_random_1"]
 
@@ -158,7 +156,7 @@ def test_the_surface_lies_half_a_voxel_out_and_points_are_evenly_spread() -> Non
     assert points.shape == (2000, 3)
     assert points.dtype == np.float32
     nearest = cKDTree(points).query(points, 2)[0][:, 1]
-    random = surface_cloud(ball, 20000)[:: 10]
+    random = surface_cloud(ball, 20000)[::10]
     assert nearest.min() > 2.5 * cKDTree(random).query(random, 2)[0][:, 1].min()
     assert nearest.max() < 3 * nearest.min()
 

@@ -46,9 +46,7 @@ def test_hd95_is_the_pooled_percentile_of_surface_distances(spacing) -> None:
         return np.argwhere(mask & ~eroded[1:-1, 1:-1, 1:-1]) * spacing
 
     first, second = surface(a), surface(b)
-    pooled = np.concatenate(
-        [cKDTree(second).query(first)[0], cKDTree(first).query(second)[0]]
-    )
+    pooled = np.concatenate([cKDTree(second).query(first)[0], cKDTree(first).query(second)[0]])
     assert hd95(a, b, spacing) == pytest.approx(np.percentile(pooled, 95), abs=1e-9)
     assert hd95(a, b, spacing) == hd95(b, a, spacing)
 
@@ -123,9 +121,7 @@ def test_an_implant_is_voted_cut_at_its_points_and_kept_in_one_piece() -> None:
 
 def test_a_defect_on_both_sides_keeps_both_pieces() -> None:
     skull = box((60, 20, 20), (2, 58), (2, 18), (8, 12))
-    holes = box((60, 20, 20), (5, 15), (5, 15), (8, 12)) | box(
-        (60, 20, 20), (40, 52), (5, 15), (8, 12)
-    )
+    holes = box((60, 20, 20), (5, 15), (5, 15), (8, 12)) | box((60, 20, 20), (40, 52), (5, 15), (8, 12))
     points = np.argwhere(holes).astype(np.float32)
     assert clusters(points) == 2
     assert clusters(points[points[:, 0] < 30]) == 1

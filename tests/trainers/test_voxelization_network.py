@@ -23,9 +23,7 @@ from trainers.voxelization.state import load_published  # noqa: E402
 pytestmark = pytest.mark.trainers
 
 CONFIGS = Path(__file__).resolve().parents[2] / "trainers" / "voxelization" / "configs"
-TINY = Architecture(
-    c_dim=8, hidden_dim=8, grid_resolution=8, num_levels=2, f_maps=8, hidden_size=8, num_offset=3
-)
+TINY = Architecture(c_dim=8, hidden_dim=8, grid_resolution=8, num_levels=2, f_maps=8, hidden_size=8, num_offset=3)
 
 
 def published_names() -> dict[str, tuple[int, ...]]:
@@ -126,9 +124,7 @@ def test_points_move_by_their_offsets_and_stay_in_the_cube() -> None:
     assert 0 < (moved[1] - inner.clamp(0, 0.99)).abs().max() < 0.01
     order = torch.randperm(50)
     again = network(points[:, order])[1].view(2, 50, 3, 3)
-    torch.testing.assert_close(
-        again, normals.view(2, 50, 3, 3)[:, order], atol=1e-5, rtol=1e-4
-    )
+    torch.testing.assert_close(again, normals.view(2, 50, 3, 3)[:, order], atol=1e-5, rtol=1e-4)
 
 
 def test_coordinates_are_clamped_for_cells_and_not_for_what_lies_inside() -> None:

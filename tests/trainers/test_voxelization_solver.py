@@ -22,9 +22,7 @@ def sphere(count: int, radius: float, centre) -> tuple[torch.Tensor, torch.Tenso
     """Points on a sphere by the golden spiral, and their outward normals."""
     i = torch.arange(count, dtype=torch.float64) + 0.5
     polar, turn = torch.acos(1 - 2 * i / count), math.pi * (1 + 5**0.5) * i
-    out = torch.stack(
-        [turn.cos() * polar.sin(), turn.sin() * polar.sin(), polar.cos()], -1
-    ).float()
+    out = torch.stack([turn.cos() * polar.sin(), turn.sin() * polar.sin(), polar.cos()], -1).float()
     return torch.tensor(centre) + radius * out, out
 
 
@@ -100,17 +98,13 @@ def test_gradients_to_points_and_normals_agree_with_finite_differences() -> None
     shape = (8, 6, 10)
     assert torch.autograd.gradcheck(lambda a, b: PoissonField.apply(a, b, shape, 1.0), inputs)
     solver, weights = DPSR(shape, 1.0), torch.randn(shape, generator=chance, dtype=torch.float64)
-    assert torch.autograd.gradcheck(
-        lambda a, b: (solver(a[None], b[None])[0] * weights).sum(), inputs
-    )
+    assert torch.autograd.gradcheck(lambda a, b: (solver(a[None], b[None])[0] * weights).sum(), inputs)
 
 
 def test_grids_are_built_once_and_the_batch_is_solved_one_by_one() -> None:
     points, normals = sphere(500, 0.3, (0.5, 0.5, 0.5))
     solver = DPSR(24)
-    both = solver(
-        torch.stack([points, points * 0.9]), torch.stack([normals, normals])
-    )
+    both = solver(torch.stack([points, points * 0.9]), torch.stack([normals, normals]))
     before = spectral_grids.cache_info().misses
     alone = solver(points[None] * 0.9, normals[None])[0]
     assert spectral_grids.cache_info().misses == before

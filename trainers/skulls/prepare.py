@@ -43,7 +43,6 @@ from trainers.skulls.listing import (
     read_listing,
     volume_of,
 )
-from trainers.skulls.resampling import resample_dataset
 from trainers.skulls.surfaces import surface_cloud
 from trainers.skulls.volumes import read_volume, replace_file, write_array, write_arrays
 
@@ -226,6 +225,8 @@ def prepare(settings: argparse.Namespace) -> int:
     root, failures = settings.root, []
     listing = settings.list
     if "volumes" in settings.steps:
+        from trainers.skulls.resampling import resample_dataset
+
         failures = run_jobs(resample_dataset(root, settings.to), settings.threads, "volumes")
         root = settings.to
     if "clouds" in settings.steps and not failures:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
-from skimage.measure import marching_cubes
 
 OVERSAMPLING = 6
 """Darts thrown for a point kept."""
@@ -23,6 +21,9 @@ MOST_CELLS = 1 << 26
 
 def surface_mesh(mask: np.ndarray, level: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return vertices (V, 3) float64 in voxel indices and triangles (F, 3) of a mask's surface."""
+    # Imported where they are used: both take as long to import as PyTorch.
+    from skimage.measure import marching_cubes
+
     padded = np.pad(mask.astype(np.float32), 1)
     vertices, faces, _, _ = marching_cubes(padded, level, allow_degenerate=False)
     return vertices.astype(np.float64) - 1, faces
@@ -54,6 +55,8 @@ def sample_surface(vertices: np.ndarray, faces: np.ndarray, count: int, generato
 
 def spread_out(points: np.ndarray, radius: float) -> np.ndarray:
     """Return the indices of points (N, 3) that lie no nearer than radius to an earlier kept one."""
+    from trainers.skulls.darts import keep_apart
+
     low = points.min(0)
     extent = points.max(0) - low
     side = radius
@@ -61,37 +64,7 @@ def spread_out(points: np.ndarray, radius: float) -> np.ndarray:
         side *= 1.25
     shape = (np.floor(extent / side) + 1).astype(np.int64)
     cells = np.floor((points - low) / side).astype(np.int64)
-    return _spread_out(points, cells, shape, radius * radius)
-
-
-@numba.njit(cache=True)
-def _spread_out(
-    points: np.ndarray, cells: np.ndarray, shape: np.ndarray, squared: float
-) -> np.ndarray:  # pragma: no cover - compiled
-    heads = np.full(shape[0] * shape[1] * shape[2], -1, np.int32)
-    following = np.full(len(points), -1, np.int32)
-    kept = np.empty(len(points), np.int64)
-    found = 0
-    for index in range(len(points)):
-        x, y, z = cells[index]
-        free = True
-        for i in range(max(x - 1, 0), min(x + 2, shape[0])):
-            for j in range(max(y - 1, 0), min(y + 2, shape[1])):
-                for k in range(max(z - 1, 0), min(z + 2, shape[2])):
-                    other = heads[(i * shape[1] + j) * shape[2] + k]
-                    while free and other >= 0:
-                        a = points[index, 0] - points[other, 0]
-                        b = points[index, 1] - points[other, 1]
-                        c = points[index, 2] - points[other, 2]
-                        free = a * a + b * b + c * c >= squared
-                        other = following[other]
-        if free:
-            cell = (x * shape[1] + y) * shape[2] + z
-            following[index] = heads[cell]
-            heads[cell] = index
-            kept[found] = index
-            found += 1
-    return kept[:found]
+    return keep_apart(points, cells, shape, radius * radius)
 
 
 def surface_cloud(mask: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import trimesh
 
 from trainers.common.files import write_whole
 
 
-def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
-    """Write triangles (F, 3) over vertices (V, 3) as STL or PLY, by the name, and return the mesh."""
+def write_mesh(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
+    """Write triangles (F, 3) over vertices (V, 3) as STL or PLY, by the file's name."""
+    # Imported where it is used: it takes as long to import as PyTorch.
+    import trimesh
+
     mesh = trimesh.Trimesh(vertices, faces, process=True)
     mesh.fix_normals()
     content = mesh.export(file_type=path.suffix.lstrip("."))
     write_whole(path, lambda file: file.write(content))
-    return mesh
 
 
 def write_cloud(path: Path, points: np.ndarray, normals: np.ndarray | None = None) -> None:

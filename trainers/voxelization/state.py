@@ -184,9 +184,10 @@ def resume(run: VoxelRun) -> Path | None:
     run.precision.load_state_dict(content["precision"])
     run.position = Position(**content["position"])
     lost = restore_rank_state(content["random"], run.ranks)
-    if run.ranks.leads and path.parent == run.checkpoints.folder:
+    newest = run.settings.output_dir.absolute() / "model.pt"
+    if run.ranks.leads and path != newest:
         # A kill between writing the checkpoint and naming it leaves an older model.pt, or none.
-        link(path, run.settings.output_dir.absolute() / "model.pt")
+        link(path, newest)
     known = ("no_cuda", "made_up_root", "wandb", "tensorboard", "keep")
     for line in [*warnings, *changes_on_resume(content, run.checkpoints, known), lost]:
         if line:
