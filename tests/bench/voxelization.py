@@ -45,7 +45,7 @@ def sphere(count: int, radius: float) -> tuple[Tensor, Tensor]:
 
 
 def rebuilding(points: Tensor, normals: Tensor, size: int, sigma: float = 2.0) -> Tensor:
-    """Solve as published: grids of frequencies made anew, three channels at once, plain autograd."""
+    """Solve as published: frequencies made anew, three channels at once, plain autograd."""
     axis = torch.fft.fftfreq(size, 1 / size)
     half = torch.arange(size // 2 + 1).float()
     omega = torch.stack(torch.meshgrid(axis, axis, half, indexing="ij"), -1)
@@ -104,7 +104,7 @@ def solver_rows(size: int = 128) -> list[tuple[str, str]]:
 
 
 def end_to_end_rows(budget: int) -> list[tuple[str, str]]:
-    """Return DSC and the mirror's of the whole pipeline after a training of `budget` seconds each."""
+    """Return DSC and the mirror's of the pipeline after a training of `budget` seconds each."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, str(ROOT / "trainers" / "skulls" / "implant.py")),
@@ -123,7 +123,9 @@ def end_to_end_rows(budget: int) -> list[tuple[str, str]]:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--end_to_end", type=int, metavar="SECONDS", help="training of each network")
+    parser.add_argument(
+        "--end_to_end", type=int, metavar="SECONDS", help="training of each network"
+    )
     settings = parser.parse_args()
     torch.set_num_threads(2)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, 2 threads")

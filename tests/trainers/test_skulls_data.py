@@ -54,7 +54,8 @@ def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
     assert samples[0].case == "bilateral000_surf"
     for sample in samples:
         complete, defective, implant = (
-            read_volume(volume_of(path)).mask for path in (sample.complete, sample.defective, sample.implant)
+            read_volume(volume_of(path)).mask
+            for path in (sample.complete, sample.defective, sample.implant)
         )
         assert (complete == (defective | implant)).all()
         assert not (defective & implant).any()
@@ -65,7 +66,9 @@ def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
     check_split(samples, read_listing(skulls / "test.csv"))
 
 
-def test_both_generations_of_lists_and_the_four_columns_read_alike(skulls, tmp_path, monkeypatch) -> None:
+def test_both_generations_of_lists_and_the_four_columns_read_alike(
+    skulls, tmp_path, monkeypatch
+) -> None:
     expected = read_listing(skulls / "train.csv")
     old = tmp_path / "old.csv"
     old.write_text("set/complete_skull/000.nrrd\nset/complete_skull/001.nrrd\n")

@@ -91,7 +91,9 @@ def test_scores_are_summed_up_by_defect_and_empty_implants_are_counted() -> None
 
 def test_the_mirror_finds_its_plane_and_fills_a_symmetric_skull_exactly() -> None:
     axes = np.ogrid[:40, :40, :40]
-    radius = np.sqrt(sum((axis - middle) ** 2 for axis, middle in zip(axes, (17.5, 20, 20), strict=True)))
+    radius = np.sqrt(
+        sum((axis - middle) ** 2 for axis, middle in zip(axes, (17.5, 20, 20), strict=True))
+    )
     skull = (radius < 16) & (radius > 11)
     assert mirror_plane(skull) == 35
     assert (reflect(skull, 35) == skull).all()
@@ -121,7 +123,9 @@ def test_an_implant_is_voted_cut_at_its_points_and_kept_in_one_piece() -> None:
 
 def test_a_defect_on_both_sides_keeps_both_pieces() -> None:
     skull = box((60, 20, 20), (2, 58), (2, 18), (8, 12))
-    holes = box((60, 20, 20), (5, 15), (5, 15), (8, 12)) | box((60, 20, 20), (40, 52), (5, 15), (8, 12))
+    holes = box((60, 20, 20), (5, 15), (5, 15), (8, 12)) | box(
+        (60, 20, 20), (40, 52), (5, 15), (8, 12)
+    )
     points = np.argwhere(holes).astype(np.float32)
     assert clusters(points) == 2
     assert clusters(points[points[:, 0] < 30]) == 1

@@ -23,7 +23,9 @@ from trainers.voxelization.state import load_published  # noqa: E402
 pytestmark = pytest.mark.trainers
 
 CONFIGS = Path(__file__).resolve().parents[2] / "trainers" / "voxelization" / "configs"
-TINY = Architecture(c_dim=8, hidden_dim=8, grid_resolution=8, num_levels=2, f_maps=8, hidden_size=8, num_offset=3)
+TINY = Architecture(
+    c_dim=8, hidden_dim=8, grid_resolution=8, num_levels=2, f_maps=8, hidden_size=8, num_offset=3
+)
 
 
 def published_names() -> dict[str, tuple[int, ...]]:

@@ -83,7 +83,8 @@ def same_training(one: Path, other: Path) -> bool:
     for content in (first, second):
         content["position"].pop("seconds")
     return all(
-        equal(first[part], second[part]) for part in ("state_dict", "network", "ema", "optimiser", "position", "random")
+        equal(first[part], second[part])
+        for part in ("state_dict", "network", "ema", "optimiser", "position", "random")
     )
 
 
@@ -95,12 +96,16 @@ def whole(config, tmp_path_factory):
     return folder, done.stdout
 
 
-def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(whole, read_events) -> None:
+def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(
+    whole, read_events
+) -> None:
     folder, output = whole
     for name in ("model.pt", "model_best.pt", "train.log", "history.json", "model/3.pt"):
         assert (folder / name).is_file(), name
     assert list((folder / "pictures").glob("inputs_it_00000000.png"))
-    found = "found        training pairs 5 of 1 skulls, evaluation pairs 5 of 1, points 200, grid 16 x"
+    found = (
+        "found        training pairs 5 of 1 skulls, evaluation pairs 5 of 1, points 200, grid 16 x"
+    )
     assert found in output
     assert "effective batch 2: 2 per device x 1 device(s) x 1 accumulated" in output
     assert re.search(r"^\[Epoch 00\] it=0, loss=\d\.\d{4} loss_psr=\d\.\d{4} time=", output, re.M)
@@ -118,7 +123,9 @@ def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(who
     assert isinstance(last["loss_val_best"], float)
 
 
-def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(config, whole, tmp_path) -> None:
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(
+    config, whole, tmp_path
+) -> None:
     straight, _ = whole
     # A folder of its own: `auto` would find the finished run beside it otherwise.
     folder = tmp_path / "alone"
@@ -143,7 +150,9 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(config,
     assert same_training(straight / "model.pt", folder / "model.pt")
 
 
-def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(config, whole, tmp_path) -> None:
+def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
+    config, whole, tmp_path
+) -> None:
     straight, _ = whole
     (tmp_path / "stop.json").write_text("{}")
     stopped = run(config, tmp_path, "--ema", 0.9)
@@ -195,7 +204,9 @@ def test_a_published_checkpoint_is_gone_on_from_with_a_warning(config, whole, tm
         (("--lrr", "1"), "unknown argument --lrr"),
     ],
 )
-def test_a_bad_setting_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, flags, words) -> None:
+def test_a_bad_setting_is_one_line_and_exit_code_2(
+    tmp_path, monkeypatch, capsys, flags, words
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     try:

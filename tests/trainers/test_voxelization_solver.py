@@ -71,7 +71,7 @@ def test_the_field_is_that_of_the_published_solver() -> None:
     ours = DPSR(48)(points[None], normals[None])[0]
     assert (ours - rebuilt(points, normals, 48, 2.0)).abs().max() < 2e-3
     mine, theirs = (t.detach().clone().requires_grad_() for t in (points, points))
-    # A smooth weight: of the highest frequencies, which ours leaves out, a loss sees next to nothing.
+    # A smooth weight: a loss sees next to nothing of the highest frequencies, which ours drops.
     weights = ours.detach() ** 2
     (DPSR(48)(mine[None], normals[None])[0] * weights).sum().backward()
     (rebuilt(theirs, normals, 48, 2.0) * weights).sum().backward()
@@ -98,7 +98,9 @@ def test_gradients_to_points_and_normals_agree_with_finite_differences() -> None
     shape = (8, 6, 10)
     assert torch.autograd.gradcheck(lambda a, b: PoissonField.apply(a, b, shape, 1.0), inputs)
     solver, weights = DPSR(shape, 1.0), torch.randn(shape, generator=chance, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda a, b: (solver(a[None], b[None])[0] * weights).sum(), inputs)
+    assert torch.autograd.gradcheck(
+        lambda a, b: (solver(a[None], b[None])[0] * weights).sum(), inputs
+    )
 
 
 def test_grids_are_built_once_and_the_batch_is_solved_one_by_one() -> None:

@@ -1,4 +1,4 @@
-"""The pipeline's first half: completed clouds for each defective skull, from PCDiff or the truth."""
+"""The pipeline's first half: completed clouds for each skull, from PCDiff or the truth."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def make_parser() -> SettingsParser:
     add("--made_up", type=whole_number(2), metavar="N", help="instead: make N skulls up")
     add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides (64)")
     add("--limit", type=some, help="only the first so many cases")
-    add("--pcdiff", default=AUTO, help="checkpoint, or auto: the newest of the runs beside this one")
-    add("--voxelizer", default=AUTO, help="checkpoint, or auto: the newest of the runs beside this one")
+    add("--pcdiff", default=AUTO, help="checkpoint; auto: the newest of the runs beside this one")
+    add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of the runs beside this one")
     add("--train_first", type=some, metavar="SECONDS",
         help="where auto finds no model, train a small one on made-up skulls for about so long")
     add("--completions", choices=("pcdiff", "true"), default="pcdiff",
@@ -92,7 +92,9 @@ def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]
     check_clouds(samples)
     roots = {sample.complete.parents[1] for sample in samples}
     if len(roots) > 1:
-        raise SettingsError(f"{listing}: its skulls lie in {len(roots)} folders; use a list for each")
+        raise SettingsError(
+            f"{listing}: its skulls lie in {len(roots)} folders; use a list for each"
+        )
     missing = [p for s in samples if not (p := volume_of(s.defective)).is_file()]
     if missing:
         raise SettingsError(f"{missing[0]} is missing: an implant is cut from the skull's volume")
@@ -100,7 +102,7 @@ def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]
 
 
 def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> Path:
-    """Return a model's checkpoint; one trained quickly where none is there and that is asked for."""
+    """Return a model's checkpoint; one trained quickly where that is asked for."""
     asked, flag = getattr(settings, which), f"--{which}"
     trainer = {"voxelizer": "voxelization"}.get(which, which)
     own = settings.output_dir.absolute() / f"quick_{trainer}"

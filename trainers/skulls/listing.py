@@ -87,7 +87,9 @@ def read_listing(csv: Path) -> list[SkullSample]:
     if rows[0][0].strip() == "defective" and len(rows[0]) == 4:
         samples = [_from_columns(csv, number, row) for number, row in enumerate(rows[1:], 2)]
     else:
-        samples = [sample for number, row in enumerate(rows, 1) for sample in _from_row(csv, number, row)]
+        samples = [
+            sample for number, row in enumerate(rows, 1) for sample in _from_row(csv, number, row)
+        ]
     if not samples:
         raise SkullDataError(f"{csv}: the list has a header and no rows")
     seen: set[str] = set()
@@ -103,7 +105,9 @@ def read_listing(csv: Path) -> list[SkullSample]:
 
 def _rows(csv: Path) -> list[list[str]]:
     if csv.is_dir():
-        raise SkullDataError(f"{csv} is a folder; name the list in it, for example {csv / 'train.csv'}")
+        raise SkullDataError(
+            f"{csv} is a folder; name the list in it, for example {csv / 'train.csv'}"
+        )
     try:
         with csv.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv_files.reader(file) if any(cell.strip() for cell in row)]
@@ -118,14 +122,20 @@ def _rows(csv: Path) -> list[list[str]]:
 
 def _from_row(csv: Path, number: int, row: list[str]) -> list[SkullSample]:
     if len(row) != 1:
-        raise SkullDataError(f"{csv}, row {number}: {len(row)} columns; expected one, the path of a complete skull")
+        raise SkullDataError(
+            f"{csv}, row {number}: {len(row)} columns; expected one, the path of a complete skull"
+        )
     complete = _resolve(csv, cloud_of(Path(row[0].strip())))
     if complete.parent.name != "complete_skull":
-        raise SkullDataError(f"{csv}, row {number}: {row[0].strip()} does not lie in a folder complete_skull")
+        raise SkullDataError(
+            f"{csv}, row {number}: {row[0].strip()} does not lie in a folder complete_skull"
+        )
     root, name = complete.parents[1], complete.name
     return [
         SkullSample(
-            name=f"{name.removesuffix('_surf.npy')}_{kind}" if kind else name.removesuffix("_surf.npy"),
+            name=f"{name.removesuffix('_surf.npy')}_{kind}"
+            if kind
+            else name.removesuffix("_surf.npy"),
             defect=kind,
             complete=complete,
             defective=root / "defective_skull" / (kind or "") / name,
@@ -181,7 +191,9 @@ def load_cloud(path: Path) -> np.ndarray:
     try:
         points = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:
-        raise SkullDataError(f"{path}: cannot be read as an array ({problem}); {PREPARE}") from problem
+        raise SkullDataError(
+            f"{path}: cannot be read as an array ({problem}); {PREPARE}"
+        ) from problem
     if not isinstance(points, np.ndarray) or points.ndim != 2 or points.shape[1] != 3:
         shape = getattr(points, "shape", None)
         raise SkullDataError(f"{path}: has shape {shape}; a cloud is (N, 3)")
@@ -191,12 +203,14 @@ def load_cloud(path: Path) -> np.ndarray:
         raise SkullDataError(f"{path}: holds {points.dtype}; a cloud is of float32 or float64")
     points = points.astype(np.float32, copy=False)
     if not np.isfinite(points).all():
-        raise SkullDataError(f"{path}: has points that are NaN or infinite; delete it and {PREPARE}")
+        raise SkullDataError(
+            f"{path}: has points that are NaN or infinite; delete it and {PREPARE}"
+        )
     return points
 
 
 def check_clouds(samples: Iterable[SkullSample], complete: bool = False) -> None:
-    """Read every defective and implant cloud (and complete ones) once; raise for the first bad one."""
+    """Read every defective and implant cloud (and complete ones); raise for the first bad one."""
     checked: set[Path] = set()
     for sample in samples:
         for path in (sample.defective, sample.implant, *([sample.complete] if complete else [])):

@@ -34,7 +34,7 @@ FIELD_OF_VIEW = 204.8
 
 
 def skull_mask(size: int, generator: np.random.Generator) -> np.ndarray:
-    """Return a shell (size, size, size) bool; axis 0 is left to right, 1 front to back, 2 upwards."""
+    """Return a shell (size, size, size) bool; axis 0 is left-right, 1 front-back, 2 upwards."""
     axes = size * np.array([0.36, 0.43, 0.38]) * generator.uniform(0.93, 1.07, 3)
     centre = (size - 1) / 2 + generator.uniform(-0.01, 0.01, 3) * size
     grid = np.stack(np.meshgrid(*[np.arange(size)] * 3, indexing="ij"), -1)
@@ -48,7 +48,7 @@ def skull_mask(size: int, generator: np.random.Generator) -> np.ndarray:
 
 
 def _relief(direction: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return a smooth relative change of the radius per direction; a part of it is odd in axis 0."""
+    """Return a smooth relative change of the radius per direction, in part odd in axis 0."""
     relief = np.zeros(direction.shape[:-1])
     for _ in range(4):
         place = generator.normal(size=3)
@@ -67,7 +67,7 @@ def _relief(direction: np.ndarray, generator: np.random.Generator) -> np.ndarray
 
 
 def defect_mask(skull: np.ndarray, kind: str, generator: np.random.Generator) -> np.ndarray:
-    """Return the part of a skull that a defect of this kind takes away; never all, never nothing."""
+    """Return the part of a skull that a defect of this kind takes away."""
     size = len(skull)
     side = generator.choice((-1.0, 1.0))
     places = {
@@ -81,7 +81,9 @@ def defect_mask(skull: np.ndarray, kind: str, generator: np.random.Generator) ->
     else:
         drawn = generator.normal(size=3)
         directions = np.array([[drawn[0], drawn[1], abs(drawn[2]) + 0.3]])
-        reach = generator.uniform(0.13, 0.18) if kind == "random_1" else generator.uniform(0.18, 0.23)
+        reach = (
+            generator.uniform(0.13, 0.18) if kind == "random_1" else generator.uniform(0.18, 0.23)
+        )
     bone = np.argwhere(skull)
     centre = bone.mean(0)
     from_centre = bone - centre

@@ -28,8 +28,10 @@ def dice(a: np.ndarray, b: np.ndarray) -> float:
     return 2 * int((a & b).sum()) / total if total else 1.0
 
 
-def boundary_dice(a: np.ndarray, b: np.ndarray, skull: np.ndarray, spacing: Spacing, reach: float = BORDER_MM) -> float:
-    """Return the Dice of the parts of two masks within `reach` mm of the skull; 1 if both are empty.
+def boundary_dice(
+    a: np.ndarray, b: np.ndarray, skull: np.ndarray, spacing: Spacing, reach: float = BORDER_MM
+) -> float:
+    """Return the Dice of what two masks have within `reach` mm of the skull; 1 if both are empty.
 
     Raises ValueError where the skull has no voxel.
     """
@@ -95,7 +97,9 @@ def score(found: np.ndarray, truth: np.ndarray, skull: np.ndarray, spacing: Spac
     """
     if not found.shape == truth.shape == skull.shape:
         raise ValueError(f"shapes differ: {found.shape}, {truth.shape} and {skull.shape}")
-    return Scores(dice(found, truth), boundary_dice(found, truth, skull, spacing), hd95(found, truth, spacing))
+    return Scores(
+        dice(found, truth), boundary_dice(found, truth, skull, spacing), hd95(found, truth, spacing)
+    )
 
 
 def summarise(cases: Iterable[tuple[str, Scores]]) -> dict[str, dict[str, Any]]:

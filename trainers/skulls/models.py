@@ -13,8 +13,10 @@ AUTO = "auto"
 CHECKPOINTS = ("best.pt", "last.pt")
 
 
-def find_model(asked: str, trainer: str, flag: str, folders: list[Path] | None = None) -> Path | None:
-    """Return the file that a flag names, or for `auto` the newest of a trainer's runs; None if none.
+def find_model(
+    asked: str, trainer: str, flag: str, folders: list[Path] | None = None
+) -> Path | None:
+    """Return the file that a flag names, or for `auto` the newest of a trainer's runs, or None.
 
     Runs are looked for beside `$FRESNEL_RUN_DIR`, or in `folders`. Raises SettingsError where a
     named file is not there.

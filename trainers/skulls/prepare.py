@@ -59,7 +59,9 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
     """Return a job for every volume under root that has no cloud yet."""
     volumes = [path for name in FOLDERS for path in sorted((root / name).rglob("*.nrrd"))]
     if not volumes:
-        raise SkullDataError(f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?")
+        raise SkullDataError(
+            f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?"
+        )
     return [
         (make_cloud, (path, points), path)
         for path in volumes
@@ -113,7 +115,9 @@ def pair_jobs(root: Path, samples: Iterable[SkullSample], counts: tuple[int, int
     return jobs
 
 
-def split_skulls(samples: list[SkullSample], share: float, seed: int) -> tuple[list[SkullSample], ...]:
+def split_skulls(
+    samples: list[SkullSample], share: float, seed: int
+) -> tuple[list[SkullSample], ...]:
     """Return training and evaluation samples with no skull in both; raises for fewer than two."""
     subjects = sorted({sample.subject for sample in samples})
     if len(subjects) < 2:
@@ -214,7 +218,9 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     # fmt: on
     settings = parser.parse_args(arguments)
     if settings.num_nn >= settings.num_points:
-        parser.error(f"--num_nn {settings.num_nn}: has to be below --num_points {settings.num_points}")
+        parser.error(
+            f"--num_nn {settings.num_nn}: has to be below --num_points {settings.num_points}"
+        )
     if ("volumes" in settings.steps) != (settings.to is not None):
         parser.error("--to goes with --steps volumes, and --steps volumes needs --to")
     return settings

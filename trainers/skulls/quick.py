@@ -33,7 +33,9 @@ def quick_command(trainer: str, folder: Path, size: int) -> list[str]:
     return [str(own / "train.py"), *PCDIFF_SIZES, *data, *where, "--niter", "100000"]
 
 
-def train_quickly(trainer: str, folder: Path, seconds: float, size: int, stop: Callable[[], bool]) -> None:
+def train_quickly(
+    trainer: str, folder: Path, seconds: float, size: int, stop: Callable[[], bool]
+) -> None:
     """Train a small model for about so many seconds; it is asked to stop and saves.
 
     Raises SettingsError where it fails or is stopped before its first checkpoint.

@@ -48,7 +48,10 @@ def plan_placement(
 
     Raises SkullDataError where the skull is larger than the cube.
     """
-    shape = tuple(max(1, round(size * step / SPACING_MM)) for size, step in zip(complete.shape, spacing, strict=True))
+    shape = tuple(
+        max(1, round(size * step / SPACING_MM))
+        for size, step in zip(complete.shape, spacing, strict=True)
+    )
     resampled = resample(complete, (shape[0], shape[1], shape[2]))
     box = bounding_box(resampled, [0, 0, 0])
     if box is None:
@@ -115,7 +118,9 @@ def resample_skull(source: Path, target: Path, name: str) -> None:
     replace_file(note, lambda draft: draft.write_text(json.dumps(asdict(where)), encoding="utf-8"))
 
 
-def resample_dataset(source: Path, target: Path) -> list[tuple[Callable[..., None], tuple[object, ...], Path]]:
+def resample_dataset(
+    source: Path, target: Path
+) -> list[tuple[Callable[..., None], tuple[object, ...], Path]]:
     """Return the jobs that bring a SkullFix folder's volumes into target; lists are copied."""
     if source.resolve() == target.resolve():
         raise SkullDataError(f"--to {target}: has to be another folder than --root")

@@ -28,7 +28,7 @@ class Shaping:
 
     @classmethod
     def for_spacing(cls, spacing: tuple[float, float, float]) -> Shaping:
-        """Return the original's steps for voxels below 1 mm, else those that keep coarse bone whole."""
+        """Return the original's steps for voxels below 1 mm, else steps that keep coarse bone."""
         fine = max(spacing) < 1.0
         return cls(dilation=1 if fine else 0, smooth=fine)
 
@@ -41,7 +41,9 @@ def vote(skulls: list[np.ndarray], dilation: int = 0) -> np.ndarray:
     return votes >= (len(skulls) + 1) // 2
 
 
-def cut_out(complete: np.ndarray, defective: np.ndarray, implant_points: np.ndarray | None, how: Shaping) -> np.ndarray:
+def cut_out(
+    complete: np.ndarray, defective: np.ndarray, implant_points: np.ndarray | None, how: Shaping
+) -> np.ndarray:
     """Return the implant mask: complete without defective, near the implant's points, one piece.
 
     implant_points is (N, 3) in voxel indices; None, or crop `none`, leaves the crop away. The

@@ -29,7 +29,9 @@ def surface_mesh(mask: np.ndarray, level: float = 0.0) -> tuple[np.ndarray, np.n
     return vertices.astype(np.float64) - 1, faces
 
 
-def sample_surface(vertices: np.ndarray, faces: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+def sample_surface(
+    vertices: np.ndarray, faces: np.ndarray, count: int, generator: np.random.Generator
+) -> np.ndarray:
     """Return exactly `count` points (count, 3) float32, evenly spread over a mesh."""
     corners = vertices[faces]
     edges = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

@@ -164,7 +164,9 @@ def _gpu_peak(device: torch.device) -> float:
     return peak_memory(device) / 2**20 if device.type == "cuda" else 0.0
 
 
-def _picture(path: Path, case: Completion, implant: np.ndarray, truth: Volume | None, defective: Volume) -> None:
+def _picture(
+    path: Path, case: Completion, implant: np.ndarray, truth: Volume | None, defective: Volume
+) -> None:
     """Draw the slices along each axis that hold most of the implant."""
     shown = truth.mask if truth is not None and truth.mask.any() else implant
     columns: list[np.ndarray] = []

@@ -21,7 +21,7 @@ CASE = re.compile(rf"({'|'.join(DEFECTS)})?(\d{{3}})_surf")
 
 @dataclass(frozen=True)
 class Completion:
-    """One case: whole clouds (N, 3) of every member and their implants' points, in voxel indices."""
+    """One case: whole clouds (N, 3) of each member and their implants' points, in voxel indices."""
 
     name: str
     defect: str | None
@@ -40,7 +40,8 @@ def find_cases(folder: Path) -> list[Path]:
     found = sorted(path for path in folder.glob("*_surf") if CASE.fullmatch(path.name))
     if not found:
         raise SkullDataError(
-            f"{folder}: holds no completions such as bilateral070_surf; make them with trainers/pcdiff/sample.py"
+            f"{folder}: holds no completions such as bilateral070_surf; make them with"
+            " trainers/pcdiff/sample.py"
         )
     return found
 
@@ -64,7 +65,9 @@ def read_completion(folder: Path, members: int, implant_points: int | None = Non
     if samples.ndim != 3 or samples.shape[2] != 3:
         raise SkullDataError(f"{folder / 'sample.npy'}: shape {samples.shape}; expected (n, N, 3)")
     if members > len(samples):
-        raise SkullDataError(f"{folder / 'sample.npy'}: holds {len(samples)} completions and {members} are asked for")
+        raise SkullDataError(
+            f"{folder / 'sample.npy'}: holds {len(samples)} completions and {members} are asked for"
+        )
     scale, shift = float(arrays["scale"].reshape(-1)[0]), arrays["shift"].reshape(-1, 3)[0]
     whole = samples.shape[1] > len(skull)
     count = implant_points or (samples.shape[1] - len(skull) if whole else samples.shape[1])

@@ -218,7 +218,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
 
 
 def resolution(value: Any, where: str) -> tuple[int, int, int]:
-    """Return a grid's three sizes from one number, a list of three, or text such as 64 or 64,96,64."""
+    """Return a grid's three sizes from one number, a list of three, or text such as 64,96,64."""
     parts = value.split(",") if isinstance(value, str) else value
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
     try:

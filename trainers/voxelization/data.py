@@ -62,7 +62,9 @@ def read_manifest(path: Path) -> list[Pair]:
     rows = [row for row in rows if not row[0].strip().startswith(HEADINGS)]
     if not rows:
         raise SkullDataError(f"{path}: lists nothing; {PREPARE}")
-    return [_pair(path, number, [cell.strip() for cell in row]) for number, row in enumerate(rows, 1)]
+    return [
+        _pair(path, number, [cell.strip() for cell in row]) for number, row in enumerate(rows, 1)
+    ]
 
 
 def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
@@ -81,7 +83,9 @@ def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
     sample, shift, scale, vox = (_found(manifest, number, cell) for cell in row[:4])
     member = row[4] if len(row) == 5 else "0"
     if not member.isdigit():
-        raise SkullDataError(f"{manifest}, row {number}: {member!r} numbers no member of an ensemble")
+        raise SkullDataError(
+            f"{manifest}, row {number}: {member!r} numbers no member of an ensemble"
+        )
     return Pair(vox=vox, generated=(sample, shift, scale), member=int(member))
 
 
@@ -99,21 +103,29 @@ def array_shape(path: Path, key: str) -> tuple[int, ...]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
             version = np.lib.format.read_magic(member)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             return tuple(int(size) for size in read(member)[0])
     except KeyError:
         raise SkullDataError(f"{path}: holds no array {key!r}; delete it and {PREPARE}") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-        raise SkullDataError(f"{path}: is damaged ({problem}); delete it and {PREPARE}") from problem
+        raise SkullDataError(
+            f"{path}: is damaged ({problem}); delete it and {PREPARE}"
+        ) from problem
 
 
 def read_array(path: Path, key: str | None = None) -> np.ndarray:
-    """Return an array of a `.npz` (by key) or `.npy` file; raises SkullDataError where it is bad."""
+    """Return an array of a `.npz` (by key) or `.npy` file; raises SkullDataError if it is bad."""
     try:
         loaded = np.load(path, allow_pickle=False)
         array: np.ndarray = loaded if key is None else loaded[key]
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as problem:
-        raise SkullDataError(f"{path}: is damaged ({problem}); delete it and make it anew") from problem
+        raise SkullDataError(
+            f"{path}: is damaged ({problem}); delete it and make it anew"
+        ) from problem
     if not np.isfinite(array).all():
         raise SkullDataError(f"{path}: has values that are NaN or infinite; make it anew")
     return array
@@ -127,7 +139,9 @@ def completed_points(pair: Pair, longest: int) -> np.ndarray:
     else:
         sample, shift, scale = (read_array(path) for path in pair.generated)
         if sample.ndim != 3 or pair.member >= len(sample):
-            raise SkullDataError(f"{pair.generated[0]}: shape {sample.shape} has no member {pair.member}")
+            raise SkullDataError(
+                f"{pair.generated[0]}: shape {sample.shape} has no member {pair.member}"
+            )
         points = sample[pair.member] * scale.reshape(-1)[0] + shift.reshape(-1, 3)[0]
         points = points / longest
     if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0:
@@ -174,7 +188,7 @@ def coarser(grid: Tensor, factor: int) -> Tensor:
 
 
 class VoxelPairs(Dataset[dict[str, Any]]):
-    """Items `inputs` (N, 3) and `gt_psr` (X, Y, Z); chance depends on seed, epoch and index only."""
+    """Items `inputs` (N, 3) and `gt_psr` (X, Y, Z); chance follows from seed, epoch and index."""
 
     def __init__(
         self,

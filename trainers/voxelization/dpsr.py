@@ -34,7 +34,9 @@ def trilinear(points: Tensor, shape: Shape) -> tuple[list[Tensor], list[tuple[Te
     for axis, size in enumerate(shape):
         first = low[:, axis].long().remainder(size)
         places.append((first, (first + 1).remainder(size)))
-    cells = [(places[0][i] * shape[1] + places[1][j]) * shape[2] + places[2][k] for i, j, k in CORNERS]
+    cells = [
+        (places[0][i] * shape[1] + places[1][j]) * shape[2] + places[2][k] for i, j, k in CORNERS
+    ]
     weights = [(1 - fraction[:, axis], fraction[:, axis]) for axis in range(3)]
     return cells, weights
 

@@ -68,7 +68,7 @@ class GenerationParser(SettingsParser):
     """Reads flags and a configuration into one namespace, whose `values` has the file's keys."""
 
     def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the command line; a mistake there or in the file ends the program with exit code 2."""
+        """Read the command line; a mistake there or in the file ends the program with code 2."""
         settings = self.parse_args(arguments)
         try:
             changes = {key: getattr(settings, flag) for flag, key in OVERRIDES.items()}
@@ -91,7 +91,7 @@ def make_parser() -> GenerationParser:
     # fmt: off
     add("configuration", nargs="?", type=Path, metavar="FILE", help="configuration, gen_*.yaml")
     add("--path", help="syn/ folder of completions (data.path)")
-    add("--root", type=Path, help="data set's folder; by default two above --path, as upstream has it")
+    add("--root", type=Path, help="data set's folder; default: two above --path, as upstream")
     add("--dset", choices=("SkullBreak", "SkullFix"), help="whose layout is expected (data.dset)")
     add("--originals", type=Path, help="SkullFix as it was before resampling, to put implants back")
     add("--model_file", help="model_best.pt, ours or the original project's (test.model_file)")
@@ -177,7 +177,9 @@ def finite_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **odd}
 
 
-def write_benchmark(folder: Path, rows: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
+def write_benchmark(
+    folder: Path, rows: list[dict[str, Any]], facts: dict[str, Any]
+) -> dict[str, Any]:
     """Write benchmark_cases.csv and benchmark_summary.json and return the summary."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", restval="")
@@ -199,7 +201,9 @@ def write_benchmark(folder: Path, rows: list[dict[str, Any]], facts: dict[str, A
             }
     if judged:
         summary["per_defect"] = summarise((row["defect"], scores_of(row)) for row in judged)
-        summary["per_defect_mirror"] = summarise((row["defect"], scores_of(row, "mirror_")) for row in judged)
+        summary["per_defect_mirror"] = summarise(
+            (row["defect"], scores_of(row, "mirror_")) for row in judged
+        )
     told = json.dumps(finite(summary), indent=2, allow_nan=False)
     write_text_whole(folder / "benchmark_summary.json", told + "\n")
     return summary
@@ -209,7 +213,10 @@ def say_table(summary: dict[str, Any], say: Callable[[str], None] = print) -> No
     """Say the figures per kind of defect, the mirror's beside each."""
     if "per_defect" not in summary:
         return
-    say(f"{'defect':<18}{'cases':>6}{'failed':>8}   DSC (mirror)     bDSC (mirror)    HD95 mm (mirror)")
+    say(
+        f"{'defect':<18}{'cases':>6}{'failed':>8}"
+        "   DSC (mirror)     bDSC (mirror)    HD95 mm (mirror)"
+    )
     for kind, found in summary["per_defect"].items():
         plain = summary["per_defect_mirror"][kind]
         pairs = [f"{found[n]:.3f} ({plain[n]:.3f})" for n in ("dice", "bdice_10mm", "hd95_mm")]
@@ -261,7 +268,10 @@ def generate(settings: argparse.Namespace) -> int:
         shaping=shaping_of(values, first.volume(root, "defective_skull"), settings.dilation),
         originals=settings.originals,
         made_with=describe_making(
-            Path(settings.model_file), settings.num_ensemble, settings.dilation, voxelization.resolution
+            Path(settings.model_file),
+            settings.num_ensemble,
+            settings.dilation,
+            voxelization.resolution,
         ),
     )
     print(f"found        {len(cases)} cases of {layout} in {path}; data set in {root}")

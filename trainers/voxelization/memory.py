@@ -7,7 +7,9 @@ import math
 GUIDE = "the guide of pcdiff-implant expects 15-25 GB at 512³, batch 4"
 
 
-def step_bytes(grid: tuple[int, int, int], batch: int, points: int = 30720, offsets: int = 7, width: int = 32) -> int:
+def step_bytes(
+    grid: tuple[int, int, int], batch: int, points: int = 30720, offsets: int = 7, width: int = 32
+) -> int:
     """Return bytes of a training step: grids per sample, transforms of one sample, activations.
 
     Kept per sample from forward to backward: field, scaled field, their batch, its tanh, target and

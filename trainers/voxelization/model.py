@@ -122,7 +122,9 @@ class Decoder(nn.Module):
     def forward(self, points: Tensor, grid: Tensor, coordinates: Tensor) -> Tensor:
         """Look features up at the points and turn the coordinates into values with them."""
         where = 2 * bounded(points)[:, :, None, None] - 1
-        looked_up = functional.grid_sample(grid, where, mode=self.mode, padding_mode="border", align_corners=True)
+        looked_up = functional.grid_sample(
+            grid, where, mode=self.mode, padding_mode="border", align_corners=True
+        )
         features = looked_up[..., 0, 0].transpose(1, 2)
         state = self.fc_p(coordinates)
         for add, block in zip(self.fc_c, self.blocks, strict=True):

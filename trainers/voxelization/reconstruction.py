@@ -36,8 +36,12 @@ class Voxelization:
         """
         grid = self.resolution or shape
         longest = max(shape)
-        if any(size * longest != length * max(grid) for size, length in zip(grid, shape, strict=True)):
-            raise SettingsError(f"generation.psr_resolution {grid} has other proportions than the volume {shape}")
+        if any(
+            size * longest != length * max(grid) for size, length in zip(grid, shape, strict=True)
+        ):
+            raise SettingsError(
+                f"generation.psr_resolution {grid} has other proportions than the volume {shape}"
+            )
         if len(cloud) > self.points:
             chosen = np.random.default_rng(seed).choice(len(cloud), self.points, replace=False)
             cloud = cloud[chosen]
@@ -49,12 +53,16 @@ class Voxelization:
             axes = [torch.arange(length, device=self.device) / factor for length in shape]
             scaled = [2 * axis / (size - 1) - 1 for axis, size in zip(axes, grid, strict=True)]
             where = torch.stack(torch.meshgrid(*scaled, indexing="ij")[::-1], -1)
-            field = functional.grid_sample(field[None], where[None], padding_mode="border", align_corners=True)[0]
+            field = functional.grid_sample(
+                field[None], where[None], padding_mode="border", align_corners=True
+            )[0]
         inside: np.ndarray = (field[0] <= self.level).cpu().numpy()
         return inside
 
 
-def load_voxelization(model_file: Path, values: dict[str, Any] | None, device: torch.device) -> Voxelization:
+def load_voxelization(
+    model_file: Path, values: dict[str, Any] | None, device: torch.device
+) -> Voxelization:
     """Return the network of a checkpoint, with its own settings or those of a configuration.
 
     A checkpoint of ours knows its sizes; one of the original project needs a configuration, or is

@@ -51,7 +51,7 @@ class VoxelizationParser(SettingsParser):
     """Reads flags and a configuration into one namespace, whose `values` has the file's keys."""
 
     def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the command line; a mistake there or in the file ends the program with exit code 2."""
+        """Read the command line; a mistake there or in the file ends the program with code 2."""
         settings = self.parse_args(arguments)
         try:
             if settings.config and settings.configuration:
@@ -89,7 +89,9 @@ def make_parser() -> VoxelizationParser:
     add_run_flags(parser, epochs=1300)
     add_optimiser_flags(parser, 5e-4, 2, base_batch=2, schedule="constant", clip=0.0)
     # The file's values hold where a flag is not given.
-    parser.set_defaults(**dict.fromkeys(OVERRIDES), output_dir=None, precision="fp32", seed=1, config=None)
+    parser.set_defaults(
+        **dict.fromkeys(OVERRIDES), output_dir=None, precision="fp32", seed=1, config=None
+    )
     parser.refuse("--wandb-entity", "--wandb-name", reason="set WANDB_ENTITY or WANDB_NAME instead")
     parser.refuse("--wandb-project", reason="use --wandb PROJECT")
     return parser
@@ -112,6 +114,8 @@ def _resolve(settings: argparse.Namespace, path: Path | None) -> None:
         stamp = time.strftime("_%Y_%m_%d_%H_%M_%S")
         settings.output_dir = settings.output_dir.with_name(settings.output_dir.name + stamp)
     if settings.made_up is None and not (settings.train_path and settings.eval_path):
-        raise SettingsError("no data: name data.train_path and data.eval_path in a configuration, or try --made_up 6")
+        raise SettingsError(
+            "no data: name data.train_path and data.eval_path in a file, or try --made_up 6"
+        )
     if settings.made_up is not None and (settings.train_path or settings.eval_path):
         raise SettingsError("--made_up makes its own pairs; leave train_path and eval_path away")

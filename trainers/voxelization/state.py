@@ -152,7 +152,14 @@ def load_published(path: Path) -> dict[str, Any]:
     try:
         with torch.serialization.safe_globals(allowed):
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as problem:
+    except (
+        RuntimeError,
+        pickle.UnpicklingError,
+        EOFError,
+        OSError,
+        ValueError,
+        KeyError,
+    ) as problem:
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         raise SettingsError(f"{path} cannot be read as a checkpoint ({reason})") from problem
     if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):

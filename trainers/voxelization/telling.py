@@ -60,7 +60,9 @@ class VoxelReporter(Reporter):
             f" loss_psr={loss:.4f} time={seconds:.3f} / {time.monotonic() - self._begun:.2f}"
         )
 
-    def validation_lines(self, scores: Mapping[str, float], baseline: Mapping[str, float], metric: str) -> None:
+    def validation_lines(
+        self, scores: Mapping[str, float], baseline: Mapping[str, float], metric: str
+    ) -> None:
         """Say every score beside the mean volume's, and which of them decides."""
         for name, value in scores.items():
             better = value > baseline[name] if name == "psr_iou" else value < baseline[name]

@@ -89,7 +89,9 @@ def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
     return training, evaluation
 
 
-def make_sets(settings: argparse.Namespace, pairs: tuple[list[Pair], list[Pair]]) -> tuple[VoxelPairs, VoxelPairs]:
+def make_sets(
+    settings: argparse.Namespace, pairs: tuple[list[Pair], list[Pair]]
+) -> tuple[VoxelPairs, VoxelPairs]:
     """Return the training set, with noise where asked, and the evaluation set."""
     values = settings.values
     grid, count = values["model.grid_res"], values["data.pointcloud_n"]
@@ -104,7 +106,7 @@ def make_sets(settings: argparse.Namespace, pairs: tuple[list[Pair], list[Pair]]
 
 
 def choose_gpu(ranks: Ranks, gpu: int) -> Ranks:
-    """Return the ranks with GPU number `gpu` of those that are seen, train.gpu of a configuration."""
+    """Return the ranks with GPU number `gpu` of those that are seen (train.gpu)."""
     if gpu == 0 or ranks.device.type != "cuda":
         return ranks
     seen = torch.cuda.device_count()
@@ -133,7 +135,9 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     rate, sentence = scaled_rate(settings.lr, settings.lr_rule, effective, settings.base_batch)
     settings.rate_sentence = sentence
     folder = settings.output_dir
-    checkpoints = CheckpointFolder(folder / "checkpoints", TRAINER, described(settings), ranks, settings.keep)
+    checkpoints = CheckpointFolder(
+        folder / "checkpoints", TRAINER, described(settings), ranks, settings.keep
+    )
     batches = epoch_batches(len(training), settings.batch_size, 0, 0, 0, ranks.world)
     return VoxelRun(
         settings=settings,
@@ -182,7 +186,7 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     shared = skulls[0] & skulls[1]
     if shared:
         reporter.warn(
-            f"{len(shared)} skulls, such as {min(shared)}, are in the training and in the evaluation"
+            f"{len(shared)} skulls, such as {min(shared)}, are in training and in evaluation"
             " pairs: the figures flatter; trainers/skulls/prepare.py splits by skull"
         )
 
@@ -203,7 +207,9 @@ def forward(run: VoxelRun, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tenso
 def take_step(run: VoxelRun, group: list[dict[str, Any]], meter: Meter) -> tuple[float, float]:
     """Take one optimiser step over a group of batches; return its loss and gradient norm."""
     settings, position = run.settings, run.position
-    rate = rate_at(position.it, run.steps, run.rate, settings.schedule, settings.warmup, settings.lr_floor)
+    rate = rate_at(
+        position.it, run.steps, run.rate, settings.schedule, settings.warmup, settings.lr_floor
+    )
     set_rate(run.optimiser, rate)
     count = sum(len(batch["name"]) for batch in group)
     total = 0.0
@@ -284,7 +290,9 @@ def judge(run: VoxelRun) -> dict[str, float]:
     """Return validation scores beside the baseline's; keep the best weights."""
     position, values = run.position, run.values
     if not position.baseline:
-        position.baseline = from_leader(run.ranks, lambda: mean_volume_scores(run.training, run.evaluation))
+        position.baseline = from_leader(
+            run.ranks, lambda: mean_volume_scores(run.training, run.evaluation)
+        )
     if run.ema:
         with run.ema.applied(run.network):
             scores = validate(run)
@@ -349,7 +357,7 @@ def train(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped, 1 failed, 2 a bad setting, 130 interrupted."""
+    """Run the trainer; return 0 when done or stopped, 1 failed, 2 bad setting, 130 interrupted."""
     return run_main(train, make_parser(), arguments)
 
 

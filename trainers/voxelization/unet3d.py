@@ -1,4 +1,4 @@
-"""The 3D U-Net inside the encoder: names and shapes of pytorch-3dunet (Wolny et al., eLife 2020)."""
+"""The 3D U-Net inside the encoder: names and shapes of pytorch-3dunet (Wolny et al., 2020)."""
 
 from __future__ import annotations
 
