@@ -59,8 +59,8 @@ def make_parser() -> SettingsParser:
     add("--made_up", type=whole_number(2), metavar="N", help="instead: make N skulls up")
     add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides (64)")
     add("--limit", type=some, help="only the first so many cases")
-    add("--pcdiff", default=AUTO, help="checkpoint; auto: the newest of the runs beside this one")
-    add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of the runs beside this one")
+    add("--pcdiff", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
+    add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
     add("--train_first", type=some, metavar="SECONDS",
         help="where auto finds no model, train a small one on made-up skulls for about so long")
     add("--completions", choices=("pcdiff", "true"), default="pcdiff",
