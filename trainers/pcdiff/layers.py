@@ -41,25 +41,18 @@ class SharedMLP(nn.Module):
         convolution = self.layers[0]
         return convolution.weight.flatten(1), convolution.bias  # type: ignore[operator,return-value]
 
-    def finish(self, rows: Tensor, weights: Tensor | None) -> Tensor:
-        """Return one sample's rows after everything behind the first convolution."""
+    def finish(self, rows: Tensor, batch: int, weights: Tensor | None = None) -> Tensor:
+        """Return rows (B * N, out) after everything behind the first convolution."""
         for index in range(0, len(self.layers), 3):
             convolution, norm = self.layers[index], self.layers[index + 1]
             if index:
                 rows = functional.linear(rows, convolution.weight.flatten(1), convolution.bias)
-            rows = functional.silu(norm_each(norm, rows, 1, weights))
+            rows = functional.silu(norm_rows(norm, rows, batch, weights))
         return rows
 
     def forward(self, rows: Tensor, batch: int) -> Tensor:
         """Return rows (B * N, out) for rows (B * N, in)."""
-        rows = functional.linear(rows, *self.first())
-        return self.finish_each(rows, batch)
-
-    def finish_each(self, rows: Tensor, batch: int) -> Tensor:
-        """Return all samples' rows after everything behind the first convolution."""
-        if batch == 1:
-            return self.finish(rows, None)
-        return torch.cat([self.finish(part, None) for part in rows.chunk(batch)])
+        return self.finish(functional.linear(rows, *self.first()), batch)
 
 
 class Attention(nn.Module):
@@ -86,7 +79,7 @@ class Attention(nn.Module):
             )
             read = functional.scaled_dot_product_attention(q, k, v, scale=1.0)
             summed = functional.linear(read, self.out.weight.flatten(1), self.out.bias) + tokens
-            return functional.silu(norm_each(self.norm, summed.view_as(rows), batch))
+            return functional.silu(norm_rows(self.norm, summed.view_as(rows), batch))
 
     def forward(self, grid: Tensor) -> Tensor:
         """Return a grid (B, C, R, R, R) after attention among its voxels."""
@@ -156,22 +149,19 @@ class PVConv(nn.Module):
         for layer in self.voxel_layers:
             if isinstance(layer, nn.GroupNorm):
                 # PyTorch's own on channels_last loses digits where most voxels are empty.
-                normal = norm_each(layer, grid_to_rows(grid), batch)
+                normal = norm_rows(layer, grid_to_rows(grid), batch)
                 grid = rows_to_grid(normal, batch, self.resolution)
             else:
                 grid = layer(grid)
         return read_from_voxels(grid_to_rows(grid), voxels) + self.point_features(rows, batch)
 
 
-def norm_each(
+def norm_rows(
     norm: nn.GroupNorm, rows: Tensor, batch: int, weights: Tensor | None = None
 ) -> Tensor:
     """Return rows (B * N, C) after a group norm over each sample's rows."""
-    groups, scale, shift, epsilon = norm.num_groups, norm.weight, norm.bias, norm.eps
-    parts = [
-        group_norm_rows(part, weights, groups, scale, shift, epsilon) for part in rows.chunk(batch)
-    ]
-    return parts[0] if batch == 1 else torch.cat(parts)
+    scale, shift = norm.weight, norm.bias
+    return group_norm_rows(rows, weights, norm.num_groups, scale, shift, norm.eps, batch)
 
 
 def rows_to_grid(rows: Tensor, batch: int, side: int) -> Tensor:
@@ -205,7 +195,7 @@ class SetAbstraction(nn.Module):
         for sample, (begin, end) in enumerate(groups.spans):
             here = functional.linear(groups.offsets[begin:end], matrix[:, :3], bias)
             here = here + ahead.index_select(0, groups.members[begin:end])
-            here = mlp.finish(here, groups.weights[begin:end])  # type: ignore[operator]
+            here = mlp.finish(here, 1, groups.weights[begin:end])  # type: ignore[operator]
             found.append(largest_of_groups(here, groups, sample))
         return torch.cat(found)
 
@@ -234,4 +224,4 @@ class FeaturePropagation(nn.Module):
         rows = (rows.view(batch, -1, rows.shape[1]) + constant[:, None]).flatten(0, 1)
         if skip is not None:
             rows = rows + functional.linear(skip, of_skip)
-        return self.mlp.finish_each(rows, batch)
+        return self.mlp.finish(rows, batch)

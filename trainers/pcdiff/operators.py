@@ -55,35 +55,38 @@ def group_norm_rows(
     scale: Tensor,
     shift: Tensor,
     epsilon: float = 1e-5,
+    batch: int = 1,
 ) -> Tensor:
-    """Return the group norm of one sample's rows (P, C), each counted weights (P,) times.
+    """Return the group norm of rows (B * P, C), each counted weights (P,) times where B is 1.
 
-    Its statistics run over all rows and the channels of a group, as if every row were there as
-    often as its weight says.
+    A sample's statistics run over its rows and the channels of a group, as if every row were there
+    as often as its weight says.
     """
     with torch.autocast(rows.device.type, enabled=False):
-        return _GroupNormRows.apply(rows.float(), weights, groups, scale, shift, epsilon)
+        samples = rows.float().view(batch, -1, rows.shape[1])
+        shares = _shares(samples, weights, groups)
+        normal = _GroupNormRows.apply(samples, shares, groups, scale, shift, epsilon)
+        return normal.view_as(rows)
 
 
 class _GroupNormRows(torch.autograd.Function):
-    """Group norm of weighted rows with its gradient in closed form."""
+    """Group norm of weighted rows (B, P, C) with its gradient in closed form."""
 
     @staticmethod
     def forward(
         ctx: Any,
         rows: Tensor,
-        weights: Tensor | None,
+        share: Tensor,
         groups: int,
         scale: Tensor,
         shift: Tensor,
         epsilon: float,
     ) -> Tensor:
-        """Return the normalised rows."""
-        share = _shares(rows, weights, groups)
+        """Return the normalised rows; share is what a row counts, (P, 1) or (1, 1)."""
         # sum() adds in a tree; a matrix product adds in a row and loses digits over 32³ voxels.
-        mean = _over_group((rows * share).sum(0), groups)
+        mean = _over_group((rows * share).sum(1), groups)
         centred = rows - mean
-        variance = _over_group((centred.square() * share).sum(0), groups)
+        variance = _over_group((centred.square() * share).sum(1), groups)
         inverse = torch.rsqrt(variance + epsilon)
         normal = centred.mul_(inverse)
         ctx.save_for_backward(normal, share, inverse, scale)
@@ -95,26 +98,27 @@ class _GroupNormRows(torch.autograd.Function):
         """Return the gradients of rows, scale and shift."""
         normal, share, inverse, scale = ctx.saved_tensors
         gradient = gradients[0]
-        of_scale = (gradient * normal).sum(0)
-        of_shift = gradient.sum(0)
+        of_scale = (gradient * normal).sum(1)
+        of_shift = gradient.sum(1)
         # With weighted statistics d mean / d row is the row's share, not 1 / count.
         mean = _over_group(of_shift * scale, ctx.groups)
         slope = _over_group(of_scale * scale, ctx.groups)
         of_rows = gradient * (scale * inverse)
         correction = torch.addcmul(mean * inverse, normal, slope * inverse)
         of_rows -= correction.mul_(share)
-        return of_rows, None, None, of_scale, of_shift, None
+        return of_rows, None, None, of_scale.sum(0), of_shift.sum(0), None
 
 
-def _shares(rows: Tensor, weights: Tensor | None, groups: int) -> Tensor:
+def _shares(samples: Tensor, weights: Tensor | None, groups: int) -> Tensor:
     """Return what each row's entries count in the statistics: (P, 1), or (1, 1) without weights."""
-    width = rows.shape[1] // groups
+    width = samples.shape[2] // groups
     if weights is None:
-        return rows.new_full((1, 1), 1 / (len(rows) * width))
+        return samples.new_full((1, 1), 1 / (samples.shape[1] * width))
     return (weights / (weights.sum() * width))[:, None]
 
 
 def _over_group(channels: Tensor, groups: int) -> Tensor:
-    """Return for each channel (C,) the sum over the channels of its group."""
-    width = len(channels) // groups
-    return channels.view(groups, width).sum(1).repeat_interleave(width)
+    """Return for each channel of (B, C) the sum over the channels of its group, (B, 1, C)."""
+    batch, width = len(channels), channels.shape[-1] // groups
+    sums = channels.view(batch, groups, width).sum(2)
+    return sums.repeat_interleave(width, 1)[:, None]
