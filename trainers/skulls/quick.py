@@ -15,11 +15,12 @@ SKULLS = 10
 """Made-up skulls to train on; their seed is not that of the skulls to be judged."""
 
 PCDIFF_SIZES = (
-    *("--num_points", "2048", "--num_nn", "256", "--width_mult", "0.25"),
-    *("--bs", "8", "--workers", "0", "--lr", "2e-3", "--beta1", "0.9", "--grad_clip", "1"),
-    *("--ema_decay", "0.99", "--val_freq", "20", "--checkpoint_freq", "5", "--diagIter", "0"),
+    *("--num_points", "1024", "--num_nn", "128", "--width_mult", "0.25", "--embed_dim", "16"),
+    *("--vox_res_mult", "0.5", "--dropout", "0", "--head_dropout", "0"),
+    *("--bs", "8", "--workers", "0", "--lr", "2e-3", "--grad_clip", "1", "--ema_decay", "0.99"),
+    *("--val_freq", "20", "--checkpoint_freq", "20", "--vizIter", "0", "--diagIter", "0"),
 )
-"""A PCDiff that two CPU cores can train."""
+"""The sizes of the preset pcdiff-tiny."""
 
 
 def quick_command(trainer: str, folder: Path, size: int) -> list[str]:
