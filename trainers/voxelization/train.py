@@ -46,6 +46,7 @@ from trainers.common.ranks import (
     sum_over_ranks,
     wrap_model,
 )
+from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest
 from trainers.skulls.made_up import make_up
@@ -72,6 +73,9 @@ from trainers.voxelization.validation import (
 
 def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
     """Return the training and the evaluation pairs, checked; make skulls up first where asked."""
+    what = "skulls to make up" if settings.made_up else settings.train_path
+    print(f"loading      {what}", flush=True)
+    EventLog(run_directory()).emit("phase", phase="loading", text=str(what))
     if settings.made_up is not None:
         root = settings.made_up_root or settings.output_dir.absolute() / "made_up"
         size = settings.made_up_size
@@ -252,6 +256,8 @@ def train_epoch(run: VoxelRun) -> bool:
     loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
     meter, before = Meter(ranks.device, ranks.world), position.seconds
     run.model.train()
+    if position.it:
+        run.reporter.phase("training")
     for group in in_groups(meter.waiting(loader), settings.accumulate):
         begun = time.monotonic()
         first = position.it == 0
