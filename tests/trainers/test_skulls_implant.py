@@ -238,3 +238,16 @@ def test_cases_that_lack_members_are_completed_again(root, syn) -> None:
     assert missing_cases(samples, syn, 1) == []
     assert missing_cases(samples, syn, 2) == samples
     assert missing_cases(samples, root / "nowhere", 1) == samples
+
+
+def test_the_small_trainings_of_the_pipeline_have_flags_their_programs_know(tmp_path) -> None:
+    from trainers.pcdiff.flags import make_parser as pcdiff_parser
+    from trainers.skulls.quick import quick_command
+    from trainers.voxelization.settings import make_parser
+
+    script, *flags = quick_command("voxelization", tmp_path, 64)
+    assert Path(script).is_file()
+    assert make_parser().read(flags).values["data.pointcloud_n"] == 1024
+    script, *flags = quick_command("pcdiff", tmp_path, 64)
+    assert Path(script).is_file()
+    assert pcdiff_parser("", "").read(flags).num_points == 1024
