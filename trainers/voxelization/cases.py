@@ -65,6 +65,9 @@ def make_implant(
         say(f"Sampling step [{number}/{len(case.clouds)}] ...")
         skulls.append(voxelization.skull(cloud, (shape[0], shape[1], shape[2]), number))
     points = np.concatenate(case.implants)
+    outside = float(((points < 0) | (points > np.array(shape))).any(axis=1).mean())
+    if outside > 0.5:
+        say(f"{outside:.0%} of the implant's points lie outside the volume: is PCDiff trained?")
     implant = cut_out(vote(skulls, shaping.dilation), defective.mask, points, shaping)
     if output.members:
         for number, (skull, own) in enumerate(zip(skulls, case.implants, strict=True)):
