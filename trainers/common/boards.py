@@ -59,7 +59,8 @@ class WandbRun:
         mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
         self.mode = str(mode)
         self._run = wandb.init(
-            project=project, name=name, dir=str(folder), mode=mode, config=plain(settings),
+            project=project, name=os.environ.get("WANDB_NAME") or name, dir=str(folder), mode=mode,
+            config=plain(settings),
             settings=wandb.Settings(silent=True, console="off"),
         )  # fmt: skip
         self._wandb = wandb

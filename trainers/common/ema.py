@@ -48,6 +48,12 @@ class Ema:
         finally:
             inner.load_state_dict(own)
 
+    def restart(self, model: nn.Module) -> None:
+        """Begin the average anew with the weights that the model has now."""
+        self.updates = 0
+        for name, tensor in unwrapped(model).state_dict().items():
+            self._shadow[name].copy_(tensor)
+
     def weights(self) -> dict[str, Tensor]:
         """Return the averaged weights as a state dict."""
         return dict(self._shadow)
