@@ -28,13 +28,14 @@ def newest(patterns: Iterable[str]) -> NewestFile | None:
     best: NewestFile | None = None
     for pattern in patterns:
         for path in glob.iglob(pattern, recursive=True):
-            found = None if path.endswith(UNFINISHED) else _look_at(path)
+            found = None if path.endswith(UNFINISHED) else look_at(path)
             if found is not None and (best is None or found.modified > best.modified):
                 best = found
     return best
 
 
-def _look_at(path: str) -> NewestFile | None:
+def look_at(path: str) -> NewestFile | None:
+    """The file or non-empty folder at `path`; None when there is none."""
     try:
         stat = os.stat(path)
         if not os.path.isdir(path):

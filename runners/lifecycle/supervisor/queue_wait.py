@@ -8,10 +8,11 @@ plan) is done by short-lived processes.
 import json
 
 from runners.host import helpers
-from runners.host.files import read_json
+from runners.host.files import read_json, write_json
+from runners.host.identity import boot_id
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
-from runners.state.records import QUEUED, phase_of
+from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
@@ -47,6 +48,25 @@ def _stop_asked(run: RunDirectory, wakes: WakeupLoop) -> bool:
 def _is_queued(run: RunDirectory) -> bool:
     plan = read_json(run.plan)
     return plan is None or phase_of(plan) == QUEUED
+
+
+def requeue(run: RunDirectory) -> PlanFields:
+    """Let the plan wait for GPUs again, on this boot: those it had may be somebody else's now.
+
+    Raises OSError when the plan is gone or cannot be written.
+    """
+    plan = read_json(run.plan)
+    if plan is None:
+        raise OSError(f"{run.plan} is missing or damaged")
+    origin = plan.get("origin")
+    changed = {
+        **plan,
+        "phase": QUEUED,
+        "gpus": [],
+        "origin": {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()},
+    }
+    write_json(run.plan, changed)
+    return plan_fields(changed)
 
 
 def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
