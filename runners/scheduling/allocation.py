@@ -105,6 +105,13 @@ def allocate(
     )
 
 
+def foreign_use(gpu: GpuSnapshot) -> str | None:
+    """Who else computes on a GPU, seen or unseen, so that a run is not put there; None for
+    nobody.
+    """
+    return None if gpu.simulated else _foreign(gpu)
+
+
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
     """UUIDs of the GPUs that a waiting run may yet be given: those it names, or all it could
     use.
