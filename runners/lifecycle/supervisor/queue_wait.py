@@ -72,3 +72,13 @@ def summarize(run: RunDirectory) -> None:
         helpers.spawn("summarize", run.path)
     except OSError:
         pass  # no process to be had: the first who asks reads them
+
+
+def attempt_report(run: RunDirectory) -> dict[str, Any]:
+    """What the attempt that just failed came to; empty when it cannot be found out."""
+    try:
+        _, output = helpers.run("attempt-report", run.path)
+        answer = json.loads(output)
+    except (OSError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}

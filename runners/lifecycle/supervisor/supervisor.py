@@ -36,6 +36,7 @@ from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.program import become_subreaper
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
+    attempt_report,
     notify,
     replan,
     summarize,
@@ -67,6 +68,9 @@ class Supervisor:
         self.wakes = WakeupLoop()
         self.record: dict[str, Any] = read_json(run.state) or {}
         self.environment: dict[str, str] | None = dict(os.environ)
+        self.went_on_from: str | None = None
+        self.useless: list[str] = []  # checkpoints that an attempt died on before its first step
+        self.printed: list[str] = []
         self.unseen = False  # the program ended while nobody watched
 
     def own(self, adopting: bool) -> None:
@@ -235,6 +239,10 @@ class Supervisor:
         if self.run.stop.exists():
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
+        told = attempt_report(self.run)
+        if self.went_on_from is not None and told.get("stepped") is False:
+            self.useless.append(self.went_on_from)
+        self.printed += [str(one) for one in told.get("checkpoints") or ()]
         for path in (self.run.exit, self.run.leader):
             path.unlink(missing_ok=True)
         if self.run.output.exists():
@@ -244,7 +252,13 @@ class Supervisor:
         ):  # adopted: the lock was the first attempt's, and is free since it ended
             lock = acquire(self.run.run_lock)
             self.kept += [] if lock is None else [lock]
-        checkpoint = newest(self.plan.get("checkpoints", ()))
+        checkpoint = newest(
+            [*self.plan.get("checkpoints", ()), *self.printed],
+            since=float(self.record.get("started") or 0.0) - 1.0,
+            own=str(self.run.path),
+            besides=self.useless,
+        )
+        self.went_on_from = checkpoint.path if checkpoint and rule["arguments"] else None
         more = (
             [word.replace("${checkpoint}", checkpoint.path) for word in rule["arguments"]]
             if checkpoint
