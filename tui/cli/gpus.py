@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runners.gpus.client import is_stale, latest, read_gpus
+from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.state.layout import StateDirectory
@@ -85,6 +85,7 @@ def _readings(state: StateDirectory) -> Iterator[GpuReading]:
     """Every new reading; one that goes stale, or is excused, once more with its problem."""
     told: tuple[float, str | None] | None = None
     while True:
+        announce_reader(state)
         reading = latest(state)
         if reading is None or is_stale(reading):
             reading = read_gpus(state, patience_s=1.0)

@@ -13,7 +13,8 @@ from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import State
-from runners.scheduling.policy import QueueDecision
+from runners.scheduling.allocation import Denied
+from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.state.layout import StateDirectory
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
@@ -31,7 +32,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
     for run in runs:
         for note in run.plan.notes if run.plan else ():
             say(f"note: {note}")
-        if run.plan is not None and run.plan.forecast is not None and not run.plan.queued:
+        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED:
             say(f"{run.id} {run.reason}")
@@ -104,13 +105,16 @@ def run_plan(arguments: argparse.Namespace) -> int:
                 print()
             print_pairs(describe_plan(plan, verdict))
     for _, verdict in planned:
-        if verdict.hint:
+        if not isinstance(verdict, Granted) and verdict.hint:
             say(verdict.hint)
-    return ExitCode.DENIED if any(verdict.never for _, verdict in planned) else ExitCode.DONE
+    denied = any(isinstance(verdict, Denied) for _, verdict in planned)
+    return ExitCode.DENIED if denied else ExitCode.DONE
 
 
 def _plan_json(plan: LaunchPlan, verdict: QueueDecision) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(plan)
-    value["denied"] = verdict.reason if verdict.never else None
-    value["waits"] = verdict.reason if verdict.reason and not verdict.never else None
+    value["denied"] = verdict.reason if isinstance(verdict, Denied) else None
+    value["waits"] = verdict.reason if isinstance(verdict, Waiting) else None
+    # Version 0.1 had these two instead of `phase`; still written for one release.
+    value["queued"], value["granted"] = plan.phase == "queued", plan.phase == "granted"
     return value

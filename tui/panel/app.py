@@ -21,6 +21,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.actions import PanelActions
 from tui.panel.feed import PanelSnapshot
 from tui.panel.notifications import changes_between
+from tui.panel.terminal import safe_strips
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.osc import desktop_notice, send
@@ -184,6 +185,7 @@ def run_panel(
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
+    safe_strips.install()
     app = PanelApp(state, specs, settings, read_only)
     if preset:
         app.commands.note(

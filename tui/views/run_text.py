@@ -128,7 +128,7 @@ def _progress(view: RunView) -> list[tuple[str, str]]:
             ("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics")
         )
     if progress.eta_s is not None:
-        pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
+        pairs.append(("ends in", f"{duration(progress.eta_s)} at its own pace"))
     return pairs
 
 
@@ -157,4 +157,4 @@ def projection_text(money: RunCost) -> str:
     if money.projected is None:
         return ""
     ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
-    return f"; {dollars(money.projected)} at its end, by {ground}"
+    return f"; {dollars(money.projected)} at the end, by {ground}"

@@ -71,12 +71,13 @@ def view_run(
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
     here = moment_now()
-    at = here if run.begin is not None and run.begin.up is not None else now
+    at = here if run.begin is not None and run.begin.boot_ns is not None else now
     report = report or LiveReport(run)
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     events, course = report.events, report.course
-    progress = course.progress(now)
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = course.progress(now, *stated)
     final = None
     if not run.is_live:
         progress = msgspec.structs.replace(progress, eta_s=None)
@@ -141,7 +142,8 @@ def to_json(view: RunView) -> dict[str, Any]:
                 "logical": use.logical,
                 "peak_memory": use.peak_memory,
                 "memory_total": use.memory_total,
-                "whole_gpu": use.whole_gpu,
+                "whole_gpu_memory": use.whole_gpu,
+                "whole_gpu": use.whole_gpu,  # its name until 0.2
                 "mean_utilization": use.mean_utilization,
                 "energy_wh": use.energy_wh,
                 "peak_temperature_c": use.peak_temperature_c,
@@ -176,7 +178,8 @@ def to_json(view: RunView) -> dict[str, Any]:
             for name, one in view.final.items()
             if one.best is not None
         },
-        "metrics_read_as": list(view.readers) or None,
+        "metric_readers": list(view.readers) or None,
+        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,

@@ -7,11 +7,11 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 from runners.host.files import read_json
 from runners.host.tail import read_tail
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields
 
 _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
@@ -78,24 +78,24 @@ def last_error(output: Path) -> str:
     return words if len(words) <= _LONGEST_ERROR else f"{words[: _LONGEST_ERROR - 1]}…"
 
 
-def still_held(state: StateDirectory, run_id: str, plan: dict[str, Any]) -> list[str]:
+def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
     """What of the run still holds its GPUs' memory, in words; empty when it came free or cannot be
     known.
 
     Waits for a reading that the sampler took after the run's last process had gone.
     """
-    uuids = {gpu["uuid"] for gpu in plan.get("gpus", ()) if not gpu.get("simulated")}
+    uuids = {gpu.get("uuid") for gpu in plan["gpus"] if not gpu.get("simulated")}
     if not uuids:
         return []
     ended = time.time()
     deadline = time.monotonic() + _FREED_WITHIN_S
     while True:
-        reading = read_json(state.gpu_reading) or {}
+        reading = read_json(run.home.gpu_reading) or {}
         holders = [
             f"GPU {gpu['index']}: pid {process['pid']}"
             for gpu in reading.get("gpus", ())
             for process in gpu.get("processes", ())
-            if gpu["uuid"] in uuids and process.get("run") == run_id
+            if gpu["uuid"] in uuids and process.get("run") == run.id
         ]
         fresh = float(reading.get("time", 0.0)) > ended
         if (fresh and not holders) or time.monotonic() > deadline:

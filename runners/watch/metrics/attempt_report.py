@@ -19,7 +19,7 @@ from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.printed_paths import PrintedPaths
 from runners.watch.metrics.reading import OutputReader
 
-_MOST = 16 << 20
+_MOST = 4 << 20
 
 
 def report(folder: Path) -> dict[str, object]:

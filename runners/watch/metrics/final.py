@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.model.run import Progress, Run
 from runners.state.runs import read_run
 from runners.watch.metrics.events import EventStream
@@ -75,7 +75,7 @@ def keep_final(run: Run) -> FinalReport:
     """Read all of an ended run, and keep the report where its folder takes it."""
     report = make_final(run)
     try:
-        write_whole(Path(run.directory) / FILE, msgspec.json.encode(report))
+        replace(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
         pass  # a full or read-only disk: the report is made anew each time
     return report

@@ -1,0 +1,519 @@
+"""Train PCDiff: given a defective skull's points, learn to draw those of its implant.
+
+Data, network, diffusion, files and flags are those of PCDiff (Friedrich et al., MICCAI 2023;
+github.com/pfriedri/pcdiff-implant and github.com/DimensionLab/pcdiff-implant, MIT).
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.errors import SettingsError
+from trainers.common.loading import to_device
+from trainers.common.meters import Meter
+from trainers.common.precision import Precision
+from trainers.common.program import run_main
+from trainers.common.randomness import seed_everything
+from trainers.common.ranks import (
+    Ranks,
+    compare_ranks,
+    from_leader,
+    gradients_shared,
+    join_ranks,
+    sum_over_ranks,
+    wrap_model,
+)
+from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
+from trainers.common.stopping import StopRequest, ignore_stop_signals
+from trainers.pcdiff import judging
+from trainers.pcdiff.data import (
+    EpochBatches,
+    Recipe,
+    SkullPoints,
+    check_batch,
+    find_samples,
+    implant_moments,
+    spread_evenly,
+)
+from trainers.pcdiff.diffusion import Diffusion, make_betas, noise_losses
+from trainers.pcdiff.flags import make_parser
+from trainers.pcdiff.going_on import go_on
+from trainers.pcdiff.model import PVCNN, Sizes
+from trainers.pcdiff.naming import write_published
+from trainers.pcdiff.pictures import views, write_sheet
+from trainers.pcdiff.rates import rate_of_epoch
+from trainers.pcdiff.runlog import RunLog, step_line
+from trainers.pcdiff.samplers import Sampling
+from trainers.skulls.listing import check_split
+from trainers.skulls.made_up import make_up
+
+EXAMPLES = """
+python trainers/pcdiff/train.py --made_up 6 --niter 20 --num_points 1024 --num_nn 128 --width_mult 0.25
+python trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 8 --lr 2e-4
+torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 64 --lr 1.6e-3
+torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 64 --lr-scaling sqrt
+python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.pth
+"""
+
+
+@dataclass
+class Position:
+    """Where a run is: finished epochs and steps, samples of this epoch, its losses, the best."""
+
+    epoch: int = 0
+    step: int = 0
+    used: int = 0
+    loss_sum: float = 0.0
+    loss_count: float = 0.0
+    best: float = float("inf")
+    last_loss: float = float("nan")
+
+
+@dataclass
+class Run:
+    """Everything a run consists of."""
+
+    settings: argparse.Namespace
+    ranks: Ranks
+    stop: StopRequest
+    log: RunLog
+    folder: CheckpointFolder
+    data: SkullPoints
+    held_out: SkullPoints | None
+    moments: tuple[Tensor, Tensor]
+    diffusion: Diffusion
+    network: PVCNN
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+    ema: Ema | None
+    rate: float
+    share: int
+    position: Position = field(default_factory=Position)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in the training list."""
+        return len(self.data) // self.settings.bs
+
+
+# ------------------------------------------------------------------------------------------- setting up
+
+
+def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
+    """Fill in what depends on the place, and set PyTorch's switches; raise SettingsError."""
+    if settings.path is None and settings.made_up is None:
+        raise SettingsError("--path CSV is missing, the list of skulls; or try --made_up 6")
+    if settings.path is not None and settings.made_up is not None:
+        raise SettingsError("--made_up makes its own skulls: leave --path away, or --made_up")
+    if settings.loss_type == "kl":
+        raise SettingsError("--loss_type kl never worked in the original either: mse or mse_minsnr")
+    if settings.model is not None and settings.resume is not None:
+        raise SettingsError("--model and --resume both say where to go on from: give one")
+    if not 0 < settings.num_nn < settings.num_points:
+        raise SettingsError(
+            f"--num_nn {settings.num_nn}: of {settings.num_points} points some must be left for the skull"
+        )
+    if settings.embed_dim % 2:
+        raise SettingsError(f"--embed_dim {settings.embed_dim} is odd; half of it are sines")
+    tag = f"-{settings.experiment_tag}" if settings.experiment_tag else ""
+    dated = Path("pcdiff/output/train_completion") / time.strftime(f"%Y-%m-%d-%H-%M-%S{tag}")
+    settings.output_dir = settings.output_dir or from_leader(ranks, lambda: dated)
+    settings.checkpoint_dir = settings.checkpoint_dir or settings.output_dir / "checkpoints"
+    for name, value in (("ENTITY", settings.wandb_entity), ("NAME", settings.wandb_name)):
+        if value:
+            os.environ[f"WANDB_{name}"] = value
+    torch.set_float32_matmul_precision(
+        "highest" if settings.disable_tf32 else settings.matmul_precision
+    )
+    torch.backends.cudnn.allow_tf32 = not settings.disable_tf32
+    torch.backends.cudnn.deterministic = not settings.nondeterministic
+    torch.backends.cudnn.benchmark = settings.nondeterministic
+
+
+def find_data(
+    settings: argparse.Namespace, ranks: Ranks, log: RunLog
+) -> tuple[SkullPoints, SkullPoints | None]:
+    """Return training and held-out data, checked; the skulls are made up first where asked."""
+    path = settings.path
+    if path is None:
+        root = settings.output_dir / "skulls"
+        log.phase("loading", f"making up {settings.made_up} skulls in {root}")
+        from_leader(
+            ranks, lambda: make_up(root, settings.made_up, settings.made_up_size, settings.dataset)
+        )
+        path = root / "train.csv"
+    log.phase("loading", f"reading {path}")
+    recipe = Recipe(
+        settings.num_points,
+        settings.num_nn,
+        settings.time_num,
+        settings.augment,
+        settings.manualSeed,
+    )
+    training = find_samples(path, ranks.leads)
+    beside = path.with_name("test.csv")
+    judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
+    if judged is None or not settings.val_freq:
+        log.warn("no --val_path and no test.csv beside --path: nothing is judged on unseen skulls")
+        return SkullPoints(training, recipe), None
+    unseen = find_samples(judged, ranks.leads)
+    check_split(training, unseen)
+    return SkullPoints(training, recipe), SkullPoints(
+        spread_evenly(unseen, settings.val_samples), recipe, fixed=True
+    )
+
+
+def sizes_of(settings: argparse.Namespace) -> Sizes:
+    """Return the network's sizes; raise SettingsError for widths that its norms cannot divide."""
+    sizes = Sizes(
+        settings.num_points,
+        settings.num_nn,
+        settings.embed_dim,
+        settings.width_mult,
+        settings.vox_res_mult,
+        settings.dropout,
+        settings.attention,
+        settings.head_dropout,
+    )
+    sizes.check()
+    return sizes
+
+
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
+    """Return a run before its first step."""
+    ranks = join_ranks(settings.device)
+    settle(settings, ranks)
+    project = None if settings.no_wandb else settings.wandb_project
+    log = RunLog(
+        ranks, settings.output_dir, vars(settings), tensorboard=settings.tensorboard, wandb=project
+    )
+    data, held_out = find_data(settings, ranks, log)
+    share = settings.bs // ranks.world
+    check_batch(settings.bs, settings.accumulate, ranks.world, len(data))
+    seed_everything(settings.manualSeed)
+    network = PVCNN(sizes_of(settings), settings.neighbours).to(ranks.device)
+    model = wrap_model(network, ranks, static_graph=settings.ddp_static_graph)
+    seed_everything(settings.manualSeed, ranks.rank)
+    rate, _ = scaled_rate(settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch)
+    optimiser = torch.optim.Adam(
+        network.parameters(),
+        lr=rate,
+        betas=(settings.beta1, 0.999),
+        weight_decay=settings.decay,
+        fused=ranks.device.type == "cuda" and not settings.no_fused_adam,
+    )
+    kind = {"float16": "fp16", "bfloat16": "bf16"}[settings.amp_dtype] if settings.amp else "fp32"
+    betas = make_betas(
+        settings.schedule_type, settings.beta_start, settings.beta_end, settings.time_num
+    )
+    folder = CheckpointFolder(
+        settings.checkpoint_dir, "pcdiff", vars(settings), ranks, settings.keep_last_n
+    )
+    return Run(
+        settings,
+        ranks,
+        stop,
+        log,
+        folder,
+        data,
+        held_out,
+        implant_moments(data),
+        Diffusion(betas),
+        network,
+        model,
+        optimiser,
+        Precision(kind, ranks.device),
+        Ema(network, settings.ema_decay) if settings.ema_decay else None,
+        rate,
+        share,
+    )
+
+
+def announce(run: Run, resumed_from: Path | None) -> None:
+    """Say what was found and what will be done, and draw the first samples."""
+    settings, log, world = run.settings, run.log, run.ranks.world
+    _, told = scaled_rate(settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch)
+    found: dict[str, Any] = {"samples": len(run.data), "points": settings.num_points}
+    if run.held_out is not None:
+        found["held_out"] = len(run.held_out)
+    parts = settings.accumulate
+    log.start(
+        found=found,
+        batch=batch_sentence(run.share // parts, world, parts),
+        rate=told,
+        epochs=settings.niter,
+        steps=settings.niter * run.steps_per_epoch,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
+    each, factor = run.share, run.rate / settings.lr
+    log.say(f"Batch size: {each} per GPU × {world} GPUs = {settings.bs} effective global batch")
+    log.say(f"Dataset: {len(run.data)} samples, {run.steps_per_epoch} batches/epoch/rank")
+    log.say(
+        f"Effective LR scaled to {run.rate:.6e} using factor {factor:.3f}"
+        f" (baseline batch={settings.lr_base_batch}, current batch={settings.bs},"
+        f" rule={settings.lr_scaling})"
+    )
+    log.say(f"Network: {sum(p.numel() for p in run.network.parameters()):,} parameters")
+    if each == 1 and world > 1:
+        log.warn("one sample per device: devices wait for each other more than they compute")
+    if not run.ranks.leads:
+        return
+    samples = [run.data[run.position.epoch, index] for index in range(min(4, len(run.data)))]
+    rows: dict[str, list[Any]] = {"input": [], "implant": []}
+    for sample in samples:
+        at = torch.tensor([sample["timestep"]])
+        noised = run.diffusion.noised(sample["implant"][None], at, sample["noise"][None])
+        rows["input"].append(views(sample["skull"].T.numpy(), noised[0].T.numpy()))
+        rows["implant"].append(views(sample["skull"].T.numpy(), sample["implant"].T.numpy()))
+    captions = [f"{sample['name']} t={sample['timestep']}" for sample in samples]
+    picture = write_sheet(log.folder / "inputs.png", rows, "first samples as shown", captions)
+    log.image(picture, "first samples: noised input, and the implant to find")
+
+
+# ------------------------------------------------------------------------------------------------ loop
+
+
+def load_batches(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield this rank's batches from where the run is to its end, loaded without a pause."""
+    settings, ranks, position = run.settings, run.ranks, run.position
+    workers = settings.workers // ranks.world
+    loader: Iterable[dict[str, Any]] = DataLoader(
+        run.data,
+        batch_sampler=EpochBatches(  # type: ignore[arg-type]
+            len(run.data),
+            run.share,
+            settings.manualSeed,
+            ranks.rank,
+            ranks.world,
+            (position.epoch, settings.niter),
+            position.used,
+        ),
+        num_workers=workers,
+        worker_init_fn=ignore_stop_signals,
+        pin_memory=ranks.device.type == "cuda",
+        prefetch_factor=settings.prefetch_factor if workers else None,
+        # Its own generator: else making an iterator draws from the global one and moves it on.
+        generator=torch.Generator().manual_seed(settings.manualSeed),
+    )
+    return iter(loader)
+
+
+def train_step(run: Run, batch: dict[str, Any], rate: float) -> tuple[float, float]:
+    """Take one optimiser step; return the loss's mean over all ranks and the gradient's norm."""
+    settings, ranks, parts = run.settings, run.ranks, run.settings.accumulate
+    set_rate(run.optimiser, rate)
+    total = 0.0
+    names = ("skull", "implant", "timestep", "noise")
+    columns = [to_device(batch[name], ranks.device).chunk(parts) for name in names]
+    for place, (skull, implant, steps, noise) in enumerate(zip(*columns, strict=True)):
+        with gradients_shared(run.model, place == parts - 1), run.precision.autocast():
+            losses = noise_losses(run.model, run.diffusion, skull, implant, steps, noise)
+            weights = run.diffusion.weights(steps, settings.loss_type, settings.min_snr_gamma)
+            loss = (losses * weights).mean()
+            run.precision.backward(loss / parts)
+        total += float(loss.detach()) / parts
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.grad_clip)
+    position = run.position
+    position.step += 1
+    position.used += run.share * ranks.world
+    if stepped and run.ema is not None:
+        run.ema.update(run.network)
+    if stepped and position.step == 1:
+        compare_ranks(run.model, ranks, position.step)
+    if not stepped:
+        run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
+    loss_mean = sum_over_ranks([total], ranks.device)[0] / ranks.world
+    position.loss_sum += loss_mean if stepped else 0.0
+    position.loss_count += float(stepped)
+    return loss_mean, norm
+
+
+def train_epoch(run: Run, batches: Iterator[dict[str, Any]]) -> bool:
+    """Take the steps that are left of the epoch; return whether a stop was asked for."""
+    settings, position, meter = run.settings, run.position, Meter(run.ranks.device, run.ranks.world)
+    left = (len(run.data) - position.used) // settings.bs
+    begun = run.steps_per_epoch - left
+    rate = rate_of_epoch(position.epoch, run.rate, settings)
+    run.log.phase("training")
+    run.model.train()
+    for place, batch in enumerate(meter.waiting(islice(batches, left)), begun):
+        loss, norm = train_step(run, batch, rate)
+        meter.count(run.share)
+        values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
+        run.log.step(position.epoch + 1, position.step, values)
+        if place % settings.print_freq == 0:
+            run.log.say(
+                step_line(position.epoch, settings.niter, place, run.steps_per_epoch, loss, norm)
+            )
+        if run.stop.agreed(run.ranks.device):
+            return True
+    finish_epoch(run, meter)
+    return run.stop.agreed(run.ranks.device)
+
+
+def finish_epoch(run: Run, meter: Meter) -> None:
+    """Judge, report and save after an epoch."""
+    settings, position, log = run.settings, run.position, run.log
+    epoch, position.epoch, position.used = position.epoch, position.epoch + 1, 0
+    mean = position.loss_sum / max(position.loss_count, 1.0)
+    position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
+    if run.ranks.world > 1 and epoch % 100 == 0:
+        log.say(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
+    values = {"loss": mean, **meter.values(), **judge(run)}
+    log.epoch(position.epoch, position.step, meter.seconds, values)
+    last = position.epoch == settings.niter
+    if position.epoch % settings.checkpoint_freq == 0 or last:
+        save(run)
+    if position.epoch % settings.saveIter == 0 or last:
+        publish(run)
+    judged = values.get("val_loss", mean if run.held_out is None else None)
+    due = run.held_out is not None or position.epoch % settings.checkpoint_freq == 0 or last
+    if judged is not None and judged < position.best and due:
+        position.best = judged
+        save(run, best=True)
+        log.say(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
+
+
+def judge(run: Run) -> dict[str, float]:
+    """Return what is due after an epoch of: held-out loss, drawn implants, bits per dimension."""
+    settings, done = run.settings, run.position.epoch
+    last, values = done == settings.niter, {}
+
+    def due(every: int) -> bool:
+        return bool(every) and (done % every == 0 or last)
+
+    if run.ema is not None:
+        with run.ema.applied(run.network):
+            values = _judge(run, due)
+    else:
+        values = _judge(run, due)
+    return values
+
+
+def _judge(run: Run, due: Any) -> dict[str, float]:
+    settings, values = run.settings, dict[str, float]()
+    shown = run.held_out or SkullPoints(run.data.samples, run.data.recipe, fixed=True)
+    if run.held_out is not None and due(settings.val_freq):
+        run.log.phase("validating")
+        values |= judging.held_out_loss(
+            run.network, run.diffusion, run.held_out, run.moments, run.ranks
+        )
+        run.log.say(judging.verdict(values))
+    if due(settings.vizIter) and run.ranks.leads:
+        values |= draw_samples(run, shown)
+    if due(settings.diagIter) and run.ranks.leads:
+        found = judging.bits_per_dimension(
+            run.network, run.diffusion, shown[0, 0], settings.diag_steps, run.ranks.device
+        )
+        run.log.say("Diagnosis:")
+        run.log.say(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
+        values |= {f"diag_{name}": value for name, value in found.items()}
+    return values
+
+
+def draw_samples(run: Run, shown: SkullPoints) -> dict[str, float]:
+    """Draw implants, write them into syn/, and return how near they are to the true ones."""
+    settings, epoch = run.settings, run.position.epoch - 1
+    run.log.phase("validating")
+    run.log.say("Generation: eval")
+    some = SkullPoints(spread_evenly(shown.samples, settings.viz_samples), shown.recipe, fixed=True)
+    large = settings.model_var_type == "fixedlarge"
+    sampling = Sampling(settings.viz_method, settings.viz_steps, large_variance=large)
+    seed, device = settings.manualSeed, run.ranks.device
+    found = judging.draw_implants(run.network, run.diffusion, some, sampling, device, seed)
+    picture = judging.write_implants(settings.output_dir / "syn", epoch, found)
+    run.log.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
+    values = judging.compare_implants(found)
+    run.log.say(judging.generation_line(epoch, settings.niter, found))
+    run.log.say(judging.implant_verdict(values))
+    return values
+
+
+def save(run: Run, best: bool = False) -> None:
+    """Write a checkpoint that a run can go on from to the bit."""
+    run.log.phase("saving")
+    state: dict[str, Any] = {
+        "model": run.network.state_dict(),
+        "optimiser": run.optimiser.state_dict(),
+        "precision": run.precision.state_dict(),
+        "ema": run.ema.state_dict() if run.ema is not None else None,
+        "position": vars(run.position),
+        "sizes": run.network.sizes.as_dict(),
+    }
+    position = run.position
+    in_epoch = position.used // run.settings.bs
+    saved = run.folder.save(
+        state, epoch=position.epoch, step=position.step, step_in_epoch=in_epoch, best=best
+    )
+    run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
+
+
+def publish(run: Run) -> None:
+    """Write epoch_N.pth in the published format; with an average of the weights it holds that."""
+    if not run.ranks.leads:
+        return
+    state = run.network.state_dict() if run.ema is None else run.ema.weights()
+    epoch, sizes = run.position.epoch - 1, run.network.sizes.as_dict()
+    folder, loss = run.settings.output_dir, run.position.last_loss
+    saved = write_published(folder, epoch, state, run.optimiser, loss, sizes)
+    run.log.checkpoint(saved, epoch + 1, run.position.step)
+    run.log.say(f"Periodic checkpoint saved: {saved[0]}")
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Train as the settings say and return the exit code."""
+    stop = StopRequest()
+    stop.listen()
+    run = prepare(settings, stop)
+    resumed_from = go_on(run)
+    announce(run, resumed_from)
+    run.network.warm_up(run.log.phase)
+    batches, stopped = load_batches(run), False
+    while run.position.epoch < settings.niter and not stopped:
+        stopped = train_epoch(run, batches)
+    position = run.position
+    if stopped and position.epoch < settings.niter:
+        save(run)
+        run.log.say(
+            f"stopped on {stop.reason or 'request'} in epoch {position.epoch}, step {position.step}"
+        )
+        run.log.say("resume with  --resume auto")
+        run.log.finish()
+        return 0
+    run.log.say("=== TRAINING COMPLETED ===")
+    run.log.say(f"  Final epoch: {position.epoch - 1}")
+    run.log.say("  Stop reason: max_epochs_reached")
+    run.log.finish({"loss": position.last_loss})
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trainer; return the exit code."""
+    return run_main(train, make_parser(__doc__ or "", EXAMPLES), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
