@@ -17,7 +17,7 @@ from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
 from runners.watch.logs.render import plain
 from runners.watch.metrics.alerts import Alert
-from runners.watch.metrics.checkpoints import newest_checkpoint
+from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, keep_final, read_final
 from runners.watch.metrics.live import LiveReport
 
@@ -92,7 +92,9 @@ def view_run(
         metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
         trend=tuple(course.trend) if final is None else final.trend,
-        checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
+        checkpoint=run_checkpoint(
+            run, report.printed_paths if final is None else final.checkpoints
+        ),
         images=tuple(events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(

@@ -6,6 +6,7 @@ plan) is done by short-lived processes.
 """
 
 import json
+from typing import Any
 
 from runners.host import helpers
 from runners.host.files import read_json, write_json
@@ -102,3 +103,13 @@ def summarize(run: RunDirectory) -> None:
         helpers.spawn("summarize", run.path)
     except OSError:
         pass  # no process to be had: the first who asks reads them
+
+
+def attempt_report(run: RunDirectory) -> dict[str, Any]:
+    """What the attempt that just failed came to; empty when it cannot be found out."""
+    try:
+        _, output = helpers.run("attempt-report", run.path)
+        answer = json.loads(output)
+    except (OSError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -40,6 +40,7 @@ from runners.lifecycle.supervisor.kept_environment import (
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
+    attempt_report,
     notify,
     replan,
     requeue,
@@ -78,6 +79,9 @@ class Supervisor:
         }
         self.ended_unobserved = False  # the program ended while nobody watched
         self._reported: set[tuple[State, State]] = set()
+        self.went_on_from: str | None = None
+        self.useless: list[str] = []  # checkpoints that an attempt died on before its first step
+        self.printed: list[str] = []
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
@@ -340,6 +344,7 @@ class Supervisor:
             code = self.record.get("exit_code")
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
+        self.judge_attempt()
         self.set_aside(number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
@@ -356,12 +361,29 @@ class Supervisor:
         """True when somebody wants the run stopped, by the disk or by a signal."""
         return self.directory.stop.exists() or self.wakes.is_requested
 
+    def judge_attempt(self) -> None:
+        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
+        on from was any good.
+        """
+        told = attempt_report(self.directory)
+        if self.went_on_from is not None and told.get("stepped") is False:
+            self.useless.append(self.went_on_from)
+        self.printed += [str(one) for one in told.get("checkpoints") or ()]
+
     def more_arguments(self) -> list[str]:
-        """What a later attempt is told: the restart rule's arguments, with the checkpoint."""
-        checkpoint = newest(self.plan["checkpoints"])
+        """What a later attempt is told: the restart rule's arguments, with the newest checkpoint of
+        this run that is whole and on which no attempt died before its first step.
+        """
+        checkpoint = newest(
+            [*self.plan["checkpoints"], *self.printed],
+            since=(self.record.get("started") or 0.0) - 1.0,
+            own=str(self.directory.path),
+            besides=self.useless,
+        )
+        words = self.plan["restart"]["arguments"]
+        self.went_on_from = checkpoint.path if checkpoint and words else None
         if not checkpoint:
             return []
-        words = self.plan["restart"]["arguments"]
         return [word.replace("${checkpoint}", checkpoint.path) for word in words]
 
     def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:

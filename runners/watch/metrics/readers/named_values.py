@@ -18,7 +18,7 @@ _VALUE = re.compile(
     rf"(?P<mean>(?:%|ms|s)?\s*\(\s*(?P<of_all>{WHOLE})%?s?\s*\))?"
 )
 _WORD = r"[A-Za-z_][\w/.%@'\-]*"
-_NAME = re.compile(rf"(?<![\w/.@])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
+_NAME = re.compile(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
 _BARE = re.compile(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
 _MEASURED = re.compile(
     rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
