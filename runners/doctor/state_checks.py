@@ -12,6 +12,7 @@ from runners.doctor.checks import Check
 from runners.host.ownership import permission_problem
 from runners.host.procfs import all_marks
 from runners.model.errors import FresnelError
+from runners.model.quantities import gib_text
 from runners.state.layout import StateDirectory
 
 _NETWORK = (
@@ -72,7 +73,7 @@ def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
     found = os.statvfs(root)
     free = found.f_frsize * found.f_bavail
-    words = f"{free / (1 << 30):,.1f} GB free" + (
+    words = f"{gib_text(free)} free" + (
         ", no inodes left" if found.f_files and not found.f_favail else ""
     )
     if free < _NO_ROOM or (found.f_files and not found.f_favail):

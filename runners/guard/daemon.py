@@ -25,7 +25,6 @@ from runners.guard.policy import Action, next_step
 from runners.guard.rule import (
     GuardRule,
     GuardState,
-    length_words,
     read_guard_state,
     read_rule,
     write_guard_state,
@@ -41,6 +40,7 @@ from runners.host.webhook import post_json
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
+from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.trust import state_permission_problem
@@ -121,7 +121,7 @@ class Guard:
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (
-            f"{progress.reason}: runs stop in {length_words(rule.countdown_s)}; "
+            f"{progress.reason}: runs stop in {duration_text(rule.countdown_s)}; "
             "`fresnel-tui guard postpone 1h`"
         )
         if self._announce(rule, progress, "warn", text):
