@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 IDENTITY = (
     "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
-    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end", "manualSeed",
+    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end",
+    "manualSeed",
 )  # fmt: skip
 FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "saveIter", "vizIter",
         "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip

@@ -109,7 +109,7 @@ def chamfer(one: Array, other: Array) -> float:
 
 
 def mirrored_implant(skull: Array, count: int) -> Array:
-    """Return `count` points (count, 3): of the skull mirrored left to right, those without bone near.
+    """Return those `count` points (count, 3) of the mirrored skull that lie farthest from bone.
 
     Axis 0 runs from left to right; the plane is the middle of the skull's bounding box.
     """

@@ -87,7 +87,8 @@ def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
         raise SettingsError("--model and --resume both say where to go on from: give one")
     if not 0 < settings.num_nn < settings.num_points:
         raise SettingsError(
-            f"--num_nn {settings.num_nn}: of {settings.num_points} points some must be left for the skull"
+            f"--num_nn {settings.num_nn}: of {settings.num_points} points"
+            " some must be left for the skull"
         )
     if settings.embed_dim % 2:
         raise SettingsError(f"--embed_dim {settings.embed_dim} is odd; half of it are sines")

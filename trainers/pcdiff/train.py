@@ -42,10 +42,10 @@ from trainers.pcdiff.runlog import step_line
 from trainers.pcdiff.samplers import Sampling
 
 EXAMPLES = """
-python trainers/pcdiff/train.py --made_up 6 --niter 20 --num_points 1024 --num_nn 128 --width_mult 0.25
+python trainers/pcdiff/train.py --made_up 6 --niter 20 --num_points 1024 --num_nn 128
 python trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 8 --lr 2e-4
 torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 64 --lr 1.6e-3
-torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 64 --lr-scaling sqrt
+torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path train.csv --bs 64 --lr-scaling sqrt
 python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.pth
 """
 
