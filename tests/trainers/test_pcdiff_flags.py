@@ -78,7 +78,6 @@ def test_what_cannot_be_is_refused_with_a_reason(
         ("--path {listed} --loss_type kl", "never worked in the original either"),
         ("--path {listed} --bs 2 --width_mult 0.3", "take a multiple of 0.25"),
         ("--path {listed} --num_nn 256", "some must be left for the skull"),
-        ("--path {listed} --resume auto --model x.pth", "give one"),
         ("--path {listed} --bs 2 --model x.pth", "there is no file"),
         ("--path nowhere.csv", "nowhere.csv"),
     ],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.randomness import restore_rank_state
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
 
 if TYPE_CHECKING:
@@ -23,13 +23,19 @@ FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "s
 
 
 def go_on(run: Run) -> Path | None:
-    """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew."""
-    path = run.settings.model
-    if path is not None and "model_state" in load_checkpoint(path):
-        _from_published(run, path)
-        return Path(path)
-    asked = str(path) if path is not None else run.settings.resume
+    """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew.
+
+    With both, `--model` is what a run begins with that has no checkpoint of its own yet.
+    """
+    start, asked = run.settings.model, run.settings.resume
+    if start is not None and asked == AUTO:
+        asked = AUTO_OR_NEW
     found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)
+    if found is None and start is not None:
+        if "model_state" in load_checkpoint(start):
+            _from_published(run, start)
+            return Path(start)
+        found = find_checkpoint(str(start), run.folder, run.ranks, IDENTITY)
     if found is None:
         return None
     content, path, warnings = found

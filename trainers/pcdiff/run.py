@@ -83,8 +83,6 @@ def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
         raise SettingsError("--made_up makes its own skulls: leave --path away, or --made_up")
     if settings.loss_type == "kl":
         raise SettingsError("--loss_type kl never worked in the original either: mse or mse_minsnr")
-    if settings.model is not None and settings.resume is not None:
-        raise SettingsError("--model and --resume both say where to go on from: give one")
     if not 0 < settings.num_nn < settings.num_points:
         raise SettingsError(
             f"--num_nn {settings.num_nn}: of {settings.num_points} points"
@@ -130,8 +128,9 @@ def find_data(
     training = find_samples(path, ranks.leads)
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
-    if judged is None or not settings.val_freq:
+    if judged is None:
         log.warn("no --val_path and no test.csv beside --path: nothing is judged on unseen skulls")
+    if judged is None or not settings.val_freq:
         return SkullPoints(training, recipe), None
     unseen = find_samples(judged, ranks.leads)
     check_split(training, unseen)
