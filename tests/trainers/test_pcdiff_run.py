@@ -14,7 +14,8 @@ pytest.importorskip("numba")
 from tests.trainers import pcdiff_world as world
 from trainers.pcdiff.rates import rate_of_epoch
 
-pytestmark = pytest.mark.trainers
+# Whole programs are started here, and a busy machine takes its time over importing torch.
+pytestmark = [pytest.mark.trainers, pytest.mark.timeout(450)]
 
 
 @pytest.fixture(scope="module")
