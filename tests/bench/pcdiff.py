@@ -3,8 +3,8 @@
     python tests/bench/pcdiff.py [--repeat 3] [--threads 2] [--points 30720]
 
 The plain side is the dense network of tests/trainers/pcdiff_reference.py: the same operators and
-weights in plain torch, 128 slots a group, sampling in a loop of torch calls. It is timed once, since
-it takes minutes; ours is the median. Wall time and processor time are given: on a machine that
+weights in plain torch, 128 slots a group, sampling in a loop of torch calls. It is timed once,
+since it takes minutes; ours is the median. Wall and processor time are given: on a machine that
 others use the second is the fairer one.
 """
 

@@ -47,7 +47,7 @@ def program(
         env={**kept, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=400,
     )
 
 

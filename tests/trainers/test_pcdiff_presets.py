@@ -40,7 +40,8 @@ def test_plans_are_those_of_the_guides(words: str, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     command = " ".join(json.loads(ended.stdout)["argv"])
     assert int(re.search(r"--bs (\d+)", command)[1]) == batch  # type: ignore[index]
-    assert float(re.search(r"--lr (\S+)", command)[1]) == pytest.approx(rate, rel=1e-3)  # type: ignore[index]
+    found = re.search(r"--lr (\S+)", command)
+    assert found and float(found[1]) == pytest.approx(rate, rel=1e-3)
     started = re.search(r"--nproc-per-node=(\d+)", command)
     assert (int(started[1]) if started else 1) == processes
     assert "--lr-scaling none" in command

@@ -14,7 +14,8 @@ pytest.importorskip("numba")
 from tests.trainers import pcdiff_world as world
 from trainers.pcdiff.rates import rate_of_epoch
 
-pytestmark = pytest.mark.trainers
+# Whole programs are started here, and a busy machine takes its time over importing torch.
+pytestmark = [pytest.mark.trainers, pytest.mark.timeout(450)]
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,19 @@ def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path) -> N
     after = torch.load(tmp_path / "on" / "epoch_2000.pth", weights_only=True)
     assert after["epoch"] == 2000
     assert all(entry["step"] == 4 for entry in after["optimizer_state"]["state"].values())
+    # As a restart does it: where the run has a checkpoint of its own, that one counts.
+    again = ("--model", str(published), "--resume", "auto", "--output_dir", str(tmp_path / "on"))
+    assert world.train_here(*words, *again, "--niter", "2002") == 0
+    log = (tmp_path / "on" / "train.log").read_text()
+    assert "checkpoints/epoch_2001.pt at epoch 2001" in log
+
+
+def test_half_precision_trains(listed: Path, tmp_path: Path) -> None:
+    words = ("--path", str(listed), "--bs", "10", "--niter", "2", *world.RARE)
+    half = ("--amp", "--amp-dtype", "bfloat16", "--print_freq", "1", "--loss_type", "mse_minsnr")
+    assert world.train_here(*words, *half, "--output_dir", str(tmp_path)) == 0
+    losses = re.findall(r"loss: +([\d.]+),", (tmp_path / "train.log").read_text())
+    assert len(losses) == 2 and all(0 < float(loss) < 100 for loss in losses)
 
 
 def test_a_killed_run_leaves_a_checkpoint_to_go_on_from(listed: Path, tmp_path: Path) -> None:

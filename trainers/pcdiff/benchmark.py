@@ -1,4 +1,4 @@
-"""The three files about a whole sampling run: benchmark_cases.csv, _summary.json, _stage_report.json.
+"""The three files about a whole sampling run: benchmark_{cases.csv,summary.json,stage_report.json}.
 
 Names and columns are those of DimensionLab/pcdiff-implant (MIT).
 """

@@ -18,7 +18,7 @@ from trainers.pcdiff.samplers import Predict
 
 
 def noise_predictor(network: PVCNN, skull: Tensor, keep: bool = True) -> Predict:
-    """Return a function from implants (B, 3, I) and timesteps (B,) to their noise beside a skull (3, S).
+    """Return what predicts the noise of implants (B, 3, I) at timesteps (B,) beside a skull (3, S).
 
     What the searches know of the skull is kept between calls, unless `keep` is False.
     """
@@ -35,7 +35,7 @@ def noise_predictor(network: PVCNN, skull: Tensor, keep: bool = True) -> Predict
 def load_network(
     path: Path, given: Mapping[str, Any], search: str, device: torch.device
 ) -> tuple[PVCNN, str]:
-    """Return the network of a checkpoint of either kind, ready to draw, and a line that describes it.
+    """Return the network of a checkpoint of either kind, ready to draw, and words on it.
 
     Sizes are those the checkpoint names, else what its weights show; `given` are sizes the user
     names (None where not), which have to agree. Averaged weights are taken where there are any.
@@ -60,7 +60,7 @@ def load_network(
 
 
 def sizes_from_weights(weights: Mapping[str, Tensor], path: Path) -> dict[str, Any]:
-    """Return the sizes that a published state dict shows; grids and point counts it does not show."""
+    """Return the sizes a published state dict shows; it shows neither grids nor point counts."""
     try:
         embedding = int(weights["embedf.0.weight"].shape[0])
         width = weights["classifier.2.weight"].shape[1] / HEAD

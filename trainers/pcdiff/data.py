@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How points are drawn: how many in all, how many of the implant, steps of noise, augmentation."""
+    """How points are drawn: how many in all and of the implant, steps of noise, augmentation."""
 
     points: int
     implant_points: int
@@ -56,7 +56,7 @@ class SkullPoints(Dataset[dict[str, Any]]):
         return len(self.samples)
 
     def __getitem__(self, place: tuple[int, int]) -> dict[str, Any]:
-        """Return skull (3, S), implant and noise (3, I), timestep (), shift (1, 3), scale (1, 1)."""
+        """Return skull (3, S), implant, noise (3, I), timestep, shift (1, 3), scale (1, 1)."""
         epoch, index = place
         recipe, sample = self.recipe, self.samples[index]
         chance = sample_generator(recipe.seed, 0 if self.fixed else epoch, index)
@@ -145,7 +145,7 @@ class EpochBatches:
 
 
 def find_samples(path: Path, told: bool) -> list[SkullSample]:
-    """Return a list's samples after every cloud was read once; raise SettingsError for a bad one."""
+    """Return a list's samples, every cloud read once; raise SettingsError for a bad one."""
     samples = read_listing(path)
     clouds = sorted({cloud for sample in samples for cloud in (sample.defective, sample.implant)})
     for cloud in bar(clouds, f"checking the clouds of {path.name}", shown=told):
@@ -167,7 +167,7 @@ def implant_moments(data: SkullPoints, most: int = 64) -> tuple[Tensor, Tensor]:
 
 
 def check_batch(bs: int, accumulate: int, world: int, count: int) -> int:
-    """Return the samples of one pass of one device; raise SettingsError where --bs cannot be dealt."""
+    """Return the samples of a device's pass; raise SettingsError where --bs cannot be dealt."""
     parts = world * accumulate
     if bs % parts:
         lower, upper = bs // parts * parts, (bs // parts + 1) * parts

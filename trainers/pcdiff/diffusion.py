@@ -75,7 +75,7 @@ class Diffusion:
 
 
 def implant_noise(network: Network, skull: Tensor, implant: Tensor, timesteps: Tensor) -> Tensor:
-    """Return the predicted noise (B, 3, I) of an implant (B, 3, I) beside a clean skull (B, 3, S)."""
+    """Return the noise predicted in an implant (B, 3, I) beside a clean skull (B, 3, S)."""
     predicted = network(torch.cat([skull, implant], dim=2), timesteps)
     return predicted[:, :, skull.shape[2] :]
 

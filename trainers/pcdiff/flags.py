@@ -98,10 +98,10 @@ def add_data_flags(parser: SettingsParser) -> None:
         help="without --path: make so many skulls up in the output folder and train on them")
     add("--made_up_size", type=whole_number(24, 512), default=48, help="their voxels a side")
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
-    add("--val_path", type=Path, metavar="CSV", help="list to judge by; test.csv beside --path if there")
+    add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
     add("--bs", type=_some, default=8, help="samples of a step, over all devices together")
-    add("--accumulate", type=_some, default=1, help="parts in which a device takes its share of --bs")
-    add("--workers", type=_any, default=8, help="processes that load data, over all devices together")
+    add("--accumulate", type=_some, default=1, help="parts of a device's share of --bs")
+    add("--workers", type=_any, default=8, help="processes that load data, in all")
     add("--prefetch-factor", type=_some, default=4, help="batches each of them prepares ahead")
     add("--niter", type=_some, default=15_000, help="epochs")
     add("--nc", type=int, choices=(3,), default=3, help="coordinates of a point")
@@ -146,12 +146,12 @@ def add_training_flags(parser: SettingsParser) -> None:
         help="how the rate follows --bs over --lr-base-batch; none: --lr is what is used")
     add("--lr-base-batch", type=_some, default=8, help="the --bs that --lr is meant for")
     add("--lr-warmup-epochs", type=_any, default=0, help="epochs of a rising rate")
-    add("--lr-warmup-start-factor", type=_share, default=0.01, help="share of the rate it begins at")
+    add("--lr-warmup-start-factor", type=_share, default=0.01, help="where it begins")
     add("--lr_scheduler", choices=("exponential", "cosine"), default="exponential",
         help="how the rate falls after the warm-up, epoch by epoch")
-    add("--lr_gamma", type=number_between(0, 1, closed=True), default=1.0, help="exponential: factor an epoch")
+    add("--lr_gamma", type=_share, default=1.0, help="exponential: factor an epoch")
     add("--cosine_T_max", type=_some, default=700, help="cosine: epochs down to the least rate")
-    add("--cosine_eta_min", type=number_between(0, 10, closed=True), default=1e-6, help="cosine: least rate")
+    add("--cosine_eta_min", type=_share, default=1e-6, help="cosine: least rate")
     add("--beta1", type=_share, default=0.5, help="Adam's first beta; the second is 0.999")
     add("--decay", type=_share, default=0.0, help="Adam's weight decay")
     add("--grad_clip", type=number_between(0, 1e9, closed=True), default=0.0,
@@ -172,9 +172,9 @@ def add_training_flags(parser: SettingsParser) -> None:
 def add_output_flags(parser: SettingsParser) -> None:
     """Add what is written and how often."""
     add = parser.add_argument_group("output, counted in epochs").add_argument
-    add("--output_dir", type=Path, default=run_directory(), help="default: the panel's run folder, or"
-        " pcdiff/output/train_completion/<date>")
-    add("--checkpoint_dir", type=Path, help="for checkpoints to resume from; OUTPUT_DIR/checkpoints")
+    add("--output_dir", type=Path, default=run_directory(),
+        help="default: the panel's run folder, or pcdiff/output/train_completion/<date>")
+    add("--checkpoint_dir", type=Path, help="for what to resume from; OUTPUT_DIR/checkpoints")
     add("--checkpoint_freq", type=_some, default=25, help="write one so often, and at the end")
     add("--keep_last_n", type=_any, default=3, help="keep so many of them; 0: all")
     add("--saveIter", type=_some, default=1000, help="write epoch_N.pth so often, and at the end")
@@ -187,7 +187,8 @@ def add_output_flags(parser: SettingsParser) -> None:
     add("--val_freq", type=_any, default=50, help="loss on the held-out list so often; 0: never")
     add("--val_samples", type=_some, default=16, help="on so many of its samples")
     add("--print_freq", type=_some, default=10, help="steps between two lines of the log")
-    add("--tensorboard", action=argparse.BooleanOptionalAction, default=True, help="write its files")
+    add("--tensorboard", action=argparse.BooleanOptionalAction, default=True,
+        help="write its files")
     add("--wandb-project", help="log to Weights & Biases; offline where no key is found")
     add("--wandb-entity", help="its entity")
     add("--wandb-name", help="the run's name there")
@@ -198,13 +199,13 @@ def add_output_flags(parser: SettingsParser) -> None:
 def add_run_flags(parser: SettingsParser) -> None:
     """Add what says where and from where on a run works."""
     add = parser.add_argument_group("run").add_argument
-    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of these settings; flags win")
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON of these settings; flags win")
     add("--model", type=Path, metavar="FILE", help="go on from this epoch_N.pth or checkpoint")
     add("--resume", metavar="PATH|auto|auto-or-new",
         help="go on from a checkpoint; auto: the newest of this run or of one like it")
     add("--manualSeed", type=_any, default=1234, help="decides weights, order and all chance")
     add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
     add("--threads", type=_any, default=0, help="CPU threads of PyTorch; 0: as PyTorch chooses")
-    add("--gating-enabled", type=truth, action=never(GATES), metavar="False", help=argparse.SUPPRESS)
-    add("--proxy-eval-enabled", type=truth, action=never(PROXY), metavar="False", help=argparse.SUPPRESS)
+    add("--gating-enabled", type=truth, action=never(GATES), help=argparse.SUPPRESS)
+    add("--proxy-eval-enabled", type=truth, action=never(PROXY), help=argparse.SUPPRESS)
 # fmt: on

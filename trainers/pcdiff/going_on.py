@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trainers.common.checkpoint import load_checkpoint
 from trainers.common.randomness import restore_rank_state
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
 
 if TYPE_CHECKING:
-    from trainers.pcdiff.train import Run
+    from trainers.pcdiff.run import Run
 
 IDENTITY = (
     "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
-    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end", "manualSeed",
+    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end",
+    "manualSeed",
 )  # fmt: skip
 FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "saveIter", "vizIter",
         "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip
 
 
 def go_on(run: Run) -> Path | None:
-    """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew."""
-    path = run.settings.model
-    if path is not None and "model_state" in _content(path):
-        _from_published(run, path)
-        return Path(path)
-    asked = str(path) if path is not None else run.settings.resume
+    """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew.
+
+    With both, `--model` is what a run begins with that has no checkpoint of its own yet.
+    """
+    start, asked = run.settings.model, run.settings.resume
+    if start is not None and asked == AUTO:
+        asked = AUTO_OR_NEW
     found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)
+    if found is None and start is not None:
+        if "model_state" in load_checkpoint(start):
+            _from_published(run, start)
+            return Path(start)
+        found = find_checkpoint(str(start), run.folder, run.ranks, IDENTITY)
     if found is None:
         return None
     content, path, warnings = found
@@ -49,12 +57,6 @@ def go_on(run: Run) -> Path | None:
         run.log.warn(f"resume: {warning}")
     run.log.say(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
     return path
-
-
-def _content(path: Path) -> dict[str, Any]:
-    from trainers.common.checkpoint import load_checkpoint
-
-    return load_checkpoint(path)
 
 
 def _from_published(run: Run, path: Path) -> None:

@@ -109,7 +109,7 @@ def chamfer(one: Array, other: Array) -> float:
 
 
 def mirrored_implant(skull: Array, count: int) -> Array:
-    """Return `count` points (count, 3): of the skull mirrored left to right, those without bone near.
+    """Return those `count` points (count, 3) of the mirrored skull that lie farthest from bone.
 
     Axis 0 runs from left to right; the plane is the middle of the skull's bounding box.
     """
@@ -185,7 +185,7 @@ def bits_per_dimension(
 def verdict(values: dict[str, float]) -> str:
     """Return a line on the held-out loss."""
     loss, plain = values["val_loss"], values["val_loss_baseline"]
-    told = "above it" if loss < plain else "BELOW ITS BASELINE"
+    told = "better" if loss < plain else "WORSE THAN ITS BASELINE"
     return (
         f"Validation loss: {loss:.6f} (baseline {plain:.6f}, which knows only where implants lie on"
         f" average: the network is {told})"
@@ -195,7 +195,7 @@ def verdict(values: dict[str, float]) -> str:
 def implant_verdict(values: dict[str, float]) -> str:
     """Return a line on drawn implants."""
     mine, mirror = values["chamfer"], values["chamfer_mirror"]
-    told = "above it" if mine < mirror else "BELOW ITS BASELINE"
+    told = "better" if mine < mirror else "WORSE THAN ITS BASELINE"
     return (
         f"Chamfer distance to the true implants: {mine:.4f} of the skull's length (mirrored skull"
         f" {mirror:.4f}: the network is {told})"

@@ -39,7 +39,7 @@ class SharedMLP(nn.Module):
     def first(self) -> tuple[Tensor, Tensor]:
         """Return the first layer's matrix (out, in) and bias, for callers who apply it in parts."""
         convolution = self.layers[0]
-        return convolution.weight.flatten(1), convolution.bias  # type: ignore[operator,return-value]
+        return convolution.weight.flatten(1), convolution.bias  # type: ignore
 
     def finish(self, rows: Tensor, batch: int, weights: Tensor | None = None) -> Tensor:
         """Return rows (B * N, out) after everything behind the first convolution."""

@@ -22,7 +22,7 @@ PREFIX = "model."
 
 
 def bare_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state dict without `module.` and `_orig_mod.` anywhere and without `model.` in front."""
+    """Return a state dict without any `module.` and `_orig_mod.`, and without `model.` in front."""
     found = {}
     for name, tensor in state.items():
         bare = ".".join(part for part in name.split(".") if part not in SHELLS)

@@ -1,8 +1,9 @@
 """Draw implants for defective skulls with a trained PCDiff.
 
 Writes, for every case, <eval_path>/syn/<defect><NNN>_surf/ with input.npy (1, S, 3), sample.npy
-(members, S + I, 3; the skull first), shift.npy (1, 1, 3) and scale.npy (1, 1, 1): points times scale
-plus shift are voxels. trainers/voxelization/generate.py makes volumes of them. Finished cases are
+(members, S + I, 3; the skull first), shift.npy (1, 1, 3) and scale.npy (1, 1, 1): points times
+scale plus shift are voxels. trainers/voxelization/generate.py makes volumes of them.
+Finished cases are
 passed over, so a run that was cut short goes on.
 """
 
@@ -45,10 +46,11 @@ from trainers.pcdiff.samplers import METHODS, Sampling, draw
 from trainers.skulls.listing import SkullSample, load_cloud, read_listing
 
 EXAMPLES = """
-python trainers/pcdiff/sample.py --path SkullBreak/test.csv --model epoch_14999.pth --eval_path results
+python trainers/pcdiff/sample.py --path test.csv --model epoch_14999.pth --eval_path results
 python trainers/pcdiff/sample.py --path test.csv --model best.pt --eval_path results --num_ens 5 \\
     --sampling_method ddim --sampling_steps 50
-torchrun --nproc_per_node=8 trainers/pcdiff/sample.py --path test.csv --model best.pt --eval_path results
+torchrun --nproc_per_node=8 trainers/pcdiff/sample.py --path test.csv --model best.pt \\
+    --eval_path results
 """
 SAVED = "input, sample, shift and scale are always saved"
 
@@ -63,16 +65,17 @@ def make_parser() -> SettingsParser:
     some, factor = whole_number(1), number_between(0, 100)
     add = parser.add_argument
     # fmt: off
-    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of these settings; flags win")
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON of these settings; flags win")
     add("--path", type=Path, required=True, metavar="CSV",
         help="list of skulls, such as test.csv; or one skull's own cloud, NAME_surf.npy")
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
-    add("--model", type=Path, required=True, metavar="FILE", help="epoch_N.pth, or a checkpoint of ours")
+    add("--model", type=Path, required=True, metavar="FILE",
+        help="epoch_N.pth, or a checkpoint of ours")
     add("--eval_path", type=Path, required=True, metavar="FOLDER", help="where syn/ is written")
     add("--num_ens", type=some, default=1, help="implants for each skull")
     add("--bs", type=some, default=1, help="implants drawn at a time")
     add("--sampling_method", choices=METHODS, default="ddpm", help="how they are drawn")
-    add("--sampling_steps", type=some, default=1000, help="in so many steps; ddim 50, dpm_solver 20")
+    add("--sampling_steps", type=some, default=1000, help="steps; ddim: 50, dpm_solver: 20")
     add("--ddim_order", type=int, choices=(1, 2), default=2,
         help="1: the paper's formula; 2: as many passes, smaller error")
     add("--num_points", type=whole_number(64), help="points of skull and implant; as trained")
