@@ -12,12 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from runners.host.files import append_event
+from runners.host.files import append_event, open_private, read_plain
 from runners.host.identity import host_name
 from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
 from runners.presets.reading.settings import NoticeKeys, read_settings
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 
 COMMAND_S = 60.0
 
@@ -50,7 +50,7 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
         **{f"FRESNEL_NOTICE_{name.upper()}": value for name, value in facts.items()},
     }
     try:
-        with (run.path / "notices.log").open("ab") as log:
+        with open_private(run.path / "notices.log") as log:
             done = subprocess.run(
                 ["/bin/sh", "-c", wanted.command],
                 stdin=subprocess.DEVNULL,
@@ -90,12 +90,12 @@ def notification(
 
 def _name(run: RunDirectory) -> str:
     try:
-        return str(json.loads(run.plan.read_bytes()).get("name") or run.id)
+        return str(json.loads(read_plain(run.plan)).get("name") or run.id)
     except (OSError, ValueError):
         return run.id
 
 
 def main() -> None:
-    """Announce for the run directory, with the kind and the text, that the command line names."""
-    directory, kind, text = sys.argv[-3:]
-    announce(RunDirectory(Path(directory)), kind, text)
+    """Announce what the command line names: state folder, run, kind and text."""
+    root, run_id, kind, text = sys.argv[-4:]
+    announce(StateDirectory(Path(root)).run(run_id), kind, text)

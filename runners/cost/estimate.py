@@ -1,5 +1,5 @@
 """What a run will take, before it is launched: by this preset's own history on this GPU, else by
-the preset's word.
+the preset's estimate.
 
 Earlier runs count when they differ in nothing that costs time: the same parameters but for those
 below, on as many GPUs of the same model. The number of epochs may differ: an epoch after the first
@@ -133,7 +133,9 @@ def _by_word(
         return None
     default = next((_whole(p.default) for p in spec.parameters if p.name == "epochs"), None)
     part = epochs / default if epochs and default else 1.0
-    basis = "the preset's word" + (f" for {default} epochs, in proportion" if part != 1.0 else "")
+    basis = "the preset's estimate" + (
+        f" for {default} epochs, in proportion" if part != 1.0 else ""
+    )
     seconds = None if word.seconds is None else word.seconds * part
     if seconds is not None and rate is not None:
         usd: str | None = str(round(money(rate, seconds), 6))

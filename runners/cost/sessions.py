@@ -13,7 +13,7 @@ from runners.cost.age import price_age
 from runners.cost.rates import billed_seconds, hourly_rate, money
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import append_line, write_whole
+from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.spec import Price
@@ -239,7 +239,7 @@ def _parse_budget(text: str | None) -> str | None:
 
 
 def _parse_since(text: str, now: Moment) -> Moment:
-    up = now.up or 0
+    up = now.boot_ns or 0
     if text == "boot":
         return Moment(now.wall - up / 1e9, now.boot, 0)
     if text == "now":
@@ -278,6 +278,6 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
 def _write(state: StateDirectory, session: Session) -> Session:
     """Write the session down, in its own file and in the ledger."""
     state.create()
-    write_whole(state.session, msgspec.json.encode(session))
+    replace(state.session, msgspec.json.encode(session))
     append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
     return session

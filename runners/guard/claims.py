@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.state.layout import StateDirectory
@@ -41,7 +41,7 @@ def reserve_markers(state: StateDirectory, rule: str) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in (END, WARN):
         if not (folder / name).exists():
-            write_whole(folder / name, b" " * _LENGTH)
+            replace(folder / name, b" " * _LENGTH)
 
 
 def read_claim(marker: Path) -> Claim:

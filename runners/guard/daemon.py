@@ -28,7 +28,6 @@ from runners.guard.rule import (
     GuardRule,
     GuardState,
     full_disk_text,
-    length_words,
     read_guard_state,
     read_rule,
     write_guard_state,
@@ -42,6 +41,7 @@ from runners.host.ownership import permission_problem
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
+from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.notify import notification
 from runners.state.layout import StateDirectory
@@ -161,7 +161,7 @@ class Guard:
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (
-            f"{progress.reason}: runs stop in {length_words(rule.countdown_s)}; "
+            f"{progress.reason}: runs stop in {duration_text(rule.countdown_s)}; "
             "`fresnel-tui guard postpone 1h`"
         )
         if self._announce(rule, progress, "warn", text):

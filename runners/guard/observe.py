@@ -90,7 +90,7 @@ class GuardObserver:
         session = read_session(self.state)
         if session is None:
             return Measurements(
-                age_s=None if now.up is None else now.up / 1e9,
+                age_s=None if now.boot_ns is None else now.boot_ns / 1e9,
                 quiet_s=quiet,
                 idle=idle,
                 unmeasured=unmeasured,

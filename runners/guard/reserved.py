@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runners.host.files import write_whole
+from runners.host.files import replace
 
 SLOT = 8192
 BALLAST = 256 << 10
@@ -33,7 +33,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
     if not fits:
         if descriptor >= 0:
             os.close(descriptor)
-        write_whole(path, slot + (b" " * (SLOT - 1) + b"\n" if len(slot) == SLOT else b""))
+        replace(path, slot + (b" " * (SLOT - 1) + b"\n" if len(slot) == SLOT else b""))
         return
     try:
         os.pwrite(descriptor, slot, SLOT * (turn % 2 == 0))
@@ -71,7 +71,7 @@ def keep_ballast(path: Path) -> None:
     """
     with suppress(OSError):
         if not path.exists() or path.stat().st_size < BALLAST:
-            write_whole(path, os.urandom(BALLAST))  # not zeros: they may take no room
+            replace(path, os.urandom(BALLAST))  # not zeros: they may take no room
 
 
 def drop_ballast(path: Path) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from runners.guard.claims import reserve_markers
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
@@ -128,7 +128,7 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
     # Padded, so that it can be changed in place when the disk is full: to be postponed, for one.
     content = msgspec.json.encode(rule).ljust(SLOT)
     try:
-        write_whole(path, content)
+        replace(path, content)
     except OSError:
         if not path.exists() or path.stat().st_size != len(content):
             raise
@@ -210,16 +210,6 @@ class GuardView(msgspec.Struct, frozen=True):
         if self.progress.since is None or self.progress.rule != self.rule.id:
             return None
         return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
-
-
-def length_words(seconds: float) -> str:
-    """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
-    whole = int(seconds + 0.999)
-    hours, rest = divmod(whole, 3600)
-    minutes, seconds_left = divmod(rest, 60)
-    if hours:
-        return f"{hours}h{minutes:02d}m"
-    return f"{minutes}m{seconds_left:02d}s" if minutes else f"{seconds_left}s"
 
 
 def full_disk_text(state: StateDirectory) -> str:

@@ -1,4 +1,4 @@
-"""A growing file, read by offset: what is new, in whole lines, and never more than asked for."""
+"""A growing file, read by offset: what is new, and never more than asked for."""
 
 import os
 import re
@@ -8,36 +8,54 @@ from typing import NamedTuple
 _FINGERPRINT = 64
 _LONGEST = 64 * 1024
 _HEAD = 64 * 1024
+_ZEROS = bytes(4096)
 _ENDINGS = re.compile(rb"[\r\n]+")
 
 
-class Chunk(NamedTuple):
-    """What a look found. `restarted`: the file begins anew. `more`: it goes on. `skipped`: bytes
-    passed over.
+class Piece(NamedTuple):
+    """New bytes of a file. `restarted`: the file begins anew. `more`: it goes on. `skipped`: bytes
+    passed over between `head` and `data`.
     """
 
-    lines: list[bytes]
+    data: bytes = b""
+    head: bytes = b""
     restarted: bool = False
     more: bool = False
     skipped: int = 0
 
 
+class Chunk(NamedTuple):
+    """New lines of a file, of them `before_gap` from its head; the rest as in `Piece`."""
+
+    lines: list[bytes]
+    restarted: bool = False
+    more: bool = False
+    skipped: int = 0
+    before_gap: int = 0
+
+
 NOTHING = Chunk([])
 
 
-class Follower:
-    """The lines of one file; a redraw over `\\r` is one too.
+class GrowingFile:
+    """The bytes of one file as they come, whether it is cut short, written anew or replaced.
 
-    The line being written waits until it is whole.
+    With `hold`, a file that loses its name is read to its end before the one that took the name.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, offset: int = 0, hold: bool = False) -> None:
         self.path = path
-        self.offset = 0
+        self.offset = offset
         self.identity: tuple[int, int] | None = None
-        self._rest = b""
         self._ending = b""
-        self._broken = False
+        self._hold = hold
+        self._held = -1
+
+    def close(self) -> None:
+        """Let go of a held file."""
+        if self._held >= 0:
+            os.close(self._held)
+        self._held = -1
 
     def changed(self) -> bool:
         """Whether another file lies at the path than the one that was read."""
@@ -47,40 +65,46 @@ class Follower:
             return False
         return self.identity is not None and (found.st_dev, found.st_ino) != self.identity
 
-    def poll(self, limit: int, jump: bool = False) -> Chunk:
-        """At most about `limit` bytes that are new; with `jump`, their end (and at first the head
-        too).
+    def read(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
+        """At most about `limit` new bytes; with `jump` their end, and at first the file's `head`
+        too. What cannot be opened or read is no news.
         """
         try:
+            return self.read_or_raise(limit, jump, head)
+        except OSError:
+            return Piece()
+
+    def read_or_raise(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
+        """As `read`; raises OSError when the file cannot be opened or read."""
+        if self._held < 0:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return NOTHING
+        else:
+            descriptor = self._held
         try:
-            return self._poll(descriptor, limit, jump)
-        except OSError:
-            return NOTHING
+            piece = self._read(descriptor, limit, jump, head)
         finally:
-            os.close(descriptor)
+            if self._hold:
+                self._held = descriptor
+            else:
+                os.close(descriptor)
+        if self._hold and not piece.data and not piece.more and self.changed():
+            return self._take_successor()
+        return piece
 
-    def skip_to_last(self, most: int) -> int:
-        """Leave away what is more than `most` bytes before the end; how many bytes that is."""
-        try:
-            size = self.path.stat().st_size
-        except OSError:
-            return 0
-        passed = size - most - self.offset
-        if passed <= 0 or self.changed():
-            return 0
-        self._begin(size - most)
-        self._broken = True
-        return passed
+    def move_to(self, offset: int) -> None:
+        """Go on reading at `offset`."""
+        self.offset, self._ending = offset, b""
 
-    def flush(self) -> list[bytes]:
-        """The last line, which never got its end; only to be asked when nobody writes any more."""
-        rest, self._rest = self._rest, b""
-        return [rest] if rest and not self._broken else []
+    def _take_successor(self) -> Piece:
+        """The file that took the held one's name comes next."""
+        # A file without any name is what output_limit wrote anew, shorter: all of it was seen.
+        shown = self.path.stat().st_size if os.fstat(self._held).st_nlink == 0 else 0
+        self.close()
+        self.identity = None
+        self.move_to(shown)
+        return Piece(restarted=True, more=True)
 
-    def _poll(self, descriptor: int, limit: int, jump: bool) -> Chunk:
+    def _read(self, descriptor: int, limit: int, jump: bool, head: int) -> Piece:
         stat = os.fstat(descriptor)
         size, identity = stat.st_size, (stat.st_dev, stat.st_ino)
         known, self.identity = self.identity, identity
@@ -90,28 +114,23 @@ class Follower:
         ):
             restarted = not self._shortened(descriptor, size)
         if restarted:
-            self._begin(0)
-        if size == self.offset:
-            return Chunk([], restarted)
-        lines: list[bytes] = []
-        skipped = 0
-        if jump and size - self.offset > limit:
+            self.move_to(0)
+        if size <= self.offset:
+            return Piece(restarted=restarted)
+        first, skipped = b"", 0
+        if jump and size - self.offset > limit + (head if self.offset == 0 else 0):
             if self.offset == 0:
-                lines = self._take(os.pread(descriptor, min(_HEAD, limit), 0))
-            skipped = size - limit - self.offset
-            self._begin(size - limit)
-            self._broken = True  # the piece of a line that the jump lands in
+                first = os.pread(descriptor, min(head, limit), 0)
+            skipped = size - limit - self.offset - len(first)
+            self.move_to(size - limit)
         else:
             self._pass_hole(descriptor)
         data = os.pread(descriptor, min(limit, size - self.offset), self.offset)
-        lines += self._take(data)
+        self.offset += len(data)
         self._ending = os.pread(
             descriptor, min(_FINGERPRINT, self.offset), max(0, self.offset - _FINGERPRINT)
         )
-        return Chunk(lines, restarted, self.offset < size, skipped)
-
-    def _begin(self, offset: int) -> None:
-        self.offset, self._rest, self._ending, self._broken = offset, b"", b"", False
+        return Piece(data, first, restarted, self.offset < size, skipped)
 
     def _continues(self, descriptor: int, size: int) -> bool:
         if size == self.offset or not self._ending:
@@ -136,14 +155,86 @@ class Follower:
             try:
                 self.offset = max(self.offset, os.lseek(descriptor, self.offset, os.SEEK_DATA))
             except OSError:
-                pass
+                pass  # no hole, or nothing but one
+
+
+class Follower(GrowingFile):
+    """The lines of one file; a redraw over `\\r` is one too, unless `redraws` is False.
+
+    The line being written waits until it is whole; one of more than `longest` bytes is passed over.
+    """
+
+    def __init__(self, path: Path, redraws: bool = True, longest: int = _LONGEST) -> None:
+        super().__init__(path)
+        self._longest = longest
+        self._redraws = redraws
+        self._rest = b""
+        self._broken = False
+
+    def poll(self, limit: int, jump: bool = False, head: int = _HEAD) -> Chunk:
+        """The whole lines among about `limit` new bytes; with `jump` the newest ones, and at first
+        those of the file's head too.
+        """
+        return self._lines_of(self.read(limit, jump, head))
+
+    def poll_or_raise(self, limit: int) -> Chunk:
+        """As `poll`; raises OSError when the file cannot be opened or read."""
+        return self._lines_of(self.read_or_raise(limit))
+
+    def skip_to_last(self, most: int) -> int:
+        """Leave away what is more than `most` bytes before the end; how many bytes that is."""
+        try:
+            size = self.path.stat().st_size
+        except OSError:
+            return 0
+        passed = size - most - self.offset
+        if passed <= 0 or self.changed():
+            return 0
+        self.move_to(size - most)
+        self._rest, self._broken = b"", True
+        return passed
+
+    def flush(self) -> list[bytes]:
+        """The last line, which never got its end; only to be asked when nobody writes any more."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest and not self._broken else []
+
+    def _lines_of(self, piece: Piece) -> Chunk:
+        if piece.restarted:
+            self._rest, self._broken = b"", False
+        first = self._take(piece.head) if piece.head else []
+        if piece.skipped:
+            self._rest, self._broken = b"", True  # the piece of a line that the jump lands in
+        lines = first + self._take(piece.data)
+        return Chunk(lines, piece.restarted, piece.more, piece.skipped, len(first))
 
     def _take(self, data: bytes) -> list[bytes]:
-        self.offset += len(data)
-        *lines, rest = _ENDINGS.split(self._rest + data)
+        whole = self._rest + data
+        *lines, rest = _ENDINGS.split(whole) if self._redraws else whole.split(b"\n")
         if lines and self._broken:
             lines, self._broken = lines[1:], False
-        if len(rest) > _LONGEST:
+        if len(rest) > self._longest:
             rest, self._broken = b"", True
         self._rest = rest
         return [line for line in lines if line]
+
+
+def read_tail(path: Path, most: int) -> bytes:
+    """The last `most` bytes of a file; none when it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, most, max(0, size - most))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def data_before_hole(block: bytes) -> bytes:
+    """A block up to where a hole begins that output_limit cut; all of it when there is none."""
+    empty = block.find(_ZEROS)
+    return block if empty < 0 else block[:empty]

@@ -68,6 +68,8 @@ class Parameter(msgspec.Struct, frozen=True):
     maximum: float | None = None
     choices: tuple[bool | int | float | str, ...] = ()
     help: str = ""
+    config_key: str = ""
+    """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -104,13 +106,13 @@ class Scaling(msgspec.Struct, frozen=True):
     """How batch and learning rate go with the number of devices: parameter names, and the pair
     that is known good.
 
-    `counts` says whether the batch parameter is of all devices together or of each; `rule` how the
+    `per` says whether the batch parameter is of all devices together or of each; `rule` how the
     learning rate follows the batch in all (`program`: the program does that by itself);
     `base_rate` is good at `base_batch`.
     """
 
     batch: str
-    counts: Literal["global", "each"] = "global"
+    per: Literal["global", "device"] = "global"
     learning_rate: str = ""
     rule: ScalingRule = "none"
     base_batch: int | None = None
@@ -127,6 +129,54 @@ class RestartRule(msgspec.Struct, frozen=True):
     times: int = 0
     backoff_s: float = 30.0
     arguments: tuple[str, ...] = ()
+    boot: bool = False
+
+
+class ResumeRule(msgspec.Struct, frozen=True):
+    """How a program goes on from a checkpoint: `parameter` takes its path, or `arguments` do.
+
+    `${checkpoint}` in the arguments is the path.
+    """
+
+    parameter: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class ConfigFile(msgspec.Struct, frozen=True):
+    """The program's configuration file and the flag that hands it over (empty: passed bare)."""
+
+    path: str
+    flag: str = "--config"
+
+
+class Total(msgspec.Struct, frozen=True):
+    """How many epochs or steps a run has: by the parameter that says so, else `count`."""
+
+    parameter: str
+    unit: Literal["epoch", "step"] = "epoch"
+    count: int | None = None
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What is expected of a run, or of one stage of it; None where nothing is said.
+
+    `utilization` is a range of percent (its upper end None: at least so much), `memory` bytes on
+    each GPU, `epoch_s` seconds.
+    """
+
+    utilization: tuple[float, float | None] | None = None
+    memory: int | None = None
+    samples_per_second_per_gpu: float | None = None
+    epoch_s: float | None = None
+    stages: dict[str, "Expectation"] = {}
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """Which checkpoints stay: the newest `last`, the newest `best`, every `every` epochs one."""
+
+    last: int = 3
+    best: int = 1
+    every: int = 0
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -153,6 +203,12 @@ MetricReader = Literal[
     "huggingface",
     "lightning",
     "keras",
+    "boosting",
+    "baselines3",
+    "fastai",
+    "yolo",
+    "wandb",
+    "json",
     "tqdm",
     "pairs",
     "none",
@@ -222,3 +278,13 @@ class RunSpec(msgspec.Struct, frozen=True):
     after: After | None = None
     group: str = ""
     metrics: MetricRule = MetricRule()
+    resume: ResumeRule | None = None
+    config: ConfigFile | None = None
+    total: Total | None = None
+    expect: Expectation = Expectation()
+    keep: Retention | None = None
+    parent: str = ""
+    """The run that this one goes on from, and the checkpoint it goes on from."""
+    resumed_from: str = ""
+    warnings: tuple[str, ...] = ()
+    """What is to be said of the preset itself, such as a key that was renamed."""

@@ -15,8 +15,11 @@ from runners.model.spec import (
     Parameter,
     PresetEstimate,
     RestartRule,
+    ResumeRule,
+    Retention,
     Scaling,
     StopRule,
+    Total,
 )
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.units import (
@@ -30,12 +33,15 @@ from runners.presets.schema import (
     AfterKeys,
     EstimateKeys,
     GpuKeys,
+    KeepKeys,
     LimitKeys,
     MetricKeys,
     PresetKeys,
     RestartKeys,
+    ResumeKeys,
     ScalingKeys,
     StopKeys,
+    TotalKeys,
 )
 
 SMALLEST_OUTPUT = 64 << 10
@@ -73,7 +79,7 @@ def build_gpus(
         memory=_size(keys.memory, (*where, "memory"), source),
         model=keys.model,
         share_memory=_size(share, (*where, "share", "memory"), source),
-        foreign=keys.foreign,
+        foreign=keys.allow_foreign,
     )
 
 
@@ -94,14 +100,14 @@ def build_scaling(
         if name and kinds.get(name) not in ("int", "float"):
             raise source.error(
                 ("scaling", key),
-                f"`{name}` is no number among the parameters{nearest(name, kinds)}",
+                f"`{name}` is not a numeric parameter{nearest(name, kinds)}",
             )
     if keys.rule != "none" and not (keys.learning_rate and keys.base_batch and keys.base_rate):
         raise source.error(
             ("scaling", "rule"), f"rule {keys.rule} needs learning_rate, base_batch and base_rate"
         )
     return Scaling(
-        keys.batch, keys.counts, keys.learning_rate, keys.rule, keys.base_batch, keys.base_rate
+        keys.batch, keys.per, keys.learning_rate, keys.rule, keys.base_batch, keys.base_rate
     )
 
 
@@ -119,7 +125,51 @@ def build_restart(keys: int | RestartKeys, source: Diagnostics) -> RestartRule:
             raise source.error(("restart",), f"expected 0 or more, got {keys}")
         return RestartRule(keys)
     backoff = source.attempt(("restart", "backoff"), lambda: parse_duration(keys.backoff))
-    return RestartRule(keys.times, backoff, tuple(keys.arguments))
+    return RestartRule(keys.times, backoff, tuple(keys.arguments), keys.boot)
+
+
+def build_resume(
+    keys: ResumeKeys | None, parameters: Sequence[Parameter], source: Diagnostics
+) -> ResumeRule | None:
+    """How the program goes on from a checkpoint; the parameter it names must exist."""
+    if keys is None:
+        return None
+    if bool(keys.parameter) == bool(keys.arguments):
+        raise source.error(("resume",), "give `parameter` or `arguments`, one of them")
+    if keys.parameter:
+        _check_named(keys.parameter, parameters, ("resume", "parameter"), source)
+    elif not any("${checkpoint}" in word for word in keys.arguments):
+        raise source.error(("resume", "arguments"), "none of them has ${checkpoint} in it")
+    return ResumeRule(keys.parameter, tuple(keys.arguments))
+
+
+def build_total(
+    keys: TotalKeys | None, parameters: Sequence[Parameter], source: Diagnostics
+) -> Total | None:
+    """How long the run is; the parameter that says so must exist."""
+    if keys is None:
+        return None
+    if bool(keys.parameter) == (keys.count is not None):
+        raise source.error(("total",), "give `parameter` or `count`, one of them")
+    if keys.parameter:
+        _check_named(keys.parameter, parameters, ("total", "parameter"), source)
+    return Total(keys.parameter, keys.unit, keys.count)
+
+
+def build_retention(keys: KeepKeys | None) -> Retention | None:
+    """Which checkpoints stay on disk; None when all do."""
+    return None if keys is None else Retention(keys.last, keys.best, keys.every)
+
+
+def _check_named(
+    name: str,
+    parameters: Sequence[Parameter],
+    key: tuple[str | int, ...],
+    source: Diagnostics,
+) -> None:
+    names = [parameter.name for parameter in parameters]
+    if name not in names:
+        raise source.error(key, f"there is no parameter `{name}`{nearest(name, names)}")
 
 
 def build_output_limit(value: str | int | None, source: Diagnostics) -> int | None:
@@ -153,7 +203,7 @@ def build_metrics(
         patterns,
         keys.offset,
         keys.rename,
-        tuple(keys.higher),
+        tuple(keys.higher_is_better),
         tuple([keys.tensorboard] if isinstance(keys.tensorboard, str) else keys.tensorboard),
     )
 
@@ -163,7 +213,7 @@ def _build_pattern(pattern: MetricPattern, place: int, source: Diagnostics) -> M
     try:
         groups = re.compile(pattern.line).groupindex
     except re.error as error:
-        raise source.error(key, f"no regular expression: {error}") from None
+        raise source.error(key, f"not a regular expression: {error}") from None
     if not groups:
         raise source.error(
             key, "it has no named group: a metric is one, as in loss=(?P<loss>[-+.e0-9]+)"
@@ -197,7 +247,7 @@ def build_estimate(keys: EstimateKeys, source: Diagnostics) -> PresetEstimate:
     seconds = None
     if keys.time is not None:
         seconds = source.attempt(("estimate", "time"), lambda: parse_duration(keys.time or 0))
-    return PresetEstimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source), keys.doubt)
+    return PresetEstimate(seconds, _dollars(keys.cost, ("estimate", "cost"), source), keys.caveat)
 
 
 def _dollars(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.spec import Parameter, RunSpec
+from runners.model.spec import ConfigFile, Parameter, RunSpec
 from runners.presets.build import (
     as_text,
     build_after,
@@ -21,13 +21,19 @@ from runners.presets.build import (
     build_metrics,
     build_output_limit,
     build_restart,
+    build_resume,
+    build_retention,
     build_scaling,
     build_stop,
+    build_total,
 )
+from runners.presets.config_parameters import config_parameters
+from runners.presets.expectations import build_expectation
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
 from runners.presets.placeholders import check_placeholders
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
+from runners.presets.renamed_keys import rename_keys
 from runners.presets.schema import ParameterKeys, PresetKeys
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
@@ -61,11 +67,17 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
     literal = [word.replace("${", "$${") for word in command]
     label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
     source = Diagnostics(Path(label or "command"), {})
-    values = {
+    values: dict[str, Any] = {
         "launcher": "command",
         "command": literal,
         "working_directory": "${working_directory}",
     }
+    for unit in ("epoch", "step"):
+        # A command has no parameters: `--set epochs=40` says how long it is, for progress and ETA.
+        stated = [text for text in overrides if text.startswith(f"{unit}s=")]
+        if stated:
+            values["total"] = {"count": parse_scalar(stated[-1].partition("=")[2]), "unit": unit}
+            overrides = [text for text in overrides if text not in stated]
     spec = spec_of(source.path, name or label, values, overrides, source)
     return msgspec.structs.replace(spec, preset="command", source="")
 
@@ -82,15 +94,23 @@ def _telling_word(command: Sequence[str]) -> str:
 def spec_of(
     path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
 ) -> RunSpec:
-    """The RunSpec of a preset\'s keys after `KEY=VALUE` overrides."""
+    """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
+    warnings = rename_keys(values, source.lines)
+    in_file = config_parameters(values, path, source)
     for override in overrides:
         _apply_override(values, override, source)
+    warnings += rename_keys(values, source.lines)  # an override may use an old name too
     parameters = _build_parameters(values.pop("parameters", None), source)
+    parameters = tuple(
+        msgspec.structs.replace(one, config_key=one.name, flag="") if one.name in in_file else one
+        for one in parameters
+    )
     _check_environment(values.get("environment"), source)
     keys = source.convert(values, PresetKeys, ())
     _check_what_runs(keys, source)
     _check_words_everywhere(values, (), source)
-    return _build_spec(path, name, keys, parameters, source)
+    spec = _build_spec(path, name, keys, parameters, source)
+    return msgspec.structs.replace(spec, warnings=warnings)
 
 
 def _build_spec(
@@ -114,7 +134,7 @@ def _build_spec(
         environment={name: as_text(value) for name, value in keys.environment.items()},
         gpus=build_gpus(keys.gpus, source),
         processes=keys.processes,
-        terminal=keys.terminal,
+        terminal=keys.tty,
         stop=build_stop(keys.stop, keys.launcher, source),
         checkpoints=tuple(
             [keys.checkpoints] if isinstance(keys.checkpoints, str) else keys.checkpoints
@@ -128,6 +148,11 @@ def _build_spec(
         limits=build_limits(keys.limits, source),
         output_limit=build_output_limit(keys.output_limit, source),
         metrics=build_metrics(keys.metrics, source),
+        resume=build_resume(keys.resume, parameters, source),
+        config=None if keys.config is None else ConfigFile(keys.config.file, keys.config.flag),
+        total=build_total(keys.total, parameters, source),
+        expect=build_expectation(keys.expect, source),
+        keep=build_retention(keys.keep),
     )
 
 

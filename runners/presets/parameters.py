@@ -21,8 +21,8 @@ _TYPE_WORDS = {
 
 def build_parameter(name: str, keys: ParameterKeys | ParameterValue) -> Parameter:
     """A checked Parameter from its long or short form; ValueError says what is wrong."""
-    if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise ValueError(f"a parameter's name has letters, digits, - and _, got {name!r}")
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
+        raise ValueError(f"a parameter's name has letters, digits, `-`, `_` and `.`, got {name!r}")
     if not isinstance(keys, ParameterKeys):
         keys = ParameterKeys(value=keys)
     kind = _type_of(keys.value) if keys.type is UNSET else keys.type

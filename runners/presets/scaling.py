@@ -18,6 +18,12 @@ WARM_UP_ABOVE = 4.0
 """Growth of the batch from which a warm-up is advised."""
 WARN_ABOVE = 10.0
 """Growth of the batch above which neither rule is to be trusted."""
+FEW_EACH = 4
+"""Samples on a device below which statistics over the batch get noisy and GPUs idle."""
+LARGE_BATCH = 1024
+"""Samples in all above which the linear rule was seen to need more than a warm-up (Goyal et al.,
+section 5.1, saw it hold up to 8,192 only with their warm-up; the guides say 1,024).
+"""
 _TOLERANCE = 0.02
 
 
@@ -44,7 +50,7 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
     if scaling is None or number is None:
         return None
     devices = max(1, devices)
-    total = int(number) if scaling.counts == "global" else int(number) * devices
+    total = int(number) if scaling.per == "global" else int(number) * devices
     growth = total / scaling.base_batch if scaling.base_batch else None
     wanted = None
     rule = rule or scaling.rule
@@ -78,7 +84,7 @@ def rescaled(
     if scaling is None or now is None:
         return {}
     each = max(1, round(now.each))
-    batch = each * devices if scaling.counts == "global" else each
+    batch = each * devices if scaling.per == "global" else each
     changed = with_values(spec, {scaling.batch: batch})
     after = batch_of(changed, devices, rule)
     changes: dict[str, int | float] = {scaling.batch: batch}
@@ -136,6 +142,7 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
     notes = [describe_batch(spec, devices)]
     if batch.each != int(batch.each):
         notes.append(f"a batch of {batch.total} does not divide by {batch.devices} devices")
+    notes += _geometry_notes(spec, batch)
     if batch.growth is not None and batch.growth > WARN_ABOVE:
         notes.append(
             f"the batch is {batch.growth:.3g} × the one whose learning rate is known "
@@ -148,6 +155,28 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
             "first 5 epochs"
         )
     return tuple(notes)
+
+
+def _geometry_notes(spec: RunSpec, batch: Batch) -> list[str]:
+    """Warnings about samples on each device and in all, whatever the learning rate."""
+    notes = []
+    usual = batch_of(with_values(spec, _defaults(spec)), batch.devices)
+    if batch.each < FEW_EACH and (usual is None or usual.each > batch.each):
+        notes.append(
+            f"only {batch.each:g} sample{'s' if batch.each != 1 else ''} on each device: "
+            f"below {FEW_EACH} the GPUs idle and statistics over the batch get noisy; "
+            "use fewer GPUs or a larger batch"
+        )
+    if batch.total > LARGE_BATCH:
+        notes.append(
+            f"a batch of {batch.total:,} in all: above {LARGE_BATCH:,} a larger learning rate "
+            "alone is no longer to be trusted; warm up, and watch the loss"
+        )
+    return notes
+
+
+def _defaults(spec: RunSpec) -> dict[str, ParameterValue]:
+    return {one.name: one.default for one in spec.parameters}
 
 
 def _scale(rate: float, growth: float, rule: ScalingRule) -> float:

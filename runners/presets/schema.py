@@ -69,7 +69,9 @@ class GpuKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     share: Annotated[ShareKeys | None, Meta(description="Share a GPU with other sharing runs.")] = (
         None
     )
-    foreign: Annotated[bool, Meta(description="Take GPUs on which somebody else computes.")] = False
+    allow_foreign: Annotated[
+        bool, Meta(description="Take GPUs on which somebody else computes.")
+    ] = False
 
 
 class RestartKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -83,9 +85,89 @@ class RestartKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         list[str],
         Meta(
             description="Added once a complete checkpoint is there, e.g. [--resume, "
-            "'${checkpoint}']."
+            "'${checkpoint}']. Default: as the key `resume` says."
         ),
     ] = []
+    boot: Annotated[
+        bool,
+        Meta(
+            description="Start it again after a reboot of the machine too, from its newest "
+            "checkpoint (needs `fresnel-tui service install`)."
+        ),
+    ] = False
+
+
+class ResumeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How the program goes on from a checkpoint: by a parameter, or by arguments."""
+
+    parameter: Annotated[
+        str, Meta(description="The parameter that takes the checkpoint's path, e.g. resume.")
+    ] = ""
+    arguments: Annotated[
+        list[str],
+        Meta(description="Arguments instead, e.g. [--model, '${checkpoint}']."),
+    ] = []
+
+
+class ConfigKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A configuration file of the program, YAML or JSON, whose keys are parameters too."""
+
+    file: Annotated[
+        str, Meta(description="The file; relative to working_directory. It is never changed.")
+    ]
+    flag: Annotated[
+        str,
+        Meta(description="The flag that hands it to the program; '' passes it bare."),
+    ] = "--config"
+    parameters: Annotated[
+        dict[str, ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None],
+        Meta(
+            description="Keys of the file that people edit, e.g. {train.batch_size: {minimum: 1}}; "
+            "the value comes from the file where none is given."
+        ),
+    ] = {}
+
+
+class TotalKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How long the run is, by a parameter or as a number: progress, ETA, estimates follow it."""
+
+    parameter: Annotated[str, Meta(description="The parameter, e.g. epochs or niter.")] = ""
+    count: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The number, where no parameter has it."),
+    ] = None
+    unit: Annotated[Literal["epoch", "step"], Meta(description="What it counts.")] = "epoch"
+
+
+class StageExpectKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is expected of a run, or of one of its stages."""
+
+    utilization: Annotated[
+        str | int | None, Meta(description="Mean use of each GPU in percent: '60-80%' or '90%'.")
+    ] = None
+    memory: Annotated[str | int | None, Meta(description="VRAM on each GPU, e.g. 40G.")] = None
+    samples_per_second_per_gpu: Annotated[
+        float | int | None, Meta(description="Training speed of each GPU.")
+    ] = None
+    per_epoch: Annotated[Duration | None, Meta(description="Time of an epoch, e.g. 2m.")] = None
+
+
+class ExpectKeys(StageExpectKeys, forbid_unknown_fields=True, frozen=True):
+    """What is expected of a run; what falls short is shown beside the readings."""
+
+    stages: Annotated[
+        dict[str, StageExpectKeys], Meta(description="The same for stages of a run, by name.")
+    ] = {}
+
+
+class KeepKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which checkpoints stay on disk; the others are deleted while the run goes on."""
+
+    last: Annotated[int, Meta(ge=1, description="The newest ones.")] = 3
+    best: Annotated[int, Meta(ge=0, description="Those whose name says best, newest first.")] = 1
+    every: Annotated[
+        int, Meta(ge=0, description="Every how many epochs one stays for good; 0: none.")
+    ] = 0
 
 
 class LimitKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -134,11 +216,11 @@ class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the author expects the run to take; shown before launch, marked as the preset's word."""
+    """What the author expects the run to take; shown before launch as the preset's estimate."""
 
     time: Duration | None = None
     cost: Annotated[str | float | int | None, Meta(description="US dollars.")] = None
-    doubt: Annotated[str, Meta(description="What speaks against it, shown beside it.")] = ""
+    caveat: Annotated[str, Meta(description="What speaks against it, shown beside it.")] = ""
 
 
 class ScalingKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -147,11 +229,9 @@ class ScalingKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     batch: Annotated[str, Meta(description="The parameter that holds the batch size.")]
-    counts: Annotated[
-        Literal["global", "each"],
-        Meta(
-            description="Whether that is the batch of all processes together (global) or of each."
-        ),
+    per: Annotated[
+        Literal["global", "device"],
+        Meta(description="Whether that is the batch of all devices together (global) or of each."),
     ] = "global"
     learning_rate: Annotated[
         str, Meta(description="The parameter that holds the learning rate.")
@@ -205,7 +285,7 @@ class MetricKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rename: Annotated[
         dict[str, str], Meta(description="Other names for metrics, e.g. {l: loss}.")
     ] = {}
-    higher: Annotated[
+    higher_is_better: Annotated[
         list[str], Meta(description="Metrics of which more is better, where the name does not say.")
     ] = []
     tensorboard: Annotated[
@@ -282,8 +362,12 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             "at least one."
         ),
     ] = None
-    terminal: Annotated[
-        bool, Meta(description="Run it in a pseudo-terminal, for programs that insist on one.")
+    tty: Annotated[
+        bool,
+        Meta(
+            description="Run it in a terminal of its own, which `fresnel-tui attach` joins; for "
+            "programs that ask or draw."
+        ),
     ] = False
     stop: Annotated[StopKeys, Meta(description="How it is stopped.")] = StopKeys()
     checkpoints: Annotated[
@@ -309,6 +393,26 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             description="Start again after a failure: how often, or times, backoff and arguments."
         ),
     ] = 0
+    resume: Annotated[
+        ResumeKeys | None,
+        Meta(description="How the program goes on from a checkpoint: parameter or arguments."),
+    ] = None
+    config: Annotated[
+        ConfigKeys | None,
+        Meta(description="A configuration file of the program whose keys are parameters too."),
+    ] = None
+    total: Annotated[
+        TotalKeys | None,
+        Meta(description="Which parameter says how many epochs or steps the run has."),
+    ] = None
+    expect: Annotated[
+        ExpectKeys,
+        Meta(description="What use, memory and speed are expected, overall and by stage."),
+    ] = ExpectKeys()
+    keep: Annotated[
+        KeepKeys | None,
+        Meta(description="Which checkpoints stay on disk. Default: all that the program writes."),
+    ] = None
     output_limit: Annotated[
         str | int | None,
         Meta(
@@ -320,9 +424,8 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         MetricReader | list[MetricReader] | MetricKeys,
         Meta(
             description="How metrics are read from its output: readers, or readers, patterns, "
-            "offset, rename, higher "
-            "and tensorboard. Default: its events.jsonl; without one the reader is guessed "
-            "from the output."
+            "offset, rename, higher_is_better and tensorboard. Default: its events.jsonl; "
+            "without one the reader is guessed from the output."
         ),
     ] = MetricKeys()
     limits: Annotated[

@@ -8,6 +8,7 @@ import msgspec
 from runners.gpus.cards import CardPart, part_of
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
+from runners.model.quantities import gib_text
 from runners.model.spec import GpuRequest
 from runners.state.leases import Lease
 
@@ -45,14 +46,19 @@ class Allocation(msgspec.Struct, frozen=True):
         )
 
 
-class Denied(msgspec.Struct, frozen=True):
-    """Why a wish cannot be met now, and what to do; `never` when waiting would not help on this
-    machine.
-    """
+class Busy(msgspec.Struct, frozen=True):
+    """Why a wish cannot be met now, and what to do about it; waiting may help."""
 
     reason: str
     hint: str = ""
-    never: bool = False
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """Why a wish can never be met on this machine, and what to ask for instead."""
+
+    reason: str
+    hint: str = ""
+    place: int = 0
 
 
 def allocate(
@@ -60,7 +66,7 @@ def allocate(
     reading: GpuReading | None,
     leases: Mapping[str, Sequence[Lease]],
     reserved: Collection[str] = (),
-) -> Allocation | Denied:
+) -> Allocation | Busy | Denied:
     """Choose GPUs for `request`: own leases first, then free memory, then whether somebody else
     computes there.
 
@@ -79,16 +85,13 @@ def allocate(
         chosen = [gpu for gpu in usable if request.model.lower() in gpu.name.lower()]
         if request.model and not chosen:
             names = ", ".join(sorted({gpu.name for gpu in usable}))
-            return Denied(
-                f"no GPU here is a {request.model}", f"this machine has {names}", never=True
-            )
+            return Denied(f"no GPU here is a {request.model}", f"this machine has {names}")
     wanted = len(chosen) if request.all or request.ids else request.count
     if wanted > len(chosen):
         kind = f" {request.model}" if request.model else ""
         return Denied(
             f"{_gpus(wanted, kind)} asked for, but this machine has {len(chosen)}",
             f"ask for at most {len(chosen)}, or --gpus 0 for the CPU",
-            never=True,
         )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
     if len(free) >= wanted:
@@ -96,8 +99,8 @@ def allocate(
         return Allocation(taken, parts=tuple(part_of(gpu, reading.gpus) for gpu in taken))
     obstacles = _unavailable_reasons(request, chosen, leases, reserved)
     if request.ids:
-        return Denied(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
-    return Denied(
+        return Busy(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
+    return Busy(
         f"{_gpus(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
         "wait for them, stop what holds them, or ask for fewer with --gpus",
     )
@@ -124,16 +127,16 @@ def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
     }
 
 
-def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Denied:
+def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Busy | Denied:
     problem = (reading.problem if reading else None) or "this machine has no GPU"
     if reading is not None and reading.backend == UNREAD:
-        return Denied(
+        return Busy(
             problem, "--gpus 0 runs it on the CPU"
         )  # not knowing is no reason to train on the CPU
     if request.required or request.explicit:
         named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
         wish = "all GPUs" if request.all else named
-        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU", never=True)
+        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU")
     return Allocation(notes=(f"runs on the CPU: {problem}",))
 
 
@@ -144,23 +147,17 @@ def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot
     unknown = [name for name in request.ids if name not in by_name]
     if unknown:
         indices = ", ".join(str(gpu.index) for gpu in gpus)
-        return Denied(
-            f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}", never=True
-        )
+        return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}")
     chosen = [by_name[name] for name in request.ids]
     doubled = {gpu.index for gpu in chosen if chosen.count(gpu) > 1}
     if doubled:
         named = ", ".join(map(str, sorted(doubled)))
-        return Denied(
-            f"GPU {named} is named twice", "name each once, by index or by UUID", never=True
-        )
+        return Denied(f"GPU {named} is named twice", "name each once, by index or by UUID")
     for gpu in chosen:
         instances = [other.uuid for other in gpus if other.mig_parent == gpu.uuid]
         if instances:
             return Denied(
-                f"GPU {gpu.index} is cut into MIG instances",
-                f"name one: {', '.join(instances)}",
-                never=True,
+                f"GPU {gpu.index} is cut into MIG instances", f"name one: {', '.join(instances)}"
             )
     return chosen
 
@@ -218,8 +215,8 @@ def _sharing_conflict(
         if request.share_memory <= left:
             return None
         return (
-            f"shared by {_runs(holders)}, which leaves {_gib(left)} of VRAM, not "
-            f"{_gib(request.share_memory)}"
+            f"shared by {_runs(holders)}, which leaves {gib_text(left)} of VRAM, not "
+            f"{gib_text(request.share_memory)}"
         )
     return f"held by {_runs(holders)}"
 
@@ -229,9 +226,9 @@ def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
     if not needed:
         return None
     if gpu.memory_total is None or gpu.memory_used is None:
-        return f"does not tell its free memory ({_gib(needed)} needed)"
+        return f"does not tell its free memory ({gib_text(needed)} needed)"
     free = gpu.memory_total - gpu.memory_used
-    return None if free >= needed else f"has {_gib(free)} free, not {_gib(needed)}"
+    return None if free >= needed else f"has {gib_text(free)} free, not {gib_text(needed)}"
 
 
 def _foreign(gpu: GpuSnapshot) -> str | None:
@@ -240,7 +237,7 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
             who = f"user {process.user}" if process.user else "somebody outside this container"
             return f"used by pid {process.pid} of {who}, not ours"
     if not gpu.processes and gpu.memory_used is not None and gpu.memory_used > _USED_BY_NOBODY_SEEN:
-        return f"has {_gib(gpu.memory_used)} in use by something that cannot be seen from here"
+        return f"has {gib_text(gpu.memory_used)} in use by something that cannot be seen from here"
     return None
 
 
@@ -250,10 +247,6 @@ def _runs(holders: Sequence[Lease]) -> str:
         + (f" since {time.strftime('%H:%M', time.localtime(lease.since))}" if lease.since else "")
         for lease in holders
     )
-
-
-def _gib(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"
 
 
 def _gpus(count: int, kind: str = "") -> str:

@@ -5,10 +5,10 @@ settings may differ.
 import os
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.quantities import gib_text
+from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 
 LOOK_BACK = 50
@@ -19,14 +19,6 @@ _WHOLE_GPU_SLACK = 0.02
 """A peak that is the whole GPU's holds the driver's own share too, up to this part of its
 memory.
 """
-
-
-class _Plan(msgspec.Struct):
-    preset: str
-    name: str = ""
-
-
-_plan = msgspec.json.Decoder(_Plan)
 
 
 def oom_warnings(
@@ -77,9 +69,8 @@ def _newest(
     """
     for run_id in _newest_ids(state):
         run = state.run(run_id)
-        try:
-            plan = _plan.decode(run.plan.read_bytes())
-        except (OSError, msgspec.DecodeError):
+        plan = read_outline(run)
+        if plan is None:
             continue
         if plan.preset != preset or (preset == "command" and plan.name != name):
             continue
@@ -118,19 +109,15 @@ def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
 def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
     free = (gpu.memory_total or 0) - (gpu.memory_used or 0)
     return (
-        f"GPU {gpu.index} has {_gib(free)} of VRAM free; this {what} peaked at "
-        f"{_gib(use.peak_memory or 0)} "
+        f"GPU {gpu.index} has {gib_text(free)} of VRAM free; this {what} peaked at "
+        f"{gib_text(use.peak_memory or 0)} "
         f"last time (run {run_id}): it may run out of memory"
     )
 
 
 def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
     return (
-        f"its share is {_gib(share)} of VRAM (share_memory), but this {what} peaked at "
-        f"{_gib(use.peak_memory or 0)} "
+        f"its share is {gib_text(share)} of VRAM (share_memory), but this {what} peaked at "
+        f"{gib_text(use.peak_memory or 0)} "
         f"last time (run {run_id}): whoever shares the GPU with it may run out of memory"
     )
-
-
-def _gib(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"

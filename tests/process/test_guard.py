@@ -288,7 +288,7 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
         assert kills < 200
     assert kills >= 5
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
-    assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["presses"] == 1
+    assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["requests"] == 1
     assert guard.checkpoint.read_text() == "weights"
     said = [
         json.loads(line)["step"]

@@ -36,7 +36,7 @@ OWN = Price("3.39", "gpu", "flag")
 
 def ago(seconds: float) -> Moment:
     now = moment_now()
-    return Moment(now.wall - seconds, now.boot, (now.up or 0) - round(seconds * 1e9))
+    return Moment(now.wall - seconds, now.boot, (now.boot_ns or 0) - round(seconds * 1e9))
 
 
 def open_session(state: StateDirectory, began: Moment, ended: Moment | None, **told: Any) -> None:
@@ -167,7 +167,7 @@ def test_live_runs_agree_at_one_moment(cli: CommandLine, monkeypatch: pytest.Mon
     now = moment_now()
     costs = costs_of(cli.state, runs, now)
     reader = CostReader(cli.state)
-    reader.read(runs, Moment(now.wall - 1, now.boot, (now.up or 0) - 10**9), whole=True)
+    reader.read(runs, Moment(now.wall - 1, now.boot, (now.boot_ns or 0) - 10**9), whole=True)
     kept = reader.read(runs, now, whole=True)
     for run in runs:
         assert costs.of(run) == kept.of(run), "added to, or reckoned anew"

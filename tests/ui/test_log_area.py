@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Footer
 
 from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
 from tui.panel.screens.cockpit import CockpitScreen
 from tui.panel.widgets.log.area import LogArea
@@ -109,23 +110,23 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_filter_shows_matching_lines_and_follows_new_ones(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
-        await until(pilot, lambda: app.pane.shown_text()[-1] == "loss 990")
-        assert app.pane.shown_text()[0].startswith("loss ")
+        await until(pilot, lambda: shown(app.pane)[-1] == "loss 990")
+        assert shown(app.pane)[0].startswith("loss ")
         assert app.title_words == "gaussian · output.log · filter: loss · 100 of 1,000 lines"
         append(log, b"step x\nloss new\nstep y\n")
-        await until(pilot, lambda: app.pane.shown_text()[-1] == "loss new")
+        await until(pilot, lambda: shown(app.pane)[-1] == "loss new")
         await until(pilot, lambda: app.title_words.endswith("filter: loss · 101 of 1,003 lines"))
         await pilot.press("g")
-        assert app.pane.shown_text()[:2] == ["loss 0", "loss 10"]
+        assert shown(app.pane)[:2] == ["loss 0", "loss 10"]
         await pilot.press("down")
-        assert app.pane.shown_text()[0] == "loss 10"
+        assert shown(app.pane)[0] == "loss 10"
         await answer(app, pilot, "ampersand", "/loss [12]0$/")
-        await until(pilot, lambda: app.pane.shown_text() == ["loss 10", "loss 20"])
+        await until(pilot, lambda: shown(app.pane) == ["loss 10", "loss 20"])
         assert "filter: /loss [12]0$/ · 2 of" in app.title_words
         await answer(app, pilot, "ampersand", "/(/")
         await until(pilot, lambda: app.said("not a regular expression"))
         await answer(app, pilot, "ampersand", "")
-        await until(pilot, lambda: app.pane.wanted is None)
+        await until(pilot, lambda: app.pane.reader.document.filter is None)
         assert app.title_words == "gaussian · output.log"
 
 
@@ -133,24 +134,24 @@ async def test_the_line_stays_in_view_when_the_filter_ends(log: Path) -> None:
     async with opened(log) as (app, pilot):
         app.pane.go_line(500)
         await answer(app, pilot, "ampersand", "loss")
-        await until(pilot, lambda: app.pane.shown_text()[0] == "loss 500")
+        await until(pilot, lambda: shown(app.pane)[0] == "loss 500")
         await pilot.press("down", "down", "escape")
-        assert app.pane.wanted is None
-        assert app.pane.shown_text()[:2] == ["loss 520", "step 521"]
+        assert app.pane.reader.document.filter is None
+        assert shown(app.pane)[:2] == ["loss 520", "step 521"]
         await answer(app, pilot, "ampersand", "no such thing")
-        await until(pilot, lambda: app.pane.shown_text() == [])
+        await until(pilot, lambda: shown(app.pane) == [])
         await pilot.press("escape")
-        assert app.pane.shown_text()[0] == "loss 520"
+        assert shown(app.pane)[0] == "loss 520"
         await pilot.press("G")
         await answer(app, pilot, "ampersand", "loss 12")
-        await until(pilot, lambda: app.pane.shown_text() == ["loss 120"])
+        await until(pilot, lambda: shown(app.pane) == ["loss 120"])
         await pilot.press("escape")
-        assert "loss 120" in app.pane.shown_text()
-        assert not app.pane.following
+        assert "loss 120" in shown(app.pane)
+        assert not app.pane.reader.following
         await pilot.press("G")
         await answer(app, pilot, "ampersand", "99")
         await pilot.press("escape")
-        assert app.pane.following
+        assert app.pane.reader.following
 
 
 async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
@@ -162,27 +163,30 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
         await answer(app, pilot, "slash", "5")
-        await until(pilot, lambda: app.pane.here is not None)
+        await until(pilot, lambda: app.pane.reader.here is not None)
         await until(
             pilot,
-            lambda: app.pane.search_state is not None and app.pane.search_state.matches.count == 19,
+            lambda: (
+                app.pane.reader.document.search is not None
+                and app.pane.reader.document.search.matches.count == 19
+            ),
         )  # 50, 150 … 950 and 500 … 590
-        first = app.pane.here
+        first = app.pane.reader.here
         await pilot.press("N")
-        await until(pilot, lambda: app.pane.here != first)
-        assert app.pane.line_here() == "loss 850"
+        await until(pilot, lambda: app.pane.reader.here != first)
+        assert line_here(app.pane) == "loss 850"
         await pilot.press("e")
         await until(pilot, lambda: app.said("no such line"))
         await pilot.press("escape", "e")
         await until(
             pilot,
-            lambda: "Traceback" in app.pane.line_here() or "ValueError" in app.pane.line_here(),
+            lambda: "Traceback" in line_here(app.pane) or "ValueError" in line_here(app.pane),
         )
         await answer(app, pilot, "ampersand", "rank0")
-        await until(pilot, lambda: "Traceback" in app.pane.shown_text()[0])
+        await until(pilot, lambda: "Traceback" in shown(app.pane)[0])
         await pilot.press("g", "e")
         await until(
-            pilot, lambda: app.pane.line_here() == "[rank0]: Traceback (most recent call last):"
+            pilot, lambda: line_here(app.pane) == "[rank0]: Traceback (most recent call last):"
         )
 
 
@@ -191,17 +195,17 @@ async def test_ranks_are_gone_through(tmp_path: Path) -> None:
     path.write_bytes(b"hello\n" + b"[rank0]: a\n[default3]:b\n[rank 3] c\n" * 10)
     async with opened(path) as (app, pilot):
         await pilot.press("R")
-        await until(pilot, lambda: app.pane.shown_text() == ["[rank0]: a"] * 10)
+        await until(pilot, lambda: shown(app.pane) == ["[rank0]: a"] * 10)
         assert app.title_words.endswith("rank 0 · 10 of 31 lines")
         await pilot.press("R")
-        await until(pilot, lambda: app.pane.shown_text()[-2:] == ["[default3]:b", "[rank 3] c"])
+        await until(pilot, lambda: shown(app.pane)[-2:] == ["[default3]:b", "[rank 3] c"])
         await answer(app, pilot, "ampersand", "c")
-        await until(pilot, lambda: app.pane.shown_text() == ["[rank 3] c"] * 10)
+        await until(pilot, lambda: shown(app.pane) == ["[rank 3] c"] * 10)
         assert app.title_words.endswith("filter: c · rank 3 · 10 of 31 lines")
         await pilot.press("escape", "R", "R", "R")
-        await until(pilot, lambda: app.pane.wanted is None)
+        await until(pilot, lambda: app.pane.reader.document.filter is None)
         path.write_bytes(b"none\n")
-        await until(pilot, lambda: app.pane.shown_text() == ["none"])
+        await until(pilot, lambda: shown(app.pane) == ["none"])
         await pilot.press("R")
         await until(pilot, lambda: app.said("no line here names a rank"))
 
@@ -210,7 +214,7 @@ async def test_a_log_replaced_while_filtered(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
         log.write_bytes(b"a\nloss anew\n")
-        await until(pilot, lambda: app.pane.shown_text() == ["loss anew"])
+        await until(pilot, lambda: shown(app.pane) == ["loss anew"])
         assert app.title_words.endswith("filter: loss · 1 of 2 lines")
 
 
@@ -218,7 +222,7 @@ async def test_lines_are_selected_and_sent(log: Path, sent: list[str]) -> None:
     append(log, HOSTILE + b"\x1b[31mlast\x1b[0m\n")
     async with opened(log) as (app, pilot):
         await pilot.press("g", "y")
-        middle = app.pane.shown_text()[len(app.pane.shown_text()) // 2]
+        middle = shown(app.pane)[len(shown(app.pane)) // 2]
         await until(pilot, lambda: app.said("sent line"))
         assert f"\x1b]52;c;{b64encode(middle.encode()).decode()}\x07" in sent
         await pilot.press("v", "down", "j", "k", "j")
@@ -232,7 +236,7 @@ async def test_lines_are_selected_and_sent(log: Path, sent: list[str]) -> None:
             pilot, lambda: app.said("sent 3 lines (26 B)") or app.said("sent 3 lines (23 B)")
         )
         assert f"\x1b]52;c;{b64encode(wanted.encode()).decode()}\x07" in sent
-        assert app.pane.picked is None
+        assert not app.pane.reader.selection.active
         await pilot.press("G", "v", "G", "y")
         await until(
             pilot,
@@ -243,13 +247,13 @@ async def test_lines_are_selected_and_sent(log: Path, sent: list[str]) -> None:
         assert not any("cm0gLXJmIH4" in words for words in sent)
         assert not app.said("copied")
         await pilot.press("v", "pageup", "escape")
-        assert app.pane.picked is None
+        assert not app.pane.reader.selection.active
 
 
 async def test_a_selection_within_a_filter(log: Path, sent: list[str]) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
-        await until(pilot, lambda: app.pane.shown_text()[-1:] == ["loss 990"])
+        await until(pilot, lambda: shown(app.pane)[-1:] == ["loss 990"])
         await pilot.press("v", "g", "y")
         wanted = b"loss 0\nloss 10\nloss 20"
         prefix = b64encode(wanted[: len(wanted) // 3 * 3]).decode()
@@ -299,11 +303,11 @@ async def test_writing_a_file(log: Path, tmp_path: Path) -> None:
 async def test_going_to_a_line(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "colon", "500")
-        assert app.pane.shown_text()[0] == "step 499"
+        assert shown(app.pane)[0] == "step 499"
         await answer(app, pilot, "ctrl+g", "50%")
-        assert abs(int(app.pane.shown_text()[0].split()[1]) - 500) < 20
+        assert abs(int(shown(app.pane)[0].split()[1]) - 500) < 20
         await answer(app, pilot, "colon", ":1,000")
-        assert app.pane.shown_text()[-1] == "step 999"
+        assert shown(app.pane)[-1] == "step 999"
         await answer(app, pilot, "colon", "there")
         await until(pilot, lambda: app.said("neither a line's number nor"))
 
@@ -315,16 +319,16 @@ async def test_each_log_is_found_as_it_was_left(log: Path, tmp_path: Path) -> No
         app.pane.go_line(300)
         await pilot.press("W")
         app.area.show(other, "other")
-        await until(pilot, lambda: app.pane.shown_text()[-1] == "other")
-        assert app.pane.following and not app.pane.wrap
+        await until(pilot, lambda: shown(app.pane)[-1] == "other")
+        assert app.pane.reader.following and not app.pane.reader.view.wrap
         app.area.show(log, "again")
         await pilot.pause()
-        assert app.pane.wrap and not app.pane.following
-        assert app.pane.shown_text()[0] == "step 299"
+        assert app.pane.reader.view.wrap and not app.pane.reader.following
+        assert shown(app.pane)[0] == "step 299"
         app.area.show(other, "other")
         log.write_bytes(b"short\n")
         app.area.show(log, "again")
-        await until(pilot, lambda: app.pane.shown_text() == ["short"])
+        await until(pilot, lambda: shown(app.pane) == ["short"])
 
 
 @pytest.mark.parametrize(("width", "beside"), [(200, True), (80, False)])
@@ -338,9 +342,7 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         app.area.show(other, "other")
         await until(
             pilot,
-            lambda: (
-                pinned.shown_text()[-1:] == ["step 999"] and app.pane.shown_text()[-1:] == ["other"]
-            ),
+            lambda: shown(pinned)[-1:] == ["step 999"] and shown(app.pane)[-1:] == ["other"],
         )
         assert (pinned.region.y == app.pane.region.y) == beside
         assert (pinned.region.x == app.pane.region.x) != beside
@@ -348,11 +350,17 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         append(other, b"more too\n")
         await until(
             pilot,
-            lambda: pinned.shown_text()[-1] == "more" and app.pane.shown_text()[-1] == "more too",
+            lambda: shown(pinned)[-1] == "more" and shown(app.pane)[-1] == "more too",
         )
         pinned.focus()
         await answer(app, pilot, "ampersand", "loss")
-        await until(pilot, lambda: pinned.wanted is not None and app.pane.wanted is None)
+        await until(
+            pilot,
+            lambda: (
+                pinned.reader.document.filter is not None
+                and app.pane.reader.document.filter is None
+            ),
+        )
         assert app.focused is pinned
         await pilot.press("|")
         await until(pilot, lambda: len(app.query(LogPane)) == 1)

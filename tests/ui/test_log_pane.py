@@ -10,13 +10,16 @@ from pathlib import Path
 import pexpect
 import pyte
 import pytest
+from textual import on
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import CEILING, append, until
 from tui.panel.widgets.log import watch as log_watch
+from tui.panel.widgets.log.messages import NothingFound, SearchChanged
 from tui.panel.widgets.log.pane import LogPane
-from tui.panel.widgets.log.search import SearchBar
+from tui.panel.widgets.log.search_bar import SearchBar
 
 
 class LogApp(App[None]):
@@ -40,14 +43,13 @@ class LogApp(App[None]):
     def pane(self) -> LogPane:
         return self.query_one(LogPane)
 
-    def on_log_pane_following_changed(self, message: LogPane.FollowingChanged) -> None:
-        self.heard.append(message.following)
-
-    def on_log_pane_search_changed(self, message: LogPane.SearchChanged) -> None:
+    @on(SearchChanged)
+    def searched(self, message: SearchChanged) -> None:
         self.found = (message.count, message.current, message.done)
         self.complaint = message.error
 
-    def on_log_pane_nothing_found(self) -> None:
+    @on(NothingFound)
+    def nothing(self) -> None:
         self.heard.append("nothing")
 
     def screen_rows(self) -> list[str]:
@@ -91,7 +93,7 @@ async def test_scrolled_up_nothing_jumps_until_the_end_is_asked_for(log: Path) -
         await pilot.press("up", "pageup")
         there = [f"line {at}" for at in range(956, 978)]
         assert app.screen_rows() == there
-        assert app.heard == [False]
+        assert not app.pane.reader.following
         append(log, b"more\n" * 1234)
         await until(pilot, lambda: "1,234 new lines" in str(app.pane.border_subtitle))
         assert app.screen_rows() == there
@@ -100,7 +102,7 @@ async def test_scrolled_up_nothing_jumps_until_the_end_is_asked_for(log: Path) -
         )
         await pilot.press("G")
         assert app.screen_rows()[-1] == "more"
-        assert app.heard == [False, True]
+        assert app.pane.reader.following
         append(log, b"the last\n")
         await until(pilot, lambda: app.screen_rows()[-1] == "the last")
 
@@ -125,11 +127,11 @@ async def test_keys_move_as_they_say(log: Path) -> None:
         app.pane.go_percent(100)
         await pilot.pause()
         assert app.screen_rows()[-1] == "line 999"
-        assert not app.pane.following
+        assert not app.pane.reader.following
         await pilot.press("down", "pagedown")
         assert app.screen_rows()[-1] == "line 999"
         await pilot.press("end")
-        assert app.pane.following
+        assert app.pane.reader.following
 
 
 async def test_a_short_log_does_not_leave_following_for_want_of_lines(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ async def test_a_short_log_does_not_leave_following_for_want_of_lines(tmp_path: 
     path.write_bytes(b"only\n")
     async with opened(path) as (app, pilot):
         await pilot.press("up", "pageup")
-        assert app.pane.following
+        assert app.pane.reader.following
         assert app.pane.border_subtitle == "following · 1 line"
 
 
@@ -175,7 +177,7 @@ async def test_wrapping_shows_all_of_a_line_and_keeps_its_place(tmp_path: Path) 
     async with opened(path) as (app, pilot):
         assert [len(row) for row in app.screen_rows()] == [77] * 22
         await pilot.press("up", "W")
-        assert app.pane.wrap
+        assert app.pane.reader.view.wrap
         assert app.screen_rows()[0].startswith("077")
         assert [len(row) for row in app.screen_rows()[:4]] == [77, 77, 46, 77]
         await pilot.press("down")
@@ -229,7 +231,7 @@ async def test_matches_are_counted_shown_and_gone_through(log: Path) -> None:
         await pilot.press("n", "n")
         await until(pilot, lambda: app.found == (11, 1, True))
         await until(pilot, lambda: "line 77" in app.screen_rows())
-        assert not app.pane.following
+        assert not app.pane.reader.following
         append(log, b"line 77 again\n")
         await until(pilot, lambda: app.found == (12, 1, True))
         app.pane.search(r"^line \d00$", regex=True)
@@ -245,9 +247,9 @@ async def test_matches_are_counted_shown_and_gone_through(log: Path) -> None:
 async def test_matches_are_marked(log: Path) -> None:
     async with opened(log) as (app, pilot):
         app.pane.search("995")
-        await until(pilot, lambda: app.pane.here is not None)
+        await until(pilot, lambda: app.pane.reader.here is not None)
         await pilot.pause()
-        row = app.pane.shown_text().index("line 995")
+        row = shown(app.pane).index("line 995")
         marked = [
             segment
             for segment in app.pane.render_line(row)
@@ -400,16 +402,12 @@ async def test_a_hidden_pane_catches_up_when_it_is_shown(log: Path) -> None:
         append(log, b"while away\n")
         await until(
             pilot,
-            lambda: (
-                not app.pane.poll()
-                and app.pane.log_file is not None
-                and app.pane.log_file.size > 8890
-            ),
+            lambda: not app.pane.poll() and app.pane.reader.document.size > 8890,
         )
-        assert app.pane.shown_text()[-1] == "line 999"
+        assert shown(app.pane)[-1] == "line 999"
         app.pane.display = True
         await until(pilot, lambda: app.screen_rows()[-1] == "while away")
-        assert app.pane.line_here() == "line 990"
+        assert line_here(app.pane) == "line 990"
 
 
 @pytest.mark.parametrize("deaf", ["glances", "notices"])

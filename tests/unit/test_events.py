@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.metrics.events import _HEAD_BYTES, _TAIL_BYTES, EventStream
+from runners.watch.metrics.event_reader import HEAD_BYTES, TAIL_BYTES
+from runners.watch.metrics.events import EventStream
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_a_huge_file_is_jumped_over_but_its_start_and_end_count(path: Path) -> N
         for i in range(total)
     )
     path.write_bytes(begin + b"".join(body))
-    assert path.stat().st_size > 3 * (_HEAD_BYTES + _TAIL_BYTES)
+    assert path.stat().st_size > 3 * (HEAD_BYTES + TAIL_BYTES)
     stream = EventStream(path)
     assert stream.poll()
     assert (stream.steps, stream.epochs, stream.step, stream.epoch) == (total, 4, total - 1, 4)

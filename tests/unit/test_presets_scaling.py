@@ -53,8 +53,8 @@ def test_a_rate_that_is_not_the_rule_s_is_said() -> None:
 
 
 def test_a_batch_of_each_device_stays_and_the_rate_follows_the_batch_in_all() -> None:
-    assert rescaled(spec(counts="each"), 1, 4) == {"lr": 8e-4}
-    assert batch_of(spec(counts="each"), 4).total == 32  # type: ignore[union-attr]
+    assert rescaled(spec(per="device"), 1, 4) == {"lr": 8e-4}
+    assert batch_of(spec(per="device"), 4).total == 32  # type: ignore[union-attr]
 
 
 def test_a_program_that_scales_by_itself_is_not_scaled_twice() -> None:

@@ -65,7 +65,9 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         ("plan", "launch:run_plan", "print exactly what launch would run, and start nothing"),
     ):
         parser = _command(commands, name, text)
-        parser.usage = f"fresnel-tui {name} [PRESET | --again RUN] [options] [-- COMMAND ARGS…]"
+        parser.usage = (
+            f"fresnel-tui {name} [PRESET | --again RUN | --resume RUN] [options] [-- COMMAND ARGS…]"
+        )
         parser.add_argument(
             "preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file"
         )
@@ -81,6 +83,12 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             "--again",
             metavar="RUN",
             help="as RUN was launched; --set changes its parameters, the other flags the rest",
+        )
+        parser.add_argument(
+            "--resume",
+            metavar="RUN|PATH",
+            help="go on from a run's newest checkpoint, as it was launched; or with PRESET, from "
+            "a run's or a checkpoint file",
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
@@ -107,6 +115,11 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             "--after",
             metavar="RUN[:success|failure|any]",
             help="start when another run has ended (default: success)",
+        )
+        parser.add_argument(
+            "--tty",
+            action="store_true",
+            help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
         )
         if name == "launch":
             parser.add_argument(
@@ -155,6 +168,25 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "--host", action="store_true", help="the host too; with --json one object around the GPUs"
     )
     parser.set_defaults(action="gpus:run_gpus")
+    parser = _command(
+        commands, "monitor", "everything at a glance: session, GPUs, host, live runs, their disks"
+    )
+    parser.add_argument("--watch", action="store_true", help="go on until interrupted")
+    parser.add_argument(
+        "--every", type=float, default=5.0, metavar="S", help="with --watch: seconds between looks"
+    )
+    parser.add_argument(
+        "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
+    )
+    parser.set_defaults(action="monitor:run_monitor")
+    parser = _command(commands, "attach", "join the terminal of a run launched with --tty")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--take", action="store_true", help="type here, whoever typed before")
+    parser.set_defaults(action="attach:run_attach")
+    parser = _command(commands, "shell", "open a shell with a run's environment, folder and GPUs")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--do", metavar="COMMAND", help="run this instead of an interactive shell")
+    parser.set_defaults(action="attach:run_shell")
     parser = _command(
         commands, "presets", "list the presets, or print the JSON Schema of a preset file"
     )
@@ -288,6 +320,20 @@ def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.set_defaults(action="housekeeping:run_prune")
+    parser = _command(
+        commands, "service", "bring runs, queue, guard and session back after a boot (systemd)"
+    )
+    parser.add_argument(
+        "what",
+        choices=["install", "status", "remove", "unit", "boot"],
+        help="unit: print a classic unit that owns a run itself; boot: what the unit runs",
+    )
+    parser.add_argument("preset", nargs="?", metavar="PRESET", help="with unit")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--user", action="store_true", help="in your own systemd (default)")
+    whose.add_argument("--system", action="store_true", help="in the machine's, as you")
+    parser.set_defaults(action="service:run_service")
 
 
 def _add_opening(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -146,7 +146,7 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
             say(f"{line.preset}: {line.each.doubt}")
     unknown = [line.preset for line in lines if line.usd is None]
     if unknown:
-        say(f"not counted, because nobody knows what it costs: {', '.join(unknown)}")
+        say(f"not counted, because its cost is not known: {', '.join(unknown)}")
     if budget is not None:
         left = budget - total
         words = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runners.gpus.client import is_stale, latest, read_gpus
+from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.scheduling.allocation import foreign_use
@@ -39,7 +39,7 @@ def run_gpus(arguments: argparse.Namespace) -> int:
             else reading_json(reading, leases)["gpus"]
         )
     else:
-        _print_reading(reading, leases, arguments.host)
+        print_reading(reading, leases, arguments.host)
     if reading.problem:
         say(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
@@ -86,6 +86,7 @@ def _readings(state: StateDirectory) -> Iterator[GpuReading]:
     """Every new reading; one that goes stale, or is excused, once more with its problem."""
     told: tuple[float, str | None] | None = None
     while True:
+        announce_reader(state)
         reading = latest(state)
         if reading is None or is_stale(reading):
             reading = read_gpus(state, patience_s=1.0)
@@ -111,11 +112,12 @@ def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
     )
     if reading.problem:
         print(f"GPUs: {reading.problem}")
-    _print_reading(reading, leases, False)
+    print_reading(reading, leases, False)
     print(flush=True)
 
 
-def _print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: bool) -> None:
+def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: bool) -> None:
+    """Print a reading as a table, with a line about the host if wanted."""
     if host:
         print(
             f"{reading.host}: {_host_words(reading)}; GPUs by {reading.backend}, driver "

@@ -73,7 +73,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     if arguments.budget_stop is None and not any(
         lengths[name] for name in ("max_age", "no_run", "idle")
     ):
-        raise WrongInput("guard set: name what the guard shall watch", _WHAT)
+        raise WrongInput("guard set: say what the guard should watch", _WHAT)
     if arguments.destroys and not arguments.end_command:
         raise WrongInput("--destroys goes with --end-command")
     if arguments.webhook and not re.match(r"https?://[^/\s]+", arguments.webhook):

@@ -12,7 +12,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs, list_run_ids, list_runs
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH, dollars, duration, indices, metric
-from tui.views.run_text import describe_run
+from tui.views.run_text import asks_text, describe_run
 from tui.views.run_view import RunView, to_json, view_run
 
 _SHOWN_ENDED = 100
@@ -74,5 +74,5 @@ def _row(view: RunView) -> tuple[str, ...]:
         duration(view.progress.eta_s),
         duration(time.time() - run.created),
         dollars(view.money.cost),
-        run.reason,
+        asks_text(view) or run.reason,
     )

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from runners.host.tail import GrowingFile, data_before_hole
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
@@ -12,7 +13,6 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 
 _BLOCK = 1 << 20
-_EMPTY = bytes(4096)
 
 
 class OutputFollower:
@@ -21,62 +21,33 @@ class OutputFollower:
     """
 
     def __init__(self, path: Path, offset: int = 0, prefix: str = "") -> None:
-        self.path = path
         self.prefix = prefix.encode()
         self.at_line_start = True
-        self.offset = offset
-        self.descriptor = -1
+        self._file = GrowingFile(path, offset, hold=True)
 
     def __enter__(self) -> "OutputFollower":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
+        self._file.close()
 
     def copy(self) -> None:
         """Write everything new to stdout; after a restart, the rest of the old file and then the
         new one.
         """
-        while True:
-            if self.descriptor < 0:
-                try:
-                    self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-                except OSError:
-                    return
-            while block := self._next_block():
+        more = True
+        while more:
+            piece = self._file.read(_BLOCK)
+            block = data_before_hole(piece.data)
+            if len(block) < len(piece.data):
+                # Of a hole that output_limit cut, nothing is shown: the next look moves over it.
+                beginning = self._file.offset - len(piece.data)
+                block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
+                self._file.move_to(beginning + len(block))
+            if block:
                 sys.stdout.buffer.write(self._labelled(block))
-                self.offset += len(block)
-            sys.stdout.buffer.flush()
-            if not self._was_replaced():
-                return
-            # A file without a name is what output_limit wrote anew, shorter: all of it has been
-            # shown.
-            shown = self.path.stat().st_size if os.fstat(self.descriptor).st_nlink == 0 else 0
-            os.close(self.descriptor)
-            self.descriptor, self.offset = -1, shown
-
-    def _next_block(self) -> bytes:
-        """What comes at the offset, which first moves over a hole that output_limit cut; empty at
-        the end.
-        """
-        block = os.pread(self.descriptor, _BLOCK, self.offset)
-        empty = block.find(_EMPTY)
-        if empty > 0:
-            return block[:empty]
-        if empty < 0:
-            return block
-        try:
-            self.offset = max(self.offset, os.lseek(self.descriptor, self.offset, os.SEEK_DATA))
-        except OSError:
-            pass  # no hole, or nothing but one
-        return os.pread(self.descriptor, len(_EMPTY), self.offset)
-
-    def _was_replaced(self) -> bool:
-        try:
-            return self.path.stat().st_ino != os.fstat(self.descriptor).st_ino
-        except OSError:
-            return False
+            more = piece.more or len(block) < len(piece.data)
+        sys.stdout.buffer.flush()
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:
@@ -105,7 +76,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 def last_lines_offset(path: Path, count: int) -> int:
     """Where the last `count` lines of a file begin, found from its end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return 0
     try:

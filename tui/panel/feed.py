@@ -6,13 +6,14 @@ import time
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from runners.cost.meter import Meter, read_meter
 from runners.cost.run_costs import CostReader, Costs
 from runners.cost.sessions import Session
-from runners.gpus.client import ensure_sampler, latest
+from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
@@ -51,6 +52,14 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     hidden: int
     problem: str = ""
     guard: GuardView | None = None
+
+
+@runtime_checkable
+class ShowsSnapshots(Protocol):
+    """A screen that is kept current: it is handed every new snapshot while it is on top."""
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new snapshot, also before the screen is mounted."""
 
 
 class SnapshotFeed:
@@ -121,6 +130,7 @@ class SnapshotFeed:
         except (FresnelError, OSError) as error:
             problem = str(error)
         self._turn += 1
+        announce_reader(self.state)
         now = time.time()
         ids = self._run_ids()
         runs = self._list_runs(ids)

@@ -6,7 +6,8 @@ from decimal import Decimal
 from runners.cost.age import price_age
 from runners.cost.rates import device_count, hourly_rate
 from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
-from runners.scheduling.policy import QueueDecision
+from runners.scheduling.allocation import Denied
+from runners.scheduling.policy import Granted, QueueDecision
 from runners.scheduling.visibility import ALL_VARIABLES
 from tui.views.format import dollars, duration, indices
 
@@ -20,7 +21,7 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         ("command", shlex.join(plan.argv)),
         ("directory", plan.working_directory),
     ]
-    waits = verdict.allocation is None
+    waits = not isinstance(verdict, Granted)
     shown = {
         name: value
         for name, value in plan.environment.items()
@@ -28,10 +29,9 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
     }
     pairs += [("environment", f"{name}={value}") for name, value in shown.items()]
     pairs += [("removed", name) for name in plan.environment_removed]
-    if verdict.allocation is None:
-        pairs.append(
-            ("GPUs", f"denied: {verdict.reason}" if verdict.never else f"queued: {verdict.reason}")
-        )
+    if not isinstance(verdict, Granted):
+        what = "denied" if isinstance(verdict, Denied) else "queued"
+        pairs.append(("GPUs", f"{what}: {verdict.reason}"))
     elif plan.gpus:
         simulated = " (simulated)" if plan.gpus[0].simulated else ""
         mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
@@ -41,6 +41,9 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         pairs.append(("mapping", mapping))
     else:
         pairs.append(("GPUs", "none: runs on the CPU"))
+    if plan.resumed_from:
+        pairs.append(("resumes", plan.resumed_from))
+    pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
     ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)

@@ -1,6 +1,7 @@
 """Launch an old run again: its own spec as it was written down, with the secrets that were not."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,8 +12,6 @@ from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
 from runners.state.layout import StateDirectory
 
-_spec = msgspec.json.Decoder(RunSpec)
-
 
 def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     """The RunSpec of `run`, alone (out of its group) and waiting for nobody.
@@ -21,10 +20,19 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     run kept no spec, WrongInput when a secret is nowhere to be found.
     """
     try:
-        spec = _spec.decode(state.run(run.id).spec.read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
+        values = msgspec.json.decode(state.run(run.id).spec.read_bytes())
+        spec = msgspec.convert(_as_of_today(values), RunSpec)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
     return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+
+
+def _as_of_today(values: Any) -> Any:
+    """The spec as written by an older version, with the names of this one."""
+    scaling = values.get("scaling") if isinstance(values, dict) else None
+    if isinstance(scaling, dict) and "counts" in scaling:
+        scaling["per"] = "device" if scaling.pop("counts") == "each" else "global"
+    return values
 
 
 def _unmasked(spec: RunSpec) -> dict[str, str]:

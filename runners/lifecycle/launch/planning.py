@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,9 +19,11 @@ from runners.cost.estimate import forecast
 from runners.cost.rates import device_count, hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
-from runners.host.procfs import MARK
-from runners.lifecycle.launch.launchers import build_argv, unbuffer
+from runners.host.procfs import HELPER_MARK, MARK
+from runners.lifecycle.launch.config_copy import memory_notes, plan_config
+from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
+from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan, Origin
@@ -30,16 +32,23 @@ from runners.presets.parameters import arguments_of
 from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.visibility import ALL_VARIABLES, visibility
-from runners.state.layout import SHIPPED_PRESETS, TRAINERS, StateDirectory
+from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
+from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
 
 MASK = "********"
 SECRET_PREFIX = "FRESNEL_SECRET_"
 """Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
+_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(
-    r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE
+    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
+_DEFAULT_ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",
+    # A crash in C leaves a Python stack in the output; costs nothing otherwise.
+    "PYTHONFAULTHANDLER": "1",
+}
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
@@ -50,12 +59,13 @@ class Planned(NamedTuple):
 
     plan: LaunchPlan
     environment: dict[str, str]
+    files: Mapping[str, str] = {}
+    """Texts to write into the run's folder before it starts, by file name."""
 
 
 def make_plan(
     spec: RunSpec,
-    run_id: str,
-    directory: Path,
+    run: RunDirectory,
     allocation: Allocation,
     reading: GpuReading | None,
     price: Price | None,
@@ -64,9 +74,11 @@ def make_plan(
     exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
-    words = _words(spec, run_id, directory, allocation, processes)
+    words = _words(spec, run.id, run.path, allocation, processes)
     added = {
-        "PYTHONUNBUFFERED": "1",
+        **_DEFAULT_ENVIRONMENT,
+        **shutdown_time(spec),
+        **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
         **{
             name: _fill(value, words, f"environment.{name}")
@@ -76,17 +88,18 @@ def make_plan(
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*ALL_VARIABLES, MARK) and not name.startswith(SECRET_PREFIX)
+        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
     }
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     folder = _working_directory(spec, words)
-    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus))
+    config = plan_config(spec, folder, run.path, words)
+    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
     assigned = allocation.assigned(spec.gpus.share_memory)
     devices = device_count(assigned)
     limits = _limit(spec, price, devices)
     plan = LaunchPlan(
-        run=run_id,
+        run=run.id,
         preset=spec.preset,
         name=spec.name,
         launcher=spec.launcher,
@@ -96,7 +109,7 @@ def make_plan(
         },
         environment_removed=removed,
         working_directory=str(folder),
-        directory=str(directory),
+        directory=str(run.path),
         gpus=assigned,
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
@@ -108,15 +121,21 @@ def make_plan(
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
-        notes=allocation.notes + (batch_notes(spec, processes) if allocation.gpus else ()),
+        notes=_notes(spec, allocation, processes),
+        config_changes=config.changes,
+        resume=spec.resume,
+        expect=spec.expect,
+        keep=spec.keep,
+        total_epochs=_total(spec, "epoch"),
+        total_steps=_total(spec, "step"),
+        parent=spec.parent,
+        resumed_from=spec.resumed_from,
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(
-            StateDirectory(directory.parent.parent), spec, allocation.gpus, price, devices
-        ),
+        forecast=forecast(run.home, spec, allocation.gpus, price, devices),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
@@ -124,7 +143,25 @@ def make_plan(
         provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )
-    return Planned(plan, environment)
+    return Planned(plan, environment, config.files)
+
+
+def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
+    """What a person should know before the run starts, each once."""
+    batch = batch_notes(spec, processes) if allocation.gpus else ()
+    memory = memory_notes(spec.expect, allocation.gpus)
+    return tuple(dict.fromkeys((*spec.warnings, *allocation.notes, *batch, *memory)))
+
+
+def _total(spec: RunSpec, unit: str) -> int | None:
+    """How many epochs or steps the preset says the run has; None when it says nothing."""
+    if spec.total is None or spec.total.unit != unit:
+        return None
+    if not spec.total.parameter:
+        return spec.total.count
+    named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
+    value = None if named is None else named.value
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 class _Limit(TypedDict):
@@ -153,16 +190,17 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
 def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
     known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
     arguments = tuple(
-        _fill_visible(word, known, "restart.arguments") for word in spec.restart.arguments
+        _fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
     )
     return msgspec.structs.replace(spec.restart, arguments=arguments)
 
 
 def mask(name: str, value: str, written: str = "") -> str:
-    """`value`, or a mask when the variable's name looks secret, or `written` puts such a variable
-    into it.
+    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
+    it, or it is an address with a password.
     """
-    return MASK if _SECRET.search(name) or _REFERENCE.search(written) else value
+    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
+    return MASK if secret else value
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
@@ -250,9 +288,13 @@ def _argv(
     environment: Mapping[str, str],
     processes: int,
     on_gpu: bool,
+    config: Sequence[str] = (),
 ) -> list[str]:
-    arguments = [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    arguments = [*config]
+    arguments += [_fill_visible(word, words, "arguments") for word in spec.arguments]
     for parameter in spec.parameters:
+        if parameter.config_key:
+            continue
         arguments += [
             _fill_visible(word, words, f"parameters.{parameter.name}")
             for word in arguments_of(parameter)

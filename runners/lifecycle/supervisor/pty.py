@@ -1,18 +1,35 @@
-"""A pseudo-terminal between a program and its output file, for programs that insist on one.
+"""A terminal of a run's own: between the program and its output file, joined by `attach`.
 
-Run as `python -I -S terminal.py ARGV…`: it stands below the waiter and above the program, so that
-neither the panel nor the supervisor can take the terminal away by dying. Standard library only.
+Run as `python -I -S pty.py ARGV…`: it stands below the waiter and above the program, so neither
+the panel nor the supervisor can take the terminal away by dying. With `$FRESNEL_RUN_DIR` set it
+listens on `tty.sock` there: several may look, one types. Standard library only.
+
+Messages are a type byte, a big-endian 32-bit length, and the payload. From a client: `A` attach
+(JSON: rows, columns, take), `I` input, `S` size (JSON: rows, columns). To a client: `O` output,
+`T` who types (`1` you, `0` another), `E` the program has ended (its exit status as text).
 """
 
 import fcntl
+import json
 import os
 import pty
+import select
 import signal
+import socket
 import struct
 import sys
 import termios
+import time
 
 COLUMNS, ROWS = 120, 40
+SOCKET = "tty.sock"
+STATUS = "tty.json"
+_SCREENFUL = 32 << 10  # what a newcomer is shown of what was there before
+_CLIENT_BACKLOG = 1 << 20
+_QUIET_S = 1.0
+_PEER = struct.Struct("3i")
+_HEADER = struct.Struct(">cI")
+_READS = {"x86_64": "0", "aarch64": "63"}
 _FORWARDED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -24,9 +41,11 @@ _FORWARDED = (
 
 
 def run_in_terminal(argv: list[str]) -> int:
-    """Run `argv` on a new terminal, copy what it shows to standard output, return its exit status
-    (128+signal).
+    """Run `argv` on a new terminal; return its exit status (128 + signal where one ended it).
+
+    What it shows goes to standard output and to whoever is attached.
     """
+    directory = os.environ.get("FRESNEL_RUN_DIR", "")
     pid, terminal = pty.fork()
     if pid == 0:
         _prepare(1)  # here, not in the parent: the program's first line must not come before it
@@ -37,9 +56,272 @@ def run_in_terminal(argv: list[str]) -> int:
             os._exit(127)
     for number in _FORWARDED:
         signal.signal(number, lambda received, _frame: _forward(pid, received))
-    _copy(terminal)
+    keeper = Keeper(terminal, directory)
+    keeper.run()
     _, status = os.waitpid(pid, 0)
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    keeper.close(code)
+    return code
+
+
+class _Client:
+    """Somebody attached: its socket, what came half, and what it has not taken yet."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.received = b""
+        self.pending = b""
+        self.attached = False
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        """Queue a message; who does not read loses the middle, never holds up the program."""
+        if len(self.pending) < _CLIENT_BACKLOG:
+            self.pending += _HEADER.pack(kind, len(payload)) + payload
+
+    def flush(self) -> bool:
+        """Send what the socket takes; False when the client has gone."""
+        try:
+            self.pending = self.pending[self.link.send(self.pending) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def messages(self) -> list[tuple[bytes, bytes]] | None:
+        """The messages that have arrived whole; None when the client has gone."""
+        try:
+            block = self.link.recv(65536)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not block:
+            return None
+        self.received += block
+        found = []
+        while len(self.received) >= _HEADER.size:
+            kind, length = _HEADER.unpack_from(self.received)
+            if length > _CLIENT_BACKLOG:
+                return None
+            if len(self.received) < _HEADER.size + length:
+                break
+            found.append((kind, self.received[_HEADER.size : _HEADER.size + length]))
+            self.received = self.received[_HEADER.size + length :]
+        return found
+
+
+class Keeper:
+    """Holds the terminal: copies what the program shows, and what the one who types, types."""
+
+    def __init__(self, terminal: int, directory: str) -> None:
+        self.terminal = terminal
+        self.directory = directory
+        self.clients: list[_Client] = []
+        self.typist: _Client | None = None
+        self.recent = b""
+        self.last_output = time.monotonic()
+        self.told_waiting = False
+        self.listener = _listen(directory) if directory else None
+
+    def run(self) -> None:
+        """Copy until the last process on the terminal has gone."""
+        while True:
+            readers: list[int | socket.socket] = [
+                self.terminal,
+                *(client.link for client in self.clients),
+            ]
+            if self.listener is not None:
+                readers.append(self.listener)
+            writers = [client.link for client in self.clients if client.pending]
+            try:
+                ready, writable, _ = select.select(readers, writers, [], _QUIET_S)
+            except InterruptedError:
+                continue
+            if self.terminal in ready and not self._copy():
+                return
+            if self.listener is not None and self.listener in ready:
+                self._welcome()
+            for client in list(self.clients):
+                if client.link in ready:
+                    self._obey(client)
+                if client.link in writable and not client.flush():
+                    self._drop(client)
+            self._note_waiting()
+
+    def close(self, code: int) -> None:
+        """Tell everybody how the program ended, and take the socket away."""
+        for client in self.clients:
+            client.send(b"E", str(code).encode())
+            client.link.setblocking(True)
+            client.link.settimeout(1.0)
+            client.flush()
+            client.link.close()
+        if self.listener is not None:
+            self.listener.close()
+            for name in (SOCKET, STATUS):
+                try:
+                    os.unlink(os.path.join(self.directory, name))
+                except OSError:
+                    pass
+
+    def _copy(self) -> bool:
+        try:
+            block = os.read(self.terminal, 65536)
+        except OSError:
+            return False  # EIO: the last process on the terminal has gone
+        if not block:
+            return False
+        self.last_output = time.monotonic()
+        self.recent = (self.recent + block)[-_SCREENFUL:]
+        _write_out(block)
+        for client in self.clients:
+            if client.attached:
+                client.send(b"O", block)
+        return True
+
+    def _welcome(self) -> None:
+        assert self.listener is not None
+        try:
+            link, _ = self.listener.accept()
+            credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        except OSError:
+            return
+        if _PEER.unpack(credentials)[1] not in (os.getuid(), 0):
+            link.close()  # the folder is ours alone; this is for the day it was opened
+            return
+        link.setblocking(False)
+        self.clients.append(_Client(link))
+
+    def _obey(self, client: _Client) -> None:
+        messages = client.messages()
+        if messages is None:
+            self._drop(client)
+            return
+        for kind, payload in messages:
+            if kind == b"A":
+                self._attach(client, payload)
+            elif kind == b"S" and client is self.typist:
+                self._resize(payload)
+            elif kind == b"I" and client is self.typist:
+                self._type(payload)
+
+    def _attach(self, client: _Client, payload: bytes) -> None:
+        wish = _object(payload)
+        client.attached = True
+        client.send(b"O", self.recent)
+        if self.typist is None or wish.get("take"):
+            if self.typist is not None and self.typist is not client:
+                self.typist.send(b"T", b"0")
+            self.typist = client
+            self._resize(payload)
+        client.send(b"T", b"1" if self.typist is client else b"0")
+
+    def _type(self, payload: bytes) -> None:
+        view = memoryview(payload)
+        try:
+            while view:
+                view = view[os.write(self.terminal, view) :]
+        except OSError:
+            pass  # the program is ending: the next read says so
+        self.last_output = time.monotonic()
+
+    def _resize(self, payload: bytes) -> None:
+        size = _object(payload)
+        rows, columns = size.get("rows"), size.get("columns")
+        if isinstance(rows, int) and isinstance(columns, int) and 0 < rows < 2000 > columns > 0:
+            try:
+                fcntl.ioctl(
+                    self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0)
+                )
+            except OSError:
+                pass
+
+    def _drop(self, client: _Client) -> None:
+        client.link.close()
+        if client in self.clients:
+            self.clients.remove(client)
+        if self.typist is client:
+            self.typist = next((one for one in self.clients if one.attached), None)
+            if self.typist is not None:
+                self.typist.send(b"T", b"1")
+
+    def _note_waiting(self) -> None:
+        """Write down whether the program waits for somebody to type, when that has changed."""
+        quiet = time.monotonic() - self.last_output >= _QUIET_S
+        waiting = bool(self.directory) and quiet and self._waits()
+        if waiting == self.told_waiting:
+            return
+        self.told_waiting = waiting
+        line = self.recent.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")[-200:]
+        content = {"waiting": waiting, "since": time.time(), "prompt": line if waiting else ""}
+        draft = os.path.join(self.directory, f"{STATUS}.new")
+        try:
+            with open(draft, "w", opener=_open_private) as file:
+                json.dump(content, file)
+            os.replace(draft, os.path.join(self.directory, STATUS))
+        except OSError:
+            pass  # a full disk: the row says nothing of it, the run goes on
+
+    def _waits(self) -> bool:
+        """True when the foreground program reads the terminal, or edits a line on it.
+
+        A plain read is seen in /proc; line editors (readline, pdb) wait by select, but have put
+        the terminal out of its line mode and left a prompt without a line's end.
+        """
+        try:
+            group = os.tcgetpgrp(self.terminal)
+            local_modes = termios.tcgetattr(self.terminal)[3]
+        except (OSError, termios.error):
+            return False
+        if not local_modes & termios.ICANON:
+            return bool(self.recent) and not self.recent.endswith(b"\n")
+        return any(_reads_terminal(pid) for pid in _processes_of(group))
+
+
+def _reads_terminal(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/syscall") as file:
+            words = file.read().split()
+        if words[0] != _READS.get(os.uname().machine):
+            return False
+        return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}").startswith("/dev/pts/")
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _processes_of(group: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.getpgid(int(name)) == group:
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def _listen(directory: str) -> "socket.socket | None":
+    """A socket in the run's folder, by its short name: a path longer than 107 bytes has none."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.chdir(directory)
+        if os.path.exists(SOCKET):
+            os.unlink(SOCKET)  # of an attempt before
+        listener.bind(SOCKET)
+        os.chmod(SOCKET, 0o600)
+        listener.listen(8)
+        listener.setblocking(False)
+        return listener
+    except OSError as error:
+        os.write(2, f"fresnel-tui: attach will not work: {error}\n".encode())
+        listener.close()
+        return None
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _prepare(terminal: int) -> None:
@@ -60,20 +342,25 @@ def _forward(pid: int, number: int) -> None:
         pass
 
 
-def _copy(terminal: int) -> None:
-    while True:
-        try:
-            block = os.read(terminal, 65536)
-        except OSError:
-            return  # EIO: the last process on the terminal has gone
-        if not block:
-            return
-        view = memoryview(block)
-        try:
-            while view:
-                view = view[os.write(1, view) :]
-        except OSError:
-            continue  # a full disk loses output, never the run
+def _write_out(block: bytes) -> None:
+    view = memoryview(block)
+    try:
+        while view:
+            view = view[os.write(1, view) :]
+    except OSError:
+        pass  # a full disk loses output, never the run
+
+
+def _object(payload: bytes) -> "dict[str, object]":
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def main() -> None:

@@ -20,11 +20,11 @@ class Change(Enum):
 
 
 class LogFile:
-    """One log by its path. A file that is not there is an empty log; one deleted stays as last
-    seen.
+    """One log by its path. A file that is not there is an empty log; one deleted stays as seen
+    last. Without a path it is empty for ever.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self._identity: tuple[int, int] | None = None
         self._ending = b""
@@ -48,12 +48,14 @@ class LogFile:
 
     def refresh(self) -> Change:
         """Look at the file again; cheap when nothing happened."""
+        if self.path is None:
+            return Change.NONE
         try:
             found = self.path.stat()
         except OSError:
             return Change.NONE
         if (found.st_dev, found.st_ino) != self._identity:
-            return self._open()
+            return self._open(self.path)
         if found.st_size < self.size or (found.st_size > self.size and not self._continues()):
             self._begin(LogSource(os.dup(self.source.descriptor), found.st_size))
             return Change.TRUNCATED
@@ -79,9 +81,9 @@ class LogFile:
         """The last lines; needs no index."""
         return self.source.read_backward(self.size, count)
 
-    def _open(self) -> Change:
+    def _open(self, path: Path) -> Change:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return Change.NONE
         source = LogSource(descriptor)

@@ -1,27 +1,16 @@
-"""A run's rhythm by its own events: how long until its first epoch was done, and how long each
-epoch took after it.
+"""Epoch times by a run's own events: how long its first epoch took, and each one after it.
 
 The first epoch compiles and warms up (15 to 30 min for the guides' programs), so it is never taken
 for the others.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-_HEAD, _TAIL = 512 << 10, 512 << 10
-
-
-class _Event(msgspec.Struct):
-    time: float
-    type: str
-    epoch: int | None = None
-    epochs: int | None = None
-
-
-_event = msgspec.json.Decoder(_Event)
+from runners.model.events import Event
+from runners.watch.metrics.event_reader import EventReader
 
 
 class EpochTiming(msgspec.Struct, frozen=True):
@@ -66,39 +55,17 @@ def median(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def read_epoch_timing(run: Path) -> EpochTiming:
-    """The rhythm of the run in this directory, by at most a MiB of its events: the first and the
-    last.
-    """
-    return EpochTimingReader(run).read()
+class EpochClock:
+    """When each epoch ended, from a run's events as they come."""
 
-
-class EpochTimingReader:
-    """The rhythm of a run that goes on: the first look reads at most a MiB, the others what is
-    new.
-    """
-
-    def __init__(self, run: Path) -> None:
-        self._path = run / "events.jsonl"
-        self._offset, self._rest = 0, b""
+    def __init__(self) -> None:
         self._ends: dict[int, float] = {}
         self._last: dict[int, float] = {}
         self._epochs: int | None = None
         self._began: float | None = None
 
-    def read(self) -> EpochTiming:
-        """The rhythm as the events have it now."""
-        for line in self._lines():
-            try:
-                self._note(_event.decode(line))
-            except msgspec.DecodeError:
-                continue
-        # A program that reports metrics alone has ended an epoch when the next one's first metrics
-        # are there.
-        found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
-        return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
-
-    def _note(self, event: _Event) -> None:
+    def note(self, event: Event) -> None:
+        """Take in an event; a start forgets what was before it."""
         if event.type == "start":
             self._ends, self._last = {}, {}
             self._epochs, self._began = event.epochs, event.time
@@ -107,23 +74,30 @@ class EpochTimingReader:
         elif event.type == "metrics" and event.epoch is not None:
             self._last[event.epoch] = event.time
 
-    def _lines(self) -> list[bytes]:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return []
-        try:
-            size = os.fstat(descriptor).st_size
-            begin, self._offset = (self._offset, size) if size >= self._offset else (0, size)
-            if size - begin <= _HEAD + _TAIL:
-                blocks = [self._rest + os.pread(descriptor, size - begin, begin)]
-            else:
-                # Half a line on either side of the gap fails to decode and is passed over.
-                blocks = [
-                    self._rest + os.pread(descriptor, _HEAD, begin),
-                    os.pread(descriptor, _TAIL, size - _TAIL),
-                ]
-        finally:
-            os.close(descriptor)
-        *whole, self._rest = [line for block in blocks for line in block.split(b"\n")]
-        return [*whole, self._rest]
+    @property
+    def timing(self) -> EpochTiming:
+        """The timing so far. A program that reports metrics alone has ended an epoch when the next
+        one's first metrics are there.
+        """
+        found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
+        return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
+
+
+def read_epoch_timing(run: Path) -> EpochTiming:
+    """The timing of the run in this directory, by the head and the tail of its events."""
+    return EpochTimingReader(run).read()
+
+
+class EpochTimingReader:
+    """The timing of a run that goes on: the first look reads head and tail, the others the news."""
+
+    def __init__(self, run: Path) -> None:
+        self._clock, self._reader = EpochClock(), EventReader(run / "events.jsonl")
+
+    def read(self) -> EpochTiming:
+        """The timing as the events have it now."""
+        while True:
+            for event in self._reader.poll(jump=True):
+                self._clock.note(event)
+            if not self._reader.more:
+                return self._clock.timing

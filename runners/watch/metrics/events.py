@@ -1,20 +1,13 @@
-"""What a run reports about itself, read line by line as it comes: progress, pace, metrics, the
-loss so far.
-"""
+"""What a run reports about itself, as it comes: progress, pace, metrics, the loss so far."""
 
 import math
-import os
 from pathlib import Path
 
-import msgspec
-
 from runners.model.events import Event
+from runners.watch.metrics.epoch_timing import EpochClock
+from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
-
-_event = msgspec.json.Decoder(Event)
-_HEAD_BYTES = 64 * 1024
-_TAIL_BYTES = 512 * 1024
 
 
 class EventStream(ProgressTracker):
@@ -24,49 +17,32 @@ class EventStream(ProgressTracker):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self.path = path
+        self._reader = EventReader(path)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.epoch_clock = EpochClock()
         self.summary: dict[str, float | int | None] = {}
         self.images: list[str] = []
-        self._offset = 0
-        self._rest = b""
 
     def poll(self) -> bool:
         """Read what was appended since the last call; True when anything was."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            size = os.fstat(descriptor).st_size
-            if size < self._offset:
-                self.__init__(self.path)  # type: ignore[misc]  # truncated: begin again
-            if size == self._offset:
-                return False
-            if self._offset == 0 and size > _HEAD_BYTES + _TAIL_BYTES:
-                self._take(os.pread(descriptor, _HEAD_BYTES, 0))
-                self._offset, self._rest = size - _TAIL_BYTES, b""
-                self.forget_pace()
-                # The first piece after the jump is half a line: it fails to decode and is passed
-                # over.
-            while self._offset < size:
-                block = os.pread(descriptor, 1 << 20, self._offset)
-                if not block:
-                    break
-                self._offset += len(block)
-                self._take(block)
-        finally:
-            os.close(descriptor)
-        return True
-
-    def _take(self, block: bytes) -> None:
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        for line in lines:
-            try:
-                self._accept(_event.decode(line))
-            except (msgspec.DecodeError, OverflowError):
-                continue
+        before = self._reader.position
+        more = True
+        while more:
+            events = self._reader.poll(jump=True)
+            if self._reader.restarted:
+                self.reset()
+                self._forget()
+            for at, event in enumerate(events):
+                if at == self._reader.gap:
+                    self.forget_pace()
+                self._accept(event)
+            more = self._reader.more
+        return self._reader.position != before
 
     def _accept(self, event: Event) -> None:
+        self.epoch_clock.note(event)
         if event.type == "start":
             self.epochs, self.steps = event.epochs, event.steps
             self.begin_attempt()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
-from runners.watch.metrics.reading import OutputReader, rule_without_guess
+from runners.watch.metrics.printed_paths import PrintedPaths
+from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
 
 LIVE_BYTES = 128 * 1024
@@ -24,7 +25,6 @@ class OutputEvent(Enum):
     """Where the output's meaning changes."""
 
     ATTEMPT = "the program was started again"
-    READER = "a reader that fits better takes over: what was found so far does not count"
 
 
 Told = Sample | OutputEvent
@@ -40,9 +40,15 @@ class OutputSource:
     """
 
     def __init__(
-        self, directory: Path, rule: MetricRule, live: bool, most: int | None = None
+        self,
+        directory: Path,
+        rule: MetricRule,
+        live: bool,
+        most: int | None = None,
+        working_directory: str = "",
     ) -> None:
         self.reader = OutputReader(rule)
+        self.paths = PrintedPaths(working_directory or str(directory))
         self.most = most
         self.skipped = 0
         self.more = False
@@ -70,9 +76,13 @@ class OutputSource:
 
     def finish(self) -> Iterator[Told]:
         """The last line, without an end; for a run that has ended."""
-        for line in self._follower.flush():
+        yield from self._last_of(self._follower)
+
+    def _last_of(self, follower: Follower) -> Iterator[Told]:
+        for line in follower.flush():
             if sample := self.reader.read(line):
                 yield sample
+        yield from self.reader.finish()
 
     def _known(self) -> set[int]:
         return {*self._ended, *self._waiting}
@@ -91,6 +101,7 @@ class OutputSource:
             self._follower.path = old
             if not self._follower.changed():
                 yield from self._read(self._follower, limit, time.time() if self._live else None)
+                yield from self._last_of(self._follower)
                 self._waiting.remove(number)
                 self._ended.append(number)
                 yield from self._begin_attempt()
@@ -104,14 +115,12 @@ class OutputSource:
             yield from self._read(follower, 64 * 1024 if follower.offset == 0 else 1 << 20, None)
             if not self.more:
                 break
-        for line in follower.flush():
-            if sample := self.reader.read(line):
-                yield sample
+        yield from self._last_of(follower)
         self._ended.append(number)
         yield from self._begin_attempt()
 
     def _begin_attempt(self) -> Iterator[Told]:
-        self.reader = OutputReader(rule_without_guess(self.reader.rule, self.reader.names))
+        self.reader = self.reader.next_attempt()
         yield OutputEvent.ATTEMPT
 
     def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[Told]:
@@ -136,10 +145,8 @@ class OutputSource:
                 at = len(lines) - _LAST
             line = lines[at]
             at += 1
+            self.paths.note(line)
             sample = self.reader.read(line)
-            if self.reader.changed:
-                self.reader.changed = False
-                yield OutputEvent.READER
             if sample is not None:
                 yield (
                     sample

@@ -17,6 +17,10 @@ class ProgressTracker:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
         self.metrics: dict[str, float | int | None] = {}
         self.trend: deque[float] = deque(maxlen=_TREND_POINTS)
         self.headline: str | None = None
@@ -27,7 +31,10 @@ class ProgressTracker:
         self.phase: str | None = None
         self.batch: float | None = None
         self.last_time: float | None = None
+        self.unit = ""
         self._told_pace: float | None = None
+        self._told_eta: float | None = None
+        self._told_at: float | None = None
         self._paces: deque[tuple[float, float, int]] = deque(maxlen=_PACES)
         self._first_epoch: int | None = None
 
@@ -47,10 +54,16 @@ class ProgressTracker:
         self.epoch = self.epoch if sample.epoch is None else max(1, math.ceil(sample.epoch))
         self.epochs = self.epochs if sample.epochs is None else int(sample.epochs)
         self.step = self.step if sample.step is None else int(sample.step)
-        self.steps = self.steps if sample.steps is None else int(sample.steps)
+        if sample.steps is not None:
+            # A total that proved wrong is told as NaN.
+            self.steps = int(sample.steps) if math.isfinite(sample.steps) else None
         self.phase = self.phase if sample.phase is None else sample.phase
         self.batch = self.batch if sample.batch is None else sample.batch
         self._told_pace = self._told_pace if sample.pace is None else sample.pace
+        if sample.eta is not None:
+            self._told_eta = sample.eta
+            self._told_at = sample.time
+        self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
             self.metrics[name] = value if math.isfinite(value) else None
         if trend:
@@ -68,20 +81,36 @@ class ProgressTracker:
             self._paces.pop()
         self._paces.append(entry)
 
-    def progress(self, now: float) -> Progress:
-        """How far the run is, and when it should end by its own pace after the first epoch."""
-        done, total = (
-            (self.step, self.steps) if self.step is not None else (self.epoch, self.epochs)
-        )
+    def progress(self, now: float, epochs: int | None = None, steps: int | None = None) -> Progress:
+        """How far the run is, and when it should end at its own pace after the first epoch.
+
+        `epochs` and `steps` are what its preset states, where it says nothing of them itself.
+        """
+        epochs, steps = self.epochs or epochs, self.steps or steps
+        by_step = self.step is not None and (steps is not None or not epochs)
+        done, total = (self.step, steps) if by_step else (self.epoch, epochs)
         fraction = min(1.0, done / total) if done is not None and total else None
-        pace = self.pace()
+        # A pace in steps says nothing of epochs.
+        pace = self.pace() if by_step or self.step is None else None
         eta = None
         if pace is not None and done is not None and total:
             since = now - self.last_time if self.last_time is not None else 0.0
             eta = max(0.0, pace * (total - done) - since)
-        rate, unit = self._rate(pace)
+        elif self._told_eta is not None:
+            since = now - self._told_at if self._told_at is not None else 0.0
+            eta = max(0.0, self._told_eta - since)
+        rate, unit = self._rate(self.pace())
         return Progress(
-            self.epoch, self.epochs, self.step, self.steps, fraction, eta, self.phase, rate, unit
+            self.epoch,
+            epochs,
+            self.step,
+            steps,
+            fraction,
+            eta,
+            self.phase,
+            rate,
+            unit,
+            self.unit or "steps",
         )
 
     def pace(self) -> float | None:
@@ -103,7 +132,7 @@ class ProgressTracker:
                     return told, unit.removeprefix("train_")
         if not pace or self.step is None:
             return None, ""
-        return (self.batch / pace, "samples") if self.batch else (1 / pace, "steps")
+        return (self.batch / pace, "samples") if self.batch else (1 / pace, self.unit or "steps")
 
     def _note_trend(self, sample: Sample) -> None:
         for name, value in sample.values.items():

@@ -1,98 +1,154 @@
 """Which reader reads a run's output: what its preset names, or the one whose lines come first."""
 
 import re
-from collections.abc import Iterable
-
-import msgspec
 
 from runners.model.spec import MetricRule
-from runners.watch.metrics.readers import SPECIFIC, make_reader
+from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
 from runners.watch.metrics.readers.patterns import PatternReader
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample
 
-_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_RANK = re.compile(rb"^\s*\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]:?")
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)|[ -/]*[0-~])")
+_RANK = re.compile(
+    rb"^(?P<before>.{0,100}?)"
+    rb"\[(?:[Rr]ank|RANK|default|worker|GPU|gpu|cuda:?)[ :=]{0,2}0*(?P<rank>\d{1,5})\]:?"
+)
+_MAY_BE_RANK = re.compile(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = re.compile(rb"\d|nan|NaN")
-_LONGEST = 1000
-_GENERAL = ("tqdm", "pairs")
-_SURE = 500
-"""So many lines that only a general reader understood, and no other is tried any more."""
+_TEXT_DIGIT = re.compile(r"\d")
+_HEADING = re.compile(
+    rb"(?:^epoch +train_loss|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
+)
+"""Lines without a number that tell what the numbers after them mean."""
+_LONGEST = 2000
 
 
 class OutputReader:
     """Reads the lines of one attempt. `names` says by which readers, and whether that was
     guessed.
+
+    Each line goes to the readers that have found something before, then to the others: one that
+    fits a line shuts none out of the next.
     """
 
-    def __init__(self, rule: MetricRule) -> None:
+    def __init__(self, rule: MetricRule, like: "OutputReader | None" = None) -> None:
         self.rule = rule
         self.guessing = not rule.readers and not rule.patterns
         self._readers: list[Reader] = [PatternReader(rule.patterns)] if rule.patterns else []
         self._readers += [make_reader(name) for name in rule.readers if name != "none"]
-        self._candidates: list[Reader] = []
+        for reader in self._readers:
+            reader.told = True
+        self._found: set[str] = set()
+        self._epoch: float | None = None
+        self._epochs: float | None = None
         self._begun = False
-        self.changed = False
-        self._general = 0
+        if like is not None:
+            self._take_over(like)
+
+    def next_attempt(self) -> "OutputReader":
+        """A reader for the next attempt of the same program, which knows how it counts."""
+        return OutputReader(self.rule, self)
+
+    def _take_over(self, earlier: "OutputReader") -> None:
+        if self.guessing and earlier._begun:
+            self._begun, self._found = True, set(earlier._found)
+            self._readers = [make_reader(reader.name) for reader in earlier._readers]
+        zero = {reader.name for reader in earlier._readers if reader.from_zero}
+        for reader in self._readers:
+            reader.from_zero = reader.name in zero
 
     @property
     def names(self) -> tuple[str, ...]:
         """The readers in use; none while nothing matched."""
-        return tuple(reader.name for reader in self._readers)
+        return tuple(
+            reader.name for reader in self._readers if reader.told or reader.name in self._found
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What has to be known to take the values for what they are."""
-        return tuple(note for reader in self._readers for note in reader.notes)
+        notes = [note for one in self._readers if one.name in self._found for note in one.notes]
+        corrected = [note for one in self._readers if one.told for note in one.corrections]
+        moved = [f"{name} {by:+g}, as the preset says" for name, by in self.rule.offset.items()]
+        return (*notes, *corrected, *moved)
 
     def read(self, line: bytes) -> Sample | None:
         """What a line says; other ranks than the first say the same again and are passed over."""
-        if not _DIGIT.search(line):
-            return None
         if b"\x1b" in line:
             line = _ESCAPE.sub(b"", line)
-        rank = _RANK.match(line)
-        if rank is not None:
-            if int(rank[1]):
+        if not _DIGIT.search(line) and not _HEADING.search(line):
+            return None
+        if b"[" in line and _MAY_BE_RANK.search(line) and (rank := _RANK.match(line)):
+            if int(rank["rank"]):
                 return None
-            line = line[rank.end() :].removeprefix(b" ") if rank else line
+            line = rank["before"] + line[rank.end() :].removeprefix(b" ")
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
         if not self._begun:
             # Only now: most programs that are looked at when a panel opens have printed nothing
             # yet, or tell events.
             self._begun = True
-            self._candidates = (
-                [make_reader(name) for name in (*SPECIFIC, *_GENERAL)] if self.guessing else []
-            )
-        sample = self._guess(text) if self._candidates else _first(self._readers, text)
+            if self.guessing:
+                self._readers = [make_reader(name) for name in (*SPECIFIC, *GENERAL)]
+        sample = self._ask(text)
+        if "%|" in text and (sample is None or not sample.values):
+            # A program that prints while a bar stands there goes on in the bar's line.
+            after = text.rpartition("]")[2]
+            sample = (self._ask(after) if after and _TEXT_DIGIT.search(after) else None) or sample
         return None if sample is None else self._put_right(sample)
 
-    def _guess(self, text: str) -> Sample | None:
-        """Try them all until one that is particular to a kind of program finds values; till then
-        the general ones.
-        """
+    def finish(self) -> list[Sample]:
+        """What readers still waited for when the output ended."""
+        last = [reader.finish() for reader in self._readers]
+        return [self._put_right(sample) for sample in last if sample is not None]
+
+    def _ask(self, text: str) -> Sample | None:
+        """Ask the particular readers, those in use first, then the general ones."""
         found: Sample | None = None
-        for reader in self._candidates:
+        draws = "%|" in text
+        for reader in self._readers:
+            for mark in reader.bars if draws else reader.marks:
+                if mark in text:
+                    break
+            else:
+                continue
             sample = reader.read(text)
             if sample is None:
                 continue
-            if not sample.values:
-                found = found or sample
-                continue
-            if reader.name not in _GENERAL:
-                self.changed = bool(self._readers)
-                self._readers, self._candidates = [reader], []
-            else:
-                if reader not in self._readers:
-                    self._readers.append(reader)
-                self._general += 1
-                if self._general >= _SURE:
-                    self._candidates = []
-            return sample
+            if sample is CLAIMED:
+                return found
+            if sample.values:
+                if reader.name not in self._found:
+                    self._use(reader)
+                self._share(sample)
+                return sample
+            if reader.sure:
+                self._share(sample)
+                return sample
+            found = found or sample
+        if found is not None:
+            self._share(found)
         return found
+
+    def _use(self, reader: Reader) -> None:
+        """Ask this reader before others of its kind from now on."""
+        self._found.add(reader.name)
+        self._readers.sort(key=lambda one: (one.name in GENERAL, one.name not in self._found))
+
+    def _share(self, sample: Sample) -> None:
+        """Every reader knows the epoch that one of them was told."""
+        if sample.epoch != self._epoch and sample.epoch is not None:
+            self._epoch = sample.epoch
+            for reader in self._readers:
+                reader.epoch = sample.epoch
+        if sample.epochs != self._epochs and sample.epochs is not None:
+            self._epochs = sample.epochs
+            for reader in self._readers:
+                reader.epochs = sample.epochs
 
     def _put_right(self, sample: Sample) -> Sample:
         rule = self.rule
+        if sample.values and sample.epoch is None:
+            sample = sample._replace(epoch=self._epoch)
         if rule.offset:
             moved = {
                 name: value + rule.offset.get(name, 0.0) for name, value in sample.values.items()
@@ -111,17 +167,3 @@ class OutputReader:
 
 def _moved(value: float | None, name: str, rule: MetricRule) -> float | None:
     return None if value is None else value + rule.offset.get(name, 0.0)
-
-
-def _first(readers: Iterable[Reader], text: str) -> Sample | None:
-    for reader in readers:
-        sample = reader.read(text)
-        if sample is not None:
-            return sample
-    return None
-
-
-def rule_without_guess(rule: MetricRule, names: tuple[str, ...]) -> MetricRule:
-    """The rule with the readers that were found, for the next attempt of the same program."""
-    known = [name for name in names if name != PatternReader.name]
-    return msgspec.structs.replace(rule, readers=tuple(known)) if not rule.patterns else rule

@@ -1,8 +1,8 @@
 """What one line of output, or one event, says: values, and where in the run they belong."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ class Sample(NamedTuple):
     """Values at one place of a run.
 
     `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells;
-    `steps` and `epochs` are the totals. `pace` is seconds per step in the program's own words,
-    `batch` samples per step.
+    `steps` and `epochs` are the totals, NaN for one that proved wrong. `pace` is seconds per step
+    in the program's own words, `eta` seconds until its end in them, `batch` samples per step.
+    `unit` is what `step` counts.
     """
 
     values: Mapping[str, float] = MappingProxyType({})
@@ -24,38 +25,14 @@ class Sample(NamedTuple):
     pace: float | None = None
     batch: float | None = None
     phase: str | None = None
+    eta: float | None = None
+    unit: str = ""
 
 
-NUMBER = (
-    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-    r"|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
-)
-"""A number as programs print them, NaN and infinities too."""
-
-
-def number(text: str) -> float:
-    """The number in `text`; NaN when it is none, or none that a float can hold."""
-    try:
-        return float(text.replace(",", ""))
-    except (ValueError, OverflowError):
-        return math.nan
-
-
-def seconds(text: str) -> float | None:
-    """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None when it is none of them."""
-    days, _, clock = text.rpartition(",")
-    parts = clock.strip().split(":")
-    if not all(part.replace(".", "", 1).isdigit() for part in parts) or len(parts) > 3:
-        return None
-    total = 0.0
-    for part in parts:
-        total = total * 60 + float(part)
-    return total + (86400 * float(days.split()[0]) if days[:1].isdigit() else 0.0)
-
-
+@lru_cache(maxsize=4096)
 def metric_name(text: str) -> str:
     """A name as series have it: `Train - Total` is `train_total`."""
-    return re.sub(r"[^\w/.%-]+", "_", text.strip()).strip("_-").replace("_-_", "_").lower()
+    return re.sub(r"[^\w/.%@-]+", "_", text.strip()).strip("_-").replace("_-_", "_").lower()
 
 
 _HIGHER = re.compile(

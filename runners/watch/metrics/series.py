@@ -9,8 +9,8 @@ UNKNOWN = math.nan
 
 
 class Series:
-    """The course of one metric. Steps rise; epochs count from 1, times are unix seconds, NaN where
-    not known.
+    """The course of one metric. Steps never fall; epochs count from 1, times are unix seconds,
+    NaN where not known.
 
     A value may be NaN or infinite: a loss that went away is told, not hidden.
     """
@@ -41,6 +41,15 @@ class Series:
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
         self.steps.append(step)
+        self.epochs.append(epoch)
+        self.times.append(time)
+        self.values.append(value)
+
+    def append(
+        self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN
+    ) -> None:
+        """Append a value that replaces none: before the last step it stands at that step."""
+        self.steps.append(max(step, self.steps[-1]) if self.steps else step)
         self.epochs.append(epoch)
         self.times.append(time)
         self.values.append(value)

@@ -14,6 +14,7 @@ class SeriesSet:
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self._printed = source == "output"
         self.series: dict[str, Series] = {}
         self.dropped = False
         self._step: float | None = None
@@ -25,7 +26,7 @@ class SeriesSet:
 
     def note(self, sample: Sample) -> None:
         """Take in the values of a sample, at its step; without one at the last, else by epoch,
-        else by count.
+        else by count. A value without a step of its own replaces none.
         """
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
@@ -40,11 +41,29 @@ class SeriesSet:
         for name, value in sample.values.items():
             found = self._named(name)
             if found is not None:
-                found.add(self._next(found) if place is None else place, value, epoch, time)
+                self._add(found, sample.step, place, value, epoch, time)
 
     def filled(self) -> dict[str, Series]:
         """The series that have a value."""
         return {name: series for name, series in self.series.items() if series.values}
+
+    def _add(
+        self,
+        series: Series,
+        step: float | None,
+        place: float | None,
+        value: float,
+        epoch: float,
+        time: float,
+    ) -> None:
+        if step is None:
+            series.append(self._next(series) if place is None else place, value, epoch, time)
+        elif self._printed and series.steps and step == series.steps[-1]:
+            # A redraw: what it tells anew is another value of the same step.
+            if series.values[-1] != value and (value == value or series.last == series.last):
+                series.append(step, value, epoch, time)
+        else:
+            series.add(step, value, epoch, time)
 
     def _next(self, series: Series) -> float:
         return series.steps[-1] + 1 if series.steps else 1.0

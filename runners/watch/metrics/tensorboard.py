@@ -8,10 +8,12 @@ number are looked at: `simple_value`, or a tensor of one element.
 
 import glob
 import os
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from runners.host.tail import GrowingFile
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -19,6 +21,10 @@ _NAME = "*tfevents*"
 _HUGE = 256 << 20
 _BLOCK = 4 << 20
 _MOST_FILES = 200
+
+_PLACES = re.compile(r"(?:^|/)(?:epoch|global_step|step)$")
+_HPARAMS = re.compile(r"^\d{9,}\.\d+$")
+"""The folder that torch's `add_hparams` makes for the settings of a run."""
 
 Field = tuple[int, int, int | bytes]
 """Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a
@@ -59,27 +65,18 @@ class EventFile:
         self.path = path
         self.problem = ""
         self._prefix = prefix
-        self._offset = 0
+        self._file = GrowingFile(path)
         self._rest = b""
 
     def poll(self) -> Iterator[Sample]:
         """Every scalar written since the last call."""
-        if self.problem:
-            return
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            if os.fstat(descriptor).st_size < self._offset:
-                self._offset, self._rest = 0, b""
-            while block := os.pread(descriptor, _BLOCK, self._offset):
-                self._offset += len(block)
-                yield from self._take(block)
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
+        more = not self.problem
+        while more:
+            piece = self._file.read(_BLOCK)
+            if piece.restarted:
+                self._rest = b""
+            yield from self._take(piece.data)
+            more = piece.more and bool(piece.data) and not self.problem
 
     def _take(self, block: bytes) -> Iterator[Sample]:
         content, at = self._rest + block, 0
@@ -87,7 +84,7 @@ class EventFile:
             (length,) = struct.unpack_from("<Q", content, at)
             if length > _HUGE:
                 self.problem = (
-                    f"{self.path.name} is damaged at byte {self._offset - len(content) + at:,}"
+                    f"{self.path.name} is damaged at byte {self._file.offset - len(content) + at:,}"
                 )
                 return
             if len(content) - at < 16 + length:
@@ -107,7 +104,7 @@ class BoardSource:
 
     def __init__(self, patterns: list[str], since: float) -> None:
         self.collection = SeriesSet("tensorboard")
-        self._patterns = patterns
+        self.patterns = patterns
         self._since = since
         self._files: dict[Path, EventFile] = {}
 
@@ -118,7 +115,8 @@ class BoardSource:
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
-        paths = event_files(self._patterns, self._since)
+        paths = event_files(self.patterns, self._since)
+        paths = [path for path in paths if not _HPARAMS.match(path.parent.name)]
         folders = sorted({path.parent for path in paths})
         top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
         for path in paths:
@@ -128,7 +126,9 @@ class BoardSource:
                 )
                 self._files[path] = EventFile(path, prefix)
             for sample in self._files[path].poll():
-                self.collection.note(sample)
+                values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
+                if values:
+                    self.collection.note(sample._replace(values=values))
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

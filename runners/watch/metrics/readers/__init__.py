@@ -12,10 +12,18 @@ _PLACES = {
     "huggingface": "huggingface:HuggingFaceReader",
     "lightning": "lightning:LightningReader",
     "keras": "keras:KerasReader",
+    "boosting": "boosting:BoostingReader",
+    "baselines3": "tables:BaselinesReader",
+    "fastai": "tables:FastaiReader",
+    "yolo": "tables:YoloReader",
+    "wandb": "tables:WandbSummaryReader",
+    "json": "objects:ObjectReader",
     "tqdm": "bars:TqdmReader",
     "pairs": "pairs:PairsReader",
 }
-SPECIFIC = tuple(name for name in _PLACES if name not in ("tqdm", "pairs"))
+GENERAL = ("tqdm", "pairs")
+"""Readers for lines that many kinds of programs print: asked last."""
+SPECIFIC = tuple(name for name in _PLACES if name not in GENERAL)
 """Readers whose lines no other program prints, the most particular first."""
 
 

@@ -1,19 +1,23 @@
-"""tqdm's progress bars, with what stands behind them.
+"""tqdm's progress bars, with what stands around them.
 
 The bar's form is tqdm's own (`std.py`, format_meter):
 `DESC:  48%|███   | 12/25 [00:58<01:03,  4.9s/it, loss=0.61]`, without a total
 `DESC: 12it [00:58,  4.9s/it]`. Bars are redrawn over `\\r`; every redraw is a line here.
 """
 
+import math
 import re
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+from runners.watch.metrics.numbers import seconds, whole_number
+from runners.watch.metrics.readers.named_values import is_count, named_values
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number, seconds
+from runners.watch.metrics.sample import Sample, metric_name
 
 _BAR = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)"
-    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>.*?)\]?\s*$"
+    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
 )
 _ENDLESS = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$"
@@ -21,14 +25,16 @@ _ENDLESS = re.compile(
 _PACE = re.compile(
     r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
 )
-_PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w/.\- ]*?)\s*=\s*(?P<value>{NUMBER})")
+_SPLIT = re.compile(r", (?=[^ ])|,(?=\s)")
 _EPOCH = re.compile(
-    r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?", re.IGNORECASE
+    r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?![\w%]|\.\d)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?",
+    re.IGNORECASE,
 )
 _EPOCHS_ALONE = re.compile(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
+_TUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|(?P<rest>.*)$")
 _OTHER = re.compile(
     r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*|download\w*|load\w*|map|filter|"
-    r"tokeniz\w*|sav(?:e|ing)|cach\w*|preproc\w*|fetch\w*|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
+    r"tokeniz\w*|sav(?:e|ing)|writ\w*|cach\w*|preproc\w*|fetch\w*|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
     re.IGNORECASE,
 )
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -46,6 +52,8 @@ class Bar(NamedTuple):
     values: dict[str, float]
     epoch: float | None
     epochs: float | None
+    step: float | None = None
+    after: str = ""
 
     @property
     def is_training(self) -> bool:
@@ -58,37 +66,69 @@ class Bar(NamedTuple):
         return bool(_EPOCHS_ALONE.match(self.text)) or self.unit in ("epoch", "epochs", "ep")
 
 
+@lru_cache(maxsize=2)
 def read_bar(line: str) -> Bar | None:
-    """The bar that a line draws, if it draws one."""
+    """The bar that a line draws, if it draws one. (Several readers ask for the same line.)"""
     found = _BAR.match(line) if "|" in line else _ENDLESS.match(line) if "[" in line else None
     if found is None:
         return None
     parts = found.groupdict()
     text = (parts["desc"] or "").strip()
-    clock, *rest = re.split(r", (?=[^ ])|,(?=\s)", parts["inside"])
+    clock, *rest = _SPLIT.split(parts["inside"])
     pace, unit = None, parts.get("unit") or "it"
     if rest and (rate := _PACE.match(rest[0])):
         rest = rest[1:]
-        if rate["per"] and float(rate["per"]):
+        if rate["per"] and _some(rate["per"]):
             pace, unit = 1 / float(rate["per"]), rate["what"]
-        elif rate["each"]:
+        elif rate["each"] and _some(rate["each"]):
             pace, unit = float(rate["each"]), rate["one"]
+    done, total = _some(parts["done"]), _some(parts.get("total") or "")
+    if done is None:
+        return None
     epoch = _EPOCH.search(text)
-    total = parts.get("total")
-    return Bar(
+    bar = Bar(
         text,
-        float(parts["done"]) * _THOUSANDS[parts.get("kilo") or ""],
-        float(total) * _THOUSANDS[parts["kilos"]] if total else None,
+        done * _THOUSANDS[parts.get("kilo") or ""],
+        total * _THOUSANDS[parts["kilos"]] if total else None,
         seconds(clock.partition("<")[0]),
         pace,
         unit,
-        {
-            metric_name(pair["name"]): number(pair["value"])
-            for pair in _PAIR.finditer(", ".join(rest))
-        },
+        _postfix(rest),
         float(epoch["epoch"]) if epoch else None,
         float(epoch["epochs"]) if epoch and epoch["epochs"] else None,
+        after=line[found.end() :].strip(),
     )
+    return _with_description(bar) if ":" in text or "=" in text or "|" in text else bar
+
+
+def _some(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _postfix(parts: list[str]) -> dict[str, float]:
+    """`loss=0.61` and its like; what is not understood whole is left away."""
+    values: dict[str, float] = {}
+    for part in parts:
+        name, sign, text = part.partition("=")
+        if not sign:
+            name, sign, text = part.partition(":")
+        value = whole_number(text) if sign else None
+        called = metric_name(name)
+        if value is not None and called and called != "v_num":
+            values[called] = value
+    return values
+
+
+def _with_description(bar: Bar) -> Bar:
+    """A bar whose description has values: `loss: 0.5`, or torchtune's `1|80|Loss: 0.5`."""
+    tune = _TUNE.match(bar.text)
+    if tune is not None:
+        values = {**named_values(tune["rest"]), **bar.values}
+        return bar._replace(values=values, epoch=float(tune["epoch"]), step=float(tune["step"]))
+    return bar._replace(values={**named_values(bar.text), **bar.values})
 
 
 class TqdmReader(Reader):
@@ -99,13 +139,16 @@ class TqdmReader(Reader):
     """
 
     name: ClassVar[str] = "tqdm"
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("%|", "[0", "[1", "[2")
 
     def __init__(self) -> None:
         self._epoch = 0.0
         self._epochs: float | None = None
         self._named = False
-        self._from_zero = False
+        self.from_zero = False
         self._done = 0.0
+        self._values: dict[str, float] = {}
 
     def read(self, line: str) -> Sample | None:
         """The step, the totals and the values of a bar."""
@@ -117,24 +160,29 @@ class TqdmReader(Reader):
     def place(self, bar: Bar) -> Sample | None:
         """Where in the run a bar stands."""
         if not bar.is_training:
-            return Sample(
-                {f"{metric_name(bar.text) or 'other'}/{k}": v for k, v in bar.values.items()}
-            )
+            kind = metric_name(_EPOCH.sub("", bar.text.partition(":")[0])) or "other"
+            return Sample({f"{kind}/{k}": v for k, v in bar.values.items()})
+        values = {name: value for name, value in bar.values.items() if not is_count(name)}
+        known = self._epochs or self.epochs
+        if bar.step is not None:
+            whole = bar.total * known if bar.total and known else math.nan
+            return Sample(values, bar.step, whole, bar.epoch, self._epochs, pace=bar.pace)
         if bar.counts_epochs:
             self._named, self._epochs = True, bar.total
             self._epoch = min(bar.done + 1, bar.total or bar.done + 1)
-            return Sample(bar.values, epoch=self._epoch, epochs=bar.total)
+            return Sample(values, epoch=self._epoch, epochs=bar.total)
         if bar.epoch is not None:
             self._named = True
-            self._from_zero = self._from_zero or bar.epoch == 0
-            self._epoch, self._epochs = bar.epoch + self._from_zero, bar.epochs or self._epochs
+            self.from_zero = self.from_zero or bar.epoch == 0
+            self._epoch, self._epochs = bar.epoch + self.from_zero, bar.epochs or self._epochs
+            known = self._epochs or self.epochs
         elif not self._named and (bar.done < self._done or not self._epoch):
             self._epoch += 1
         self._done = bar.done
         before = (self._epoch - 1) * bar.total if bar.total and self._epoch else 0.0
-        steps = bar.total * self._epochs if bar.total and self._epochs else None
-        if not self._named and self._epoch == 1:
-            # One bar over everything, as far as can be told.
-            steps = bar.total
+        steps = bar.total * known if bar.total and known else None
+        if not self._named and not known:
+            # One bar over everything, as far as can be told; a second one shows that it was not.
+            steps = bar.total if self._epoch == 1 else math.nan
         epoch = self._epoch if self._named or self._epoch > 1 else None
-        return Sample(bar.values, before + bar.done, steps, epoch, self._epochs, pace=bar.pace)
+        return Sample(values, before + bar.done, steps, epoch, self._epochs, pace=bar.pace)

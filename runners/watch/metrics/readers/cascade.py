@@ -3,20 +3,19 @@
 
 Facts: the cascade repository's training scripts. A: a tqdm bar per epoch and a block of means; a
 PSNR of 0.00 means that the metric failed. B: "SSIM" is 1 − SSIM, batches count from 0. C and
-Direct128/256: the loss of the blocks is always 0.000000, and the PSNR is 6.02 dB too high, for it
-takes a range of 2 for data in [0, 1]. Each stage begins at epoch 1 again: steps are counted on
-over the stages.
+Direct128/256: the loss of the blocks is always 0.000000. Each stage begins at epoch 1 again: steps
+are counted on over the stages. PSNR is taken as printed: which range it is of depends on the
+script's data, and a preset's `offset` says so where it has to be moved.
 """
 
-import math
 import re
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.sample import Sample, metric_name
 
-_TOO_HIGH_DB = 20 * math.log10(2)
 _STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
 _HEADING = re.compile(
     r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$"
@@ -24,26 +23,38 @@ _HEADING = re.compile(
 _MEANS = re.compile(r"^\s*(?P<kind>Train|Val)\s+- (?P<pairs>[A-Za-z]+: .*)$")
 _METRICS = re.compile(r"^\s*Metrics - (?P<pairs>.*)$")
 _B = re.compile(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
-_B_PSNR = re.compile(rf"^\s+PSNR: (?P<psnr>{NUMBER}) dB\s*$")
+_B_PSNR = re.compile(rf"^\s+PSNR: (?P<psnr>{WHOLE}) dB\s*$")
 _C = re.compile(
     r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| "
     r"(?P<pairs>.*)$",
 )
-_RATE = re.compile(rf"^\s*(?:LR|Learning rate): (?P<rate>{NUMBER})\s*$")
-_PAIR = re.compile(rf"(?P<name>[A-Za-z]\w*): (?P<value>{NUMBER})")
-_SPEED = re.compile(rf"(?P<value>{NUMBER}) (?P<unit>samples|batch)/s")
+_RATE = re.compile(rf"^\s*(?:LR|Learning rate): (?P<rate>{WHOLE})\s*$")
+_PAIR = re.compile(rf"(?P<name>[A-Za-z]\w*): (?P<value>{WHOLE})")
+_SPEED = re.compile(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):
-    """`train/…` and `val/…` of epochs, `…_batch` of batches; PSNR and SSIM are put right where the
-    program errs.
+    """`train/…` and `val/…` of epochs, `…_batch` of batches; where a preset names this reader, what
+    the program misprints is put right.
     """
 
     name: ClassVar[str] = "cascade"
-    notes: ClassVar[tuple[str, ...]] = (
-        "…_batch is one batch, not the epoch's mean",
-        "regression's SSIM is printed as 1 − SSIM, the progressive models' PSNR 6.02 dB too "
-        "high: both are put right",
+    bars: tuple[str, ...] = ("[Train]",)
+    marks: tuple[str, ...] = (
+        "[Train]",
+        "Epoch ",
+        "Stage",
+        "Train ",
+        "Val ",
+        "PSNR",
+        "Metrics",
+        "LR",
+        "Learning",
+    )
+    notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
+    corrections: ClassVar[tuple[str, ...]] = (
+        "regression's SSIM is printed as 1 − SSIM: that is ssim_loss_batch here",
+        "a PSNR or loss of exactly 0, which the program prints when it has none, is left away",
     )
 
     def __init__(self) -> None:
@@ -56,6 +67,7 @@ class CascadeReader(Reader):
         self._step: float | None = None
         self._last_stage = True
         self._from_b = False
+        self._heading = False
 
     def read(self, line: str) -> Sample | None:
         """A stage, a bar, a batch, or a line of an epoch's block."""
@@ -65,21 +77,28 @@ class CascadeReader(Reader):
             return self._bar(line)
         if heading := _HEADING.match(line):
             self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
+            self._heading = True
             return self._at({})
         if means := _MEANS.match(line):
-            return self._at(_means(means["kind"].lower(), means["pairs"]))
+            return self._at(self._means(means["kind"].lower(), means["pairs"]))
         if metrics := _METRICS.match(line):
             values = _pairs(metrics["pairs"])
-            return self._at(
-                {name: value for name, value in values.items() if name != "psnr" or value}
-            )
+            if self.told and not values.get("psnr", 1.0):
+                del values["psnr"]
+            return self._at(values)
         if batch := _C.match(line) or _B.match(line):
             return self._batch(batch)
         if self._from_b and (psnr := _B_PSNR.match(line)):
-            return self._at({"psnr": number(psnr["psnr"])})
-        if self._step is not None and (rate := _RATE.match(line)):
-            return self._at({"learning_rate": number(rate["rate"])})
+            return self._at({"val/psnr": number(psnr["psnr"])})
+        if self._heading and (rate := _RATE.match(line)):
+            return self._at({"learning_rate": number(rate["rate"])})._replace(step=self._begins())
         return None
+
+    def _begins(self) -> float | None:
+        """The step before the first one of the epoch whose heading was the last to be seen."""
+        if self._epoch is None or self._per_epoch is None:
+            return None
+        return max(self._step or 0.0, self._before + (self._epoch - 1) * self._per_epoch)
 
     def _enter(self, stage: int, stages: int | None) -> Sample:
         if stage != self._stage:
@@ -102,10 +121,9 @@ class CascadeReader(Reader):
         if "stage" in found.groupdict():
             if int(found["stage"]) != self._stage:
                 self._enter(int(found["stage"]), None)
-            values = _lower_psnr(values)
         else:
             self._from_b = True
-            if "ssim" in values:
+            if "ssim" in values and self.told:
                 values = {**values, "ssim_loss": values["ssim"], "ssim": 1 - values["ssim"]}
         self._epoch, self._per_epoch = number(found["epoch"]), number(found["of"])
         self._step = self._before + (self._epoch - 1) * self._per_epoch + number(found["at"]) + 1
@@ -124,23 +142,13 @@ class CascadeReader(Reader):
             values, self._step, steps, self._epoch, self._epochs, pace=pace, phase=self._phase
         )
 
+    def _means(self, kind: str, text: str) -> dict[str, float]:
+        values = _pairs(text)
+        values.pop("time", None)
+        if self.told and "total" not in values and "psnr" in values and values.get("loss") == 0:
+            del values["loss"]
+        return {f"{kind}/{name}": value for name, value in values.items()}
+
 
 def _pairs(text: str) -> dict[str, float]:
     return {metric_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(text)}
-
-
-def _means(kind: str, text: str) -> dict[str, float]:
-    values = _pairs(text)
-    values.pop("time", None)
-    if "total" not in values and "psnr" in values:
-        values = _lower_psnr(values)
-        if values.get("loss") == 0:
-            del values["loss"]
-    return {f"{kind}/{name}": value for name, value in values.items()}
-
-
-def _lower_psnr(values: dict[str, float]) -> dict[str, float]:
-    """Without the decibels that a range of 2 gives to data in [0, 1]."""
-    return {
-        name: value - _TOO_HIGH_DB if name == "psnr" else value for name, value in values.items()
-    }

@@ -9,31 +9,33 @@ time but the seconds of an epoch.
 import re
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.sample import Sample, metric_name
 
 _EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
 _BATCH = re.compile(r"^\s+Batch (?P<at>\d+)/(?P<of>\d+)(?P<pairs>(?: \| [^|]+)+)$")
 _DONE = re.compile(r"^Epoch (?P<epoch>\d+) complete(?P<pairs>(?: \| [^|]+)+)$")
 _LOST = re.compile(r"^\s*Warning: NaN/Inf loss at batch (?P<at>\d+), skipping")
 _SIZE = re.compile(r"^\s*Batch size: (?P<batch>\d+)\s*$")
-_PAIR = re.compile(rf"(?P<name>[\w ]*\w): (?P<value>{NUMBER})")
+_PAIR = re.compile(rf"(?P<name>[\w ]*\w): (?P<value>{WHOLE})")
 _CVS = re.compile(
-    rf"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] loss: {NUMBER}.*$",
+    rf"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] loss: {WHOLE}.*$",
 )
 _CVS_SUMMARY = re.compile(r"^\s*Epoch (?P<epoch>\d+) Summary")
-_CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{NUMBER})")
+_CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
 
 
 class FresnelReader(Reader):
-    """`…_batch` of the batches printed, without it the epoch's means; `ssim` is 1 minus what is
-    printed.
+    """`…_batch` of the batches printed, without it the epoch's means; where a preset names this
+    reader, `ssim` is 1 minus what is printed.
     """
 
     name: ClassVar[str] = "fresnel"
-    notes: ClassVar[tuple[str, ...]] = (
+    marks: tuple[str, ...] = ("Epoch ", "atch ", "Loss")
+    notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
+    corrections: ClassVar[tuple[str, ...]] = (
         "the program prints 1 − SSIM as SSIM: that is ssim_loss here, and ssim is the true one",
-        "…_batch is one batch, not the epoch's mean",
     )
 
     def __init__(self) -> None:
@@ -77,10 +79,12 @@ class FresnelReader(Reader):
     def _batch(self, at: float, of: float, pairs: str) -> Sample:
         self._per_epoch = of
         steps = self._epochs * of if self._epochs else None
-        return Sample(_values(pairs, "_batch"), self._step(at), steps, self._epoch, self._epochs)
+        return Sample(
+            self._values(pairs, "_batch"), self._step(at), steps, self._epoch, self._epochs
+        )
 
     def _epoch_done(self, epoch: float, pairs: str) -> Sample:
-        values = _values(pairs, "")
+        values = self._values(pairs, "")
         took = values.pop("time", None)
         if took is not None:
             values["epoch_seconds"] = took
@@ -96,13 +100,12 @@ class FresnelReader(Reader):
     def _end(self, epoch: float | None) -> float | None:
         return None if epoch is None or self._per_epoch is None else epoch * self._per_epoch
 
-
-def _values(pairs: str, ending: str) -> dict[str, float]:
-    values = {}
-    for pair in _PAIR.finditer(pairs):
-        name, value = metric_name(pair["name"]), number(pair["value"])
-        if name == "ssim":
-            values[f"ssim_loss{ending}"] = value
-            value = 1 - value
-        values[name + ending if name not in ("time", "lr") else name] = value
-    return values
+    def _values(self, pairs: str, ending: str) -> dict[str, float]:
+        values = {}
+        for pair in _PAIR.finditer(pairs):
+            name, value = metric_name(pair["name"]), number(pair["value"])
+            if name == "ssim" and self.told:
+                values[f"ssim_loss{ending}"] = value
+                value = 1 - value
+            values[name + ending if name not in ("time", "lr") else name] = value
+        return values

@@ -1,49 +1,89 @@
 """The Hugging Face Trainer's dictionaries: `{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 1.0}`.
 
-Quotes are single, newer versions print the values as texts (`{'loss': '0.5', …}`), and a bar over
-all steps of the run is redrawn between them: a dictionary stands at the step that the bar has
-reached.
+Quotes are single, newer versions print the values as texts (`{'loss': '0.5', …}`). A bar over all
+steps of the run is redrawn between them; a redraw follows each dictionary at once (tqdm.write) and
+tells at which step it was printed, while the redraw before it may be an older one.
 """
 
 import re
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
-from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.readers.reader import CLAIMED, Reader
+from runners.watch.metrics.sample import Sample, metric_name
 
 _ENTRY = re.compile(
-    rf"""['"](?P<name>[\w/.\- ]+)['"]: *(?:np\.float\d+\()?['"]?(?P<value>{NUMBER})['"]?"""
+    rf"""'(?P<name>[\w/.\- ]+)': *(?:np\.float\d+\()?['"]?(?P<value>{WHOLE})['"]?"""
 )
-_KNOWN = re.compile(r"""['"](?:loss|epoch|eval_\w+|train_\w+|learning_rate|grad_norm)['"]:""")
+_KNOWN = re.compile(r"""'(?:loss|epoch|eval_\w+|train_\w+|learning_rate|grad_norm)':""")
+_SUMMARY = re.compile(r"""'train_runtime':""")
 
 
 class HuggingFaceReader(Reader):
-    """Steps from the bar, values from the dictionaries."""
+    """Steps from the bar, values from the dictionaries, which wait for the bar's next redraw."""
 
     name: ClassVar[str] = "huggingface"
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("{'", "%|")
 
     def __init__(self) -> None:
         self._step: float | None = None
         self._steps: float | None = None
+        self._known = False
+        self._waiting: Sample | None = None
 
     def read(self, line: str) -> Sample | None:
         """A dictionary, or a redraw of the bar over all steps."""
-        at = line.find("{")
+        at = line.find("{'")
+        if at < 0 and not line.lstrip()[:1].isdigit():
+            return None  # the bar over all steps has no name
         if at >= 0 and _KNOWN.search(line, at):
-            if at and "|" in line:
-                self.read(line[:at])  # the bar's own line goes on with the dictionary
-            values = {
-                metric_name(pair["name"]): number(pair["value"])
-                for pair in _ENTRY.finditer(line, at)
-            }
-            epoch, step = values.pop("epoch", None), values.pop("step", None)
-            return Sample(values, self._step if step is None else step, self._steps, epoch)
+            return self._dictionary(line, at)
         bar = read_bar(line) if "|" in line else None
-        if bar is None or bar.text or bar.total is None or bar.values:
+        if bar is None or (not bar.is_training and bar.text):
+            return None
+        if bar.text or bar.total is None or bar.values:
             return None
         if self._steps is not None and bar.total < self._steps:
             # An evaluation has a bar of its own, and a shorter one.
-            return None
+            return CLAIMED if self._known else None
         self._step, self._steps = bar.done, bar.total
-        return Sample(step=bar.done, steps=bar.total, pace=bar.pace)
+        told = self._release()
+        return told or Sample(step=bar.done, steps=bar.total, pace=bar.pace)
+
+    def finish(self) -> Sample | None:
+        """The last dictionary, after which no bar was drawn."""
+        return self._release()
+
+    def _dictionary(self, line: str, at: int) -> Sample:
+        self._known = self.sure = True
+        earlier = self._release()
+        bar = read_bar(line[:at]) if at and "|" in line[:at] else None
+        if bar is not None and not bar.text and bar.total is not None:
+            # The bar's own line goes on with the dictionary.
+            self._step, self._steps = bar.done, max(bar.total, self._steps or 0)
+        values = {
+            metric_name(pair["name"]): number(pair["value"]) for pair in _ENTRY.finditer(line, at)
+        }
+        epoch, step = values.pop("epoch", None), values.pop("step", None)
+        told = Sample(values, step, self._steps, epoch)
+        if step is not None or self._steps is None:
+            return earlier or told
+        if bar is not None or _SUMMARY.search(line):
+            return self._beside(earlier, told._replace(step=self._step))
+        self._waiting = told
+        return earlier or CLAIMED
+
+    def _beside(self, earlier: Sample | None, told: Sample) -> Sample:
+        """One sample at once: the other one is told with the next line."""
+        if earlier is None:
+            return told
+        self._waiting = told
+        return earlier
+
+    def _release(self) -> Sample | None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return None
+        return waiting._replace(step=self._step if waiting.step is None else waiting.step)

@@ -5,15 +5,16 @@
 import re
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.sample import Sample, metric_name
 
 _EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
 _BAR = re.compile(
     r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$"
 )
 _PACE = re.compile(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
-_VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{NUMBER})")
+_VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{WHOLE})")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -21,6 +22,7 @@ class KerasReader(Reader):
     """Steps over all epochs; values within an epoch are Keras' running means."""
 
     name: ClassVar[str] = "keras"
+    marks: tuple[str, ...] = ("Epoch ", "━", "[=", "[>", "[.")
     notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
 
     def __init__(self) -> None:

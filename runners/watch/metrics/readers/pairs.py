@@ -3,135 +3,202 @@
 """
 
 import re
+from functools import lru_cache
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import number, seconds
+from runners.watch.metrics.readers.named_values import is_measure, named_values
+from runners.watch.metrics.readers.places import Place, find_place, phase_of
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.sample import Sample
 
-# Bounded: a long line of words would else be gone through again from each of them.
-_NAME = r"(?<![\w/.])(?P<name>[A-Za-z_](?:[\w/.%]| (?=\S)|-(?=\w)){0,40}?)\s*[:=]\s*"
-_PAIR = re.compile(rf"{_NAME}(?P<value>{NUMBER})(?P<unit>%?)(?![\w:])")
-_WITH_UNIT = re.compile(rf"{_NAME}(?P<value>{NUMBER})\s?(?P<unit>%|ms|s|dB)(?![\w:])")
-_MEASURES = (
-    r"loss|acc(?:uracy)?|err(?:or)?|psnr|ssim|lpips|dice|iou|miou|map|auc|f1|bleu|perplexity|ppl|mse|mae|rmse|reward"
-    r"|mfu|lr"
+_PREFIXES = re.compile(
+    r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?"
+    r"|\[\d\d/\d\d \d\d:\d\d:\d\d [\w.]+\]:? *"
+    r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b[\s:|\]\-]*)"
 )
-_OF = r"(?:(?:train|val|valid|validation|test|eval|avg|mean|best)[ _/-])?(?:\w+_)?"
-_BARE = re.compile(
-    rf"(?:^|(?<=[\s,;|:(\[]))(?P<name>{_OF}(?:{_MEASURES})\d?)\s+"
-    rf"(?P<value>{NUMBER})(?![\w:])",
+_HINT = re.compile(
+    r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl|mse"
+    r"|mae|reward|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
+)
+"""A line with none of these, in lower case, names neither a place nor a measure."""
+_ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
+_ECHO = re.compile(
+    r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding|resum\w+)\b"
+    r"|\w+\.(?:py|yaml|json)\b)",
     re.IGNORECASE,
 )
-_MEASURE = re.compile(rf"(?:^|[^a-z])(?:\w*loss|{_MEASURES})(?:$|[^a-z])", re.IGNORECASE)
-_HINT = re.compile(rf"loss|{_MEASURES}|epoch|step|iter|batch|\bit\b|\bep\b", re.IGNORECASE)
-_LEVEL = re.compile(r"^.{0,80}?\b(?:INFO|DEBUG|WARNING)\b[\s:|\]\-]*")
-_PLACE = re.compile(
-    r"\b(?P<what>epochs?|steps?|global[_ "
-    r"]step|iter(?:ation)?s?|it|batch(?:es)?|ep)\b[\s:=#\[(]*(?P<at>\d[\d,]*)"
-    r"(?:\s*(?:/|of)\s*(?P<of>\d[\d,]*))?(?!\.?\d)(?!\s*(?:it|batch|step|sample|image)\w*/s)",
-    re.IGNORECASE,
+_CALL = re.compile(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
+_TOTAL = re.compile(
+    r"(?:^|[\s(,])(?:(?P<steps>max_iters|max_steps|train_iters|total_steps|num_train_steps)"
+    r"|(?P<epochs>(?:max_|num_|n_|total_)?epochs))\s*[:=]\s*(?P<total>[1-9]\d*)(?![\w.])"
 )
-_KINDS = {"e": "epoch", "s": "step", "g": "step", "i": "step", "b": "batch"}
-_COUNTS = {
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "iter",
-    "iteration",
-    "batch",
-    "batches",
-    "samples",
-    "size",
-}
-_NOT_METRICS = {
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "iter",
-    "iters",
-    "iteration",
-    "it",
-    "batch",
-    "global_step",
-    "ep",
-    "eta",
-    "elapsed",
-    "rank",
-    "pid",
-    "port",
-    "seed",
-    "line",
-    "world_size",
-    "batch_size",
-}
+_RATE = re.compile(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
+_SECTION = re.compile(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
+_TRAIN = re.compile(r"\btrain", re.IGNORECASE)
+_HELD_OUT = re.compile(r"\b(?:val|test|eval)", re.IGNORECASE)
+_OUT_NAME = re.compile(r"(?:^|[_/])(?:val|valid|validation|test|eval)(?:[_/]|$)|^best_")
+_QUALITY = re.compile(
+    r"^(?:psnr|ssim|lpips|acc\w*(?:@\d)?(?:_avg)?|dice|iou|miou|map|auc|f1|bleu)$"
+)
+_BEST = re.compile(r"\bbest\b", re.IGNORECASE)
+_ETA = re.compile(r"\beta\s*[:=]\s*(?P<eta>(?:\d+ days?, )?\d+(?::\d\d){1,2})(?![\d:])")
+_TEST_SUMMARY = re.compile(r"^ \*\s+")
 
 
 class PairsReader(Reader):
     """Lines that have a place (epoch, step, batch of so many) or a measure such as a loss beside
     numbers.
 
-    `batch 3/10` within an epoch is a step of it. Counts are taken as printed; a preset's `offset`
-    corrects them.
+    `batch 3/10` within an epoch is a step of it. Epochs that begin at 0 are counted from 1; other
+    counts are taken as printed. Lines about held-out data stand where training stands.
     """
 
     name: ClassVar[str] = "pairs"
 
     def __init__(self) -> None:
+        self.from_zero = False
+        self._begun = False
         self._epoch: float | None = None
         self._epochs: float | None = None
+        self._at: float | None = None
+        self._all_of: float | None = None
+        self._over_all = False
+        self._section = ""
+        self._test = False
 
     def read(self, line: str) -> Sample | None:
         """Every number that has a name; a line of settings says nothing."""
-        if not _HINT.search(line):
+        if self.epoch is not None:
+            self._epoch, self._epochs = self.epoch, self.epochs or self._epochs
+        if self._section and line[:1] not in " \t":
+            self._section = ""
+        if line.endswith(":") and (title := _SECTION.match(line)):
+            self._section = _section_of(title["title"])
+        low = line.lower()
+        if not self._section and line[:1] not in " [" and not _HINT.search(low):
             return None
-        line = _LEVEL.sub("", line)
-        values: dict[str, float] = {}
-        for pattern in (_PAIR, _WITH_UNIT, _BARE):
-            for pair in pattern.finditer(line):
-                name = metric_name(_without_place(pair["name"]))
-                if name and name not in _NOT_METRICS and name.rpartition("_")[2] not in _COUNTS:
-                    values.setdefault(name, number(pair["value"]))
-        places = {_KINDS[at["what"][0].lower()]: at for at in _PLACE.finditer(line)}
-        measured = any(_MEASURE.search(name) for name in values)
-        if not values or not (
-            measured or ("step" in places or "batch" in places or "epoch" in places)
-        ):
-            return self._heading(line, places)
-        if not measured and not places:
+        text = _without_prefix(line)
+        if _are_settings(text) or ("=" in text and _ASSIGNED.match(text)):
+            if total := _TOTAL.search(text):
+                return _totals(total)
+            if _are_settings(text):
+                return None
+        values = named_values(text)
+        place = find_place(text)
+        if place.is_known:
+            self._test = bool(place.phase)
+        measured = any(is_measure(name) for name in values)
+        if not values or not (measured or place.is_known or self._section):
+            if values and self._begun and _RATE.match(text):
+                return self._sample(values, place, text)
+            return self._heading(text, place)
+        if not place.is_known and _ASSIGNED.match(text) and not _is_plain_measure(values):
             return None
-        return self._sample(values, places)
+        return self._sample(values, place, text)
 
-    def _heading(self, line: str, places: "dict[str, re.Match[str]]") -> Sample | None:
-        epoch = places.get("epoch")
-        if epoch is None or not epoch["of"] or len(line) > 60:
+    def _heading(self, text: str, place: Place) -> Sample | None:
+        if place.epoch is None or place.epochs is None or len(text) > 60:
             return None
-        return self._sample({}, places)
+        return self._sample({}, place, text)
 
-    def _sample(self, values: dict[str, float], places: "dict[str, re.Match[str]]") -> Sample:
-        epoch, step, batch = places.get("epoch"), places.get("step"), places.get("batch")
-        if epoch is not None:
-            self._epoch = number(epoch["at"])
-            self._epochs = number(epoch["of"]) if epoch["of"] else self._epochs
-        inner = (
-            batch
-            if batch is not None
-            else step
-            if step is not None and step["of"] and epoch is not None
-            else None
-        )
-        done = number(step["at"]) if step is not None else None
-        steps = number(step["of"]) if step is not None and step["of"] else None
-        if inner is not None and inner["of"] and self._epoch is not None:
-            total = number(inner["of"])
-            done = max(0.0, self._epoch - 1) * total + number(inner["at"])
-            steps = total * self._epochs if self._epochs else None
-        elif inner is not None and done is None:
-            done = number(inner["at"])
-        return Sample(values, done, steps, self._epoch, self._epochs)
+    def _sample(self, values: dict[str, float], place: Place, text: str) -> Sample:
+        phase = place.phase or phase_of(text)
+        if self._test and _TEST_SUMMARY.match(text):
+            phase = "test"
+        values = _put_in_phase(values, phase or self._section, text)
+        found = _ETA.search(text) if "eta" in text else None
+        eta = seconds(found["eta"]) if found else None
+        epoch = self._count_epoch(place)
+        if (phase and place.step is None) or all(_is_held_out(name) for name in values):
+            return Sample(values, None, None, epoch, place.epochs, eta=eta)
+        self._begun = self._begun or place.is_known
+        step, steps = self._count_step(place)
+        epochs = self._epochs if place.epochs else None
+        return Sample(values, step, steps, epoch, epochs, eta=eta, unit=place.unit)
+
+    def _count_epoch(self, place: Place) -> float | None:
+        if place.epoch is None:
+            return None
+        self.from_zero = self.from_zero or (place.epoch == 0 and not self._begun)
+        epoch = place.epoch + self.from_zero
+        at = place.at if place.at is not None else place.step
+        if at is not None and None not in (self._epoch, self._at) and epoch > (self._epoch or 0):
+            # A count that goes on over an epoch's end is of the whole run.
+            total = place.all if place.at is not None else place.steps
+            self._over_all = at > (self._at or 0) and total == self._all_of
+        self._epoch = epoch
+        if place.epochs:
+            self._epochs = max(place.epochs, epoch)
+        return epoch
+
+    def _count_step(self, place: Place) -> tuple[float | None, float | None]:
+        at, total = place.at, place.all
+        if at is None and place.epoch is not None and place.steps:
+            at, total = place.step, place.steps
+        elif place.step is not None:
+            return place.step, place.steps
+        if at is None:
+            return None, None
+        self._at, self._all_of = at, total
+        if not total or self._epoch is None or self._over_all:
+            return at, total
+        before = max(0.0, self._epoch - 1) * total
+        return before + at, total * self._epochs if self._epochs else None
 
 
-def _without_place(name: str) -> str:
-    """A name without what stood before it: of `iter 40 train loss` only `train loss`."""
-    return _PLACE.sub("", name).strip(" -:|")
+def _without_prefix(line: str) -> str:
+    """A line without what a logger put before its message."""
+    if line[:1] in "IWEF[" or "INFO" in line or "WARNING" in line or "DEBUG" in line:
+        return _PREFIXES.sub("", line, 1)
+    return line
+
+
+def _are_settings(text: str) -> bool:
+    """Whether a line echoes arguments or a configuration."""
+    return _ECHO.match(text) is not None or ("(" in text and _CALL.search(text) is not None)
+
+
+def _totals(found: "re.Match[str]") -> Sample:
+    total = number(found["total"])
+    return Sample(steps=total) if found["steps"] else Sample(epochs=total)
+
+
+@lru_cache(maxsize=4096)
+def _is_held_out(name: str) -> bool:
+    return _OUT_NAME.search(name) is not None
+
+
+def _section_of(title: str) -> str:
+    if _HELD_OUT.search(title):
+        return "test" if "test" in title.lower() else "val"
+    return "train" if _TRAIN.search(title) else ""
+
+
+def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, float]:
+    """The values by names that say which data they are of, and which are the best so far."""
+    names = list(values)
+    low = text.lower()
+    if "best" in low and (best := _BEST.search(text)) and not any("best" in name for name in names):
+        after = named_values(text, best.end())
+        return {f"best_{name}" if name in after else name: v for name, v in values.items()}
+    if not phase and names and _is_held_out(names[0]) and not _TRAIN.search(text):
+        # `Val Loss: 0.09 | PSNR: 22.0`: the rest of the line is of the same data.
+        word = names[0].partition("_")[0]
+        return {
+            f"{word}_{name}" if _QUALITY.match(name) else name: value
+            for name, value in values.items()
+        }
+    return {_phased(name, phase): value for name, value in values.items()}
+
+
+def _phased(name: str, phase: str) -> str:
+    if not phase or _is_held_out(name) or name in ("lr", "learning_rate"):
+        return name
+    if phase == "train" and name.startswith("train"):
+        return name
+    return f"{phase}/{name}"
+
+
+def _is_plain_measure(values: dict[str, float]) -> bool:
+    return any(is_measure(name) and not name.endswith("lr") for name in values)

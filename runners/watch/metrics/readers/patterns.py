@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from runners.model.spec import MetricPattern
+from runners.watch.metrics.numbers import number
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import Sample, number
+from runners.watch.metrics.sample import Sample
 
 _PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
@@ -18,6 +19,8 @@ class PatternReader(Reader):
     """
 
     name: ClassVar[str] = "patterns"
+    bars: tuple[str, ...] = ("",)
+    marks: tuple[str, ...] = ("",)
 
     def __init__(self, patterns: Sequence[MetricPattern]) -> None:
         self._patterns = [(re.compile(pattern.line), pattern.offset) for pattern in patterns]

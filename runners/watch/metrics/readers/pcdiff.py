@@ -12,24 +12,26 @@ import re
 import time
 from typing import ClassVar
 
-from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.numbers import WHOLE, number
+from runners.watch.metrics.readers.reader import CLAIMED, Reader
+from runners.watch.metrics.sample import Sample, metric_name
 
 _LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<words>.*)$")
 _STEP = re.compile(
     r"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ "
-    rf"*(?P<of>\d+)\]\s+loss:\s*(?P<loss>{NUMBER}),"
-    rf"(?:\s*grad_norm:\s*(?P<norm>{NUMBER}))?"
+    rf"*(?P<of>\d+)\]\s+loss:\s*(?P<loss>{WHOLE}),"
+    rf"(?:\s*grad_norm:\s*(?P<norm>{WHOLE}))?"
 )
-_BEST = re.compile(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{NUMBER})")
+_PLACE = re.compile(r"\[ *\d+/ *\d+\]\[ *\d+/ *\d+\]")
+_BEST = re.compile(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{WHOLE})")
 _RECENT = re.compile(
-    rf"Loss \(last 50 ep\): median=(?P<median>{NUMBER}), p10=(?P<p10>{NUMBER}), "
-    rf"p90=(?P<p90>{NUMBER})"
+    rf"Loss \(last 50 ep\): median=(?P<median>{WHOLE}), p10=(?P<p10>{WHOLE}), "
+    rf"p90=(?P<p90>{WHOLE})"
 )
 _PROXY = re.compile(r"Proxy eval complete: (?P<pairs>.*)")
-_PAIR = re.compile(rf"(?P<name>\w+)=(?P<value>{NUMBER})")
+_PAIR = re.compile(rf"(?P<name>\w+)=(?P<value>{WHOLE})")
 _BATCH = re.compile(r"Batch size: .* = (?P<batch>\d+) effective global batch")
-_RATE = re.compile(rf"Effective LR scaled to (?P<rate>{NUMBER})")
+_RATE = re.compile(rf"Effective LR scaled to (?P<rate>{WHOLE})")
 
 
 class PcdiffReader(Reader):
@@ -38,6 +40,7 @@ class PcdiffReader(Reader):
     """
 
     name: ClassVar[str] = "pcdiff"
+    marks: tuple[str, ...] = (" : ", "][")
     notes: ClassVar[tuple[str, ...]] = (
         "loss_batch is one batch, not the epoch's mean: smooth it before judging",
         "best_loss is the mean of an epoch, told only when it is the best so far",
@@ -51,7 +54,7 @@ class PcdiffReader(Reader):
         """What a message says; None for other messages and for lines that go on with one."""
         found = _LINE.search(line)
         if found is None:
-            return None
+            return CLAIMED if self._epoch is not None and _PLACE.search(line) else None
         words, moment = found["words"], _unix(found["moment"], found["ms"])
         if step := _STEP.search(words):
             return self._step(step, moment)
@@ -72,7 +75,7 @@ class PcdiffReader(Reader):
             return Sample(batch=float(batch["batch"]))
         if rate := _RATE.search(words):
             return Sample({"learning_rate": number(rate["rate"])}, 0.0, time=moment)
-        return None
+        return None if self._epoch is None else CLAIMED
 
     def _step(self, step: "re.Match[str]", moment: float | None) -> Sample:
         self._per_epoch = number(step["of"])
@@ -80,6 +83,7 @@ class PcdiffReader(Reader):
         values = {"loss_batch": number(step["loss"])}
         if step["norm"]:
             values["grad_norm"] = number(step["norm"])
+        self._epoch = before + 1
         done = before * self._per_epoch + number(step["at"]) + 1
         return Sample(values, done, epochs * self._per_epoch, before + 1, epochs, moment)
 

@@ -10,20 +10,21 @@ far) and a summary whose loss is the epoch's mean.
 import re
 from typing import ClassVar
 
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.reader import Reader
-from runners.watch.metrics.sample import NUMBER, Sample, metric_name, number
+from runners.watch.metrics.sample import Sample, metric_name
 
 _STEP = re.compile(
-    rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{NUMBER}) / "
-    rf"(?P<all>{NUMBER})"
+    rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{WHOLE}) / "
+    rf"(?P<all>{WHOLE})"
 )
 _BAR = re.compile(r"^Epoch \d{3,}/\d+: .*\|")
-_PAIR = re.compile(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{NUMBER})")
-_VALIDATION = re.compile(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P<value>{NUMBER})")
-_L1 = re.compile(rf"^\s*(?P<name>psr_l[12]): (?P<value>{NUMBER})")
+_PAIR = re.compile(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{WHOLE})")
+_VALIDATION = re.compile(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P<value>{WHOLE})")
+_L1 = re.compile(rf"^\s*(?P<name>psr_l[12]): (?P<value>{WHOLE})")
 _SUMMARY = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) Summary:")
-_LOSS = re.compile(rf"^\s+Loss: (?P<loss>{NUMBER})(?: \((?P<parts>.*)\))?")
+_LOSS = re.compile(rf"^\s+Loss: (?P<loss>{WHOLE})(?: \((?P<parts>.*)\))?")
 _SETTING = re.compile(
     r"^\s*(?P<what>Total epochs|Iterations per epoch|Batch size):\s+(?P<value>\d+)"
 )
@@ -33,6 +34,16 @@ class VoxelizationReader(Reader):
     """`loss_batch` of single batches, `loss` of whole epochs, `val/psr_l2` and `val/psr_l1`."""
 
     name: ClassVar[str] = "voxelization"
+    bars: tuple[str, ...] = ("Epoch ",)
+    marks: tuple[str, ...] = (
+        "Epoch",
+        "etric (",
+        "psr_l",
+        "Loss: ",
+        "Total epochs",
+        "Iterations per",
+        "Batch size",
+    )
     notes: ClassVar[tuple[str, ...]] = ("loss_batch is one batch, loss an epoch's mean",)
 
     def __init__(self) -> None:

@@ -6,22 +6,26 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import events, on
+from textual.actions import SkipAction
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from runners.watch.logs.extract import ExtractRefused, check_target
+from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_sent, osc52, send
-from tui.panel.widgets.log.pane import CHATTY_FRAME, FRAME, LogPane
-from tui.panel.widgets.log.search import SearchBar
+from tui.panel.widgets.log.messages import (
+    InputWanted,
+    LinesCopied,
+    LogNotice,
+    NothingFound,
+    SearchChanged,
+)
+from tui.panel.widgets.log.pane import LogPane
+from tui.panel.widgets.log.search_bar import SearchBar
+from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME
 
 _BESIDE = 120  # columns from which two logs stand side by side
-
-_PROMPTS = {
-    "search": "search in the log: text, or /regex/",
-    "filter": "show only lines with: text, or /regex/; empty: all",
-    "goto": "go to: a line's number, or a percentage as 50%",
-    "write": "write to the file: (a ! at the end overwrites)",
-}
 
 
 class LogArea(Vertical):
@@ -37,6 +41,9 @@ class LogArea(Vertical):
         &.one LogPane.only { display: block; }
     }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape", "leave", "end the selection, or else the filter")
+    ]
     ALLOW_MAXIMIZE: ClassVar[bool | None] = True
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -46,7 +53,6 @@ class LogArea(Vertical):
         self._folder = Path.cwd()
         self._path: Path | None = None
         self._title = ""
-        self._purpose = "search"
         self._asked: LogPane | None = None
         self._insist = ""
 
@@ -106,24 +112,21 @@ class LogArea(Vertical):
 
     # ---- the line to type in
 
-    @on(LogPane.Asked)
-    def _ask(self, message: LogPane.Asked) -> None:
+    @on(InputWanted)
+    def _ask(self, message: InputWanted) -> None:
         self.ask(message.purpose)
 
     def ask(self, purpose: str) -> None:
         """Open the line to type in, for this."""
         pane = self._asked = self.current
-        bar = self.bar
-        self._purpose, self._insist = purpose, ""
-        bar.border_title = _PROMPTS[purpose]
-        bar.value = ""
-        if purpose == "filter" and pane.wanted is not None:
-            bar.value = f"/{pane.wanted.text}/" if pane.wanted.regex else pane.wanted.text
+        self._insist = value = ""
+        chosen = pane.reader.document.filter
+        if purpose == "filter" and chosen is not None:
+            value = f"/{chosen.text}/" if chosen.regex else chosen.text
         elif purpose == "write":
             name = self._title.partition(" · ")[0] if pane is self.log_pane else "pinned"
-            bar.value = re.sub(r"[^\w.+-]+", "-", name).strip("-.") + ".log"
-        bar.display = True
-        bar.focus()
+            value = re.sub(r"[^\w.+-]+", "-", name).strip("-.") + ".log"
+        self.bar.open(purpose, value)
 
     @property
     def asking(self) -> bool:
@@ -135,24 +138,32 @@ class LogArea(Vertical):
         message.stop()
         pane = self._asked or self.log_pane
         text, regex = self.bar.wanted
-        if self._purpose == "write":
+        if self.bar.purpose == "write":
             self._write(pane, message.value)
             return
         self.close_bar()
-        if self._purpose == "filter":
+        if self.bar.purpose == "filter":
             pane.filter(text, regex)
-        elif self._purpose == "goto":
+        elif self.bar.purpose == "goto":
             self._go_to(pane, text)
         else:
             pane.search(text, regex)
 
-    @on(SearchBar.Closed)
     def close_bar(self) -> None:
-        """Close the line to type in."""
+        """Close the line to type in; the log it was opened for has the keys again."""
         self.bar.display = False
-        (
-            self._asked if self._asked is not None and self._asked.is_attached else self.log_pane
-        ).focus()
+        asked = self._asked
+        (asked if asked is not None and asked.is_attached else self.log_pane).focus()
+
+    def action_leave(self) -> None:
+        """Esc: close the line to type in, else end the selection, else the filter.
+
+        With none of them open, Esc is the screen's: it leaves the zoom, then the log.
+        """
+        if self.asking:
+            self.close_bar()
+        elif not self.current.leave():
+            raise SkipAction
 
     def _go_to(self, pane: LogPane, text: str) -> None:
         found = re.fullmatch(r"\s*:?\s*([\d,_]{1,18}|\d{1,3}(?:\.\d{1,6})?\s*(%))\s*", text)
@@ -165,12 +176,13 @@ class LogArea(Vertical):
             pane.go_line(int(digits))
 
     def _write(self, pane: LogPane, words: str) -> None:
-        if pane.log_file is None:
+        log = pane.reader.document.path
+        if log is None:
             self.close_bar()
             return
         insisted = words if words != self._insist else f"{words}!"
         try:
-            path, overwrite = check_target(insisted, self._folder, pane.log_file.path)
+            path, overwrite = check_target(insisted, self._folder, log)
         except ExtractRefused as why:
             self._insist = words if why.may_insist else ""
             self._tell(str(why), severe=not why.may_insist)
@@ -180,23 +192,23 @@ class LogArea(Vertical):
 
     # ---- what the logs say
 
-    @on(LogPane.Told)
-    def _told(self, message: LogPane.Told) -> None:
+    @on(LogNotice)
+    def _told(self, message: LogNotice) -> None:
         self._tell(message.words, message.severe, message.seconds)
 
-    @on(LogPane.Picked)
-    def _send(self, message: LogPane.Picked) -> None:
+    @on(LinesCopied)
+    def _send(self, message: LinesCopied) -> None:
         send(self.app, osc52(message.text, os.environ))
         self._tell(describe_sent(message.what, len(message.text), message.cut, os.environ))
 
-    @on(LogPane.SearchChanged)
-    def _searched(self, message: LogPane.SearchChanged) -> None:
+    @on(SearchChanged)
+    def _searched(self, message: SearchChanged) -> None:
         if message.error:
             self._tell(message.error, severe=True)
-        elif message.done and message.count == 0 and self.current.search_state is not None:
+        elif message.done and message.count == 0 and self.current.reader.document.search:
             self._tell("nothing found", seconds=2)
 
-    @on(LogPane.NothingFound)
+    @on(NothingFound)
     def _nothing(self) -> None:
         self._tell("no such line", seconds=2)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.color import Color
@@ -15,8 +16,18 @@ from runners.watch.logs.expressions import Expression
 from runners.watch.logs.reader import LogLine
 from runners.watch.logs.render import SafeLine, read_line
 
-MARK = Style(reverse=True)
-CURRENT_MARK = Style(reverse=True, bold=True, underline=True)
+_MARK = Style(reverse=True)
+_CURRENT_MARK = Style(reverse=True, bold=True, underline=True)
+_SELECTED = Style(reverse=True)
+_KEPT_STRIPS = 300
+
+
+class Row(NamedTuple):
+    """One row of the screen: characters of a line."""
+
+    line: "ShownLine"
+    start: int
+    end: int
 
 
 class ShownLine:
@@ -46,6 +57,53 @@ class ShownLine:
         return len(text) if text.isascii() else cell_len(text)
 
 
+class StripLook(NamedTuple):
+    """How rows are drawn: shifted to the left by so many cells, so wide, in which style, with what
+    marked.
+    """
+
+    left: int
+    width: int
+    base: Style
+    marks: Expression | None
+
+
+class StripCache:
+    """The strips of the rows that were drawn last."""
+
+    def __init__(self) -> None:
+        self._strips: dict[tuple[int, int, int, bool, bool], Strip] = {}
+        self._look: StripLook | None = None
+
+    def clear(self) -> None:
+        """The bytes are others."""
+        self._strips.clear()
+
+    def strip(self, row: Row, look: StripLook, current: bool, selected: bool) -> Strip:
+        """A row as a strip; its marks stand out in the line gone to last."""
+        if look != self._look or len(self._strips) > _KEPT_STRIPS:
+            self._strips.clear()
+            self._look = look
+        key = (row.line.start, row.line.end, row.start, current, selected)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = _draw_row(row, look, _CURRENT_MARK if current else _MARK)
+            if selected:
+                strip = strip.apply_style(_SELECTED)
+            self._strips[key] = strip
+        return strip
+
+
+def _draw_row(row: Row, look: StripLook, mark: Style) -> Strip:
+    left, width, base, marks = look
+    safe, start, end = row.line.safe, row.start, row.end
+    if safe.text.isascii():
+        # One cell a character: what lies beside the screen need not be drawn.
+        start, end, left = start + left, min(end, start + left + width), 0
+    strip = draw(safe, min(start, end), end, base, marks, mark)
+    return strip.crop_extend(left, left + width, base)
+
+
 def _breaks(text: str, width: int) -> Iterator[int]:
     widths = {} if text.isascii() else {character: cell_len(character) for character in set(text)}
     if all(cells == 1 for cells in widths.values()):
@@ -67,7 +125,7 @@ def draw(
     end: int,
     base: Style,
     marks: Expression | None = None,
-    mark: Style = MARK,
+    mark: Style = _MARK,
 ) -> Strip:
     """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its
     colours.

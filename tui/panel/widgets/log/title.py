@@ -2,68 +2,73 @@
 
 from textual.scrollbar import ScrollBar
 
-from runners.watch.logs.file import LogFile
-from tui.panel.widgets.log.view import Viewport
-from tui.panel.widgets.log.wanted import Wanted
+from tui.panel.widgets.log.document import LogDocument
+from tui.panel.widgets.log.reader import LogReader
+from tui.panel.widgets.log.selection import LogSelection
+from tui.panel.widgets.log.viewport import Viewport
 
 BAR = 10_000
 """The scroll bar's length, in no unit: it shows a share of the bytes."""
 
 
-def describe(
-    log: LogFile | None,
-    view: Viewport | None,
-    following: bool,
-    paused_at: tuple[int, int],
-    filtered: bool = False,
-) -> str:
-    """Following or paused, and how many lines; `paused_at`: lines (-1: not known) and bytes at the
-    pause.
-    """
-    if log is None or view is None:
+def describe(reader: LogReader) -> str:
+    """Following or paused, and how many lines; or how much is selected."""
+    document, following = reader.document, reader.following
+    if reader.selection.active:
+        return _describe_selection(document, reader.selection)
+    if document.path is None:
         return "no log"
-    count, exact = log.line_count
-    lines = f"{'' if exact else '~'}{_lines(count)}"
-    if following and filtered:
+    count, exact = document.file.line_count
+    lines = f"{'' if exact else '~'}{count_words(count)}"
+    if following and document.filter is not None:
         return "following"
     if following:
-        return f"following · {lines}" if log.size else "following · nothing written yet"
-    at = log.index.line_at(view.top)
-    if filtered:
+        return f"following · {lines}" if document.size else "following · nothing written yet"
+    at = document.index.line_at(reader.view.top)
+    if document.filter is not None:
         place = f"line {at + 1:,}" if at is not None else "…"
     else:
         place = f"line {at + 1:,} of {lines}" if at is not None else lines
-    return f"paused · {_news(log, count, exact, paused_at)}G follows · {place}"
+    return f"paused · {_news(document, reader.paused_at)}G follows · {place}"
 
 
-def describe_filter(log: LogFile | None, wanted: Wanted | None) -> str:
+def describe_filter(document: LogDocument) -> str:
     """What is shown of a log, and how much that is: filter: loss · 1,234 of 48,112 lines."""
-    if log is None or wanted is None:
+    chosen = document.filter
+    if chosen is None:
         return ""
-    count, exact = log.line_count
-    found = f"{wanted.lines.count:,}{'' if wanted.lines.complete else '+'}"
-    going = "" if wanted.lines.complete else f" · searched {wanted.lines.searched:.0%}"
-    return f" · {wanted.words} · {found} of {'' if exact else '~'}{_lines(count)}{going}"
+    count, exact = document.file.line_count
+    found = f"{chosen.lines.count:,}{'' if chosen.lines.complete else '+'}"
+    going = "" if chosen.lines.complete else f" · searched {chosen.lines.searched:.0%}"
+    return f" · {chosen.words} · {found} of {'' if exact else '~'}{count_words(count)}{going}"
 
 
-def _news(log: LogFile, count: int, exact: bool, paused_at: tuple[int, int]) -> str:
-    known, size = paused_at
-    if exact and known >= 0:
-        return f"{_lines(count - known, 'new ')} · " if count > known else ""
-    return f"{(log.size - size) / 1e6:,.1f} MB new · " if log.size > size else ""
+def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
+    low, high = selection.range or (0, 0)
+    first, last = document.index.line_at(low), document.index.line_at(high)
+    if first is None or last is None or document.filter is not None:
+        return "selecting · y copies · w writes · Esc ends"
+    return f"{count_words(last - first + 1)} selected · y copies · w writes · Esc ends"
 
 
-def _lines(count: int, kind: str = "") -> str:
+def count_words(count: int, kind: str = "") -> str:
+    """`1 line`, `1,234 new lines`."""
     return f"{count:,} {kind}line{'' if count == 1 else 's'}"
 
 
-def place_bar(bar: ScrollBar, view: Viewport, log: LogFile) -> None:
-    """Show on a scroll bar which part of the log is on the screen."""
-    size = max(1, log.size)
+def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
+    """Show on a scroll bar which part of a log of `size` bytes is on the screen."""
+    size = max(1, size)
     # Rounded, since each change of the bar paints it anew.
     share = max(BAR // 100, BAR * (view.bottom - view.top) // size // 100 * 100)
     bar.window_virtual_size = BAR
     bar.window_size = share
-    bar.position = (
-        BAR - share if view.bottom >= log.size else min(BAR - share, BAR * view.top // size)
-    )
+    at_end = view.bottom >= size
+    bar.position = BAR - share if at_end else min(BAR - share, BAR * view.top // size)
+
+
+def _news(document: LogDocument, paused_at: tuple[int, int]) -> str:
+    (count, exact), (known, size) = document.file.line_count, paused_at
+    if exact and known >= 0:
+        return f"{count_words(count - known, 'new ')} · " if count > known else ""
+    return f"{(document.size - size) / 1e6:,.1f} MB new · " if document.size > size else ""

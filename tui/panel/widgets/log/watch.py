@@ -6,6 +6,12 @@ from pathlib import Path
 
 from runners.host.inotify import OneShotWatch
 
+FRAME = 1 / 30
+"""Seconds between paints of a log with a line now and then."""
+CHATTY_FRAME = 1 / 15
+"""Seconds between paints once more than a screenful comes per paint: nobody reads those."""
+PAUSED_FRAME = 0.5
+"""Seconds between paints while only the count of new lines below a reader changes."""
 GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 

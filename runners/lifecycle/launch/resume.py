@@ -1,0 +1,66 @@
+"""Going on from a checkpoint: the spec that does it, and what changed since."""
+
+from pathlib import Path
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.model.spec import Parameter, ResumeRule, RunSpec
+from runners.presets.parameters import with_value
+from runners.presets.scaling import batch_of
+
+
+def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
+    """Return `spec` going on from `checkpoint`; `parent` is the id of the run that wrote it.
+
+    Raises WrongInput when the preset does not say how its program resumes.
+    """
+    rule = spec.resume or _from_restart(spec)
+    if rule is None:
+        raise WrongInput(
+            f"`{spec.preset}` does not say how its program goes on from a checkpoint",
+            "give the preset the key `resume`, e.g. resume: {parameter: resume}",
+        )
+    path = str(checkpoint)
+    if rule.parameter:
+        parameters = tuple(
+            with_value(one, path) if one.name == rule.parameter else one for one in spec.parameters
+        )
+        spec = msgspec.structs.replace(spec, parameters=parameters)
+    else:
+        added = tuple(word.replace("${checkpoint}", path) for word in rule.arguments)
+        spec = msgspec.structs.replace(spec, arguments=(*spec.arguments, *added))
+    return msgspec.structs.replace(spec, parent=parent, resumed_from=path)
+
+
+def resume_arguments(spec: RunSpec) -> tuple[str, ...]:
+    """The arguments that a restart adds, `${checkpoint}` still in them."""
+    if spec.restart.arguments or spec.resume is None:
+        return spec.restart.arguments
+    if spec.resume.arguments:
+        return spec.resume.arguments
+    parameter = _named(spec, spec.resume.parameter)
+    if parameter.config_key:
+        return ()  # it stands in the configuration file, which was copied at the launch
+    flag = parameter.flag
+    # Given a second time: argparse and its like take the last.
+    return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")
+
+
+def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int]) -> tuple[str, ...]:
+    """Warnings for a batch that differs from the checkpoint's; `devices` before and after."""
+    old, new = batch_of(before, devices[0]), batch_of(after, devices[1])
+    if old is None or new is None or old.total == new.total:
+        return ()
+    return (
+        f"the checkpoint was trained with a batch of {old.total:,}, this run has {new.total:,}: "
+        "its learning rate and schedule were made for the other one",
+    )
+
+
+def _from_restart(spec: RunSpec) -> ResumeRule | None:
+    return ResumeRule("", spec.restart.arguments) if spec.restart.arguments else None
+
+
+def _named(spec: RunSpec, name: str) -> Parameter:
+    return next(one for one in spec.parameters if one.name == name)

@@ -1,0 +1,148 @@
+"""A program's own configuration file, YAML or JSON with comments, read and edited in place.
+
+Values are replaced where they stand in the text, so comments, order and layout stay. The original
+is never written: an edited copy goes into the run's folder.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from runners.model.errors import WrongInput
+from runners.model.spec import ParameterValue, RunSpec
+from runners.presets.parameters import parse_scalar
+from runners.presets.reading.yaml_lines import CoreLoader
+
+MOST_BYTES = 4 << 20
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+_COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|(,)(?=\s*[}\]])', re.DOTALL)
+
+
+class ConfigText(NamedTuple):
+    """A configuration file: its text, and for every dotted key its value and place in the text."""
+
+    path: Path
+    text: str
+    values: dict[str, Any]
+    places: dict[str, tuple[int, int]]
+
+
+class Edited(NamedTuple):
+    """A configuration file after its changes: the new text and one line for each change."""
+
+    name: str
+    text: str
+    changes: tuple[str, ...]
+
+
+def read_config(path: Path) -> ConfigText:
+    """Read the configuration file at `path`; WrongInput when it is none that we can read whole."""
+    try:
+        if not path.is_file():
+            raise WrongInput(f"config.file: no file {path}", "make it, or change the preset")
+        if path.stat().st_size > MOST_BYTES:
+            raise WrongInput(f"config.file: {path} is larger than {MOST_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise WrongInput(f"config.file: {path} is not UTF-8 text") from None
+    except OSError as error:
+        raise WrongInput(f"config.file: {path}: {error.strerror}") from None
+    # Blanked out rather than cut out: what stands behind keeps its place.
+    readable = _without_comments(text) if path.suffix.lower() in (".json", ".jsonc") else text
+    loader: CoreLoader | None = None
+    try:
+        loader = CoreLoader(readable)
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise WrongInput(f"config.file: {path} holds no mapping of keys to values")
+        found = ConfigText(path, text, {}, {})
+        _collect(loader, node, "", found)
+        return found
+    except (yaml.YAMLError, RecursionError) as error:
+        raise WrongInput(f"config.file: {path}: {_first_line(error)}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def edited(spec: RunSpec, config: ConfigText) -> Edited | None:
+    """Return the configuration with the values of `spec`; None when the file has them already.
+
+    Raises WrongInput for a key that the file does not have, or whose value is no single value.
+    """
+    replaced: list[tuple[tuple[int, int], str]] = []
+    changes = []
+    for parameter in spec.parameters:
+        key = parameter.config_key
+        if not key:
+            continue
+        if key not in config.places:
+            raise WrongInput(
+                f"{parameter.name}: {config.path} has no key `{key}`", "correct the preset's config"
+            )
+        if _same(config.values[key], parameter.value):
+            continue
+        replaced.append((config.places[key], _spell(parameter.value)))
+        changes.append(f"{key}: {_spell(config.values[key])} → {_spell(parameter.value)}")
+    if not changes:
+        return None
+    text = config.text
+    for (start, end), value in sorted(replaced, reverse=True):
+        text = text[:start] + value + text[end:]
+    return Edited(f"config{config.path.suffix}", text, tuple(changes))
+
+
+def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: ConfigText) -> None:
+    for key_node, value_node in node.value:
+        key = f"{prefix}{key_node.value}"
+        if isinstance(value_node, yaml.MappingNode):
+            _collect(loader, value_node, f"{key}.", found)
+            continue
+        block = isinstance(value_node, yaml.SequenceNode) and not value_node.flow_style
+        anchored = value_node.start_mark.index < key_node.end_mark.index  # an alias
+        try:
+            value = loader.construct_object(value_node, deep=True)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            continue  # a tag of the program's own: shown by the program, not edited by us
+        if block or anchored or getattr(value_node, "style", None) in ("|", ">"):
+            continue
+        found.values[key] = value
+        found.places[key] = (value_node.start_mark.index, value_node.end_mark.index)
+
+
+def _without_comments(text: str) -> str:
+    def blank(match: "re.Match[str]") -> str:
+        if match[1] is None:
+            return match[0].replace("\t", " ")
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return _COMMA.sub(blank, _COMMENT.sub(blank, text)).replace("\t", " ")
+
+
+def _same(there: Any, wanted: ParameterValue) -> bool:
+    if isinstance(there, bool) is not isinstance(wanted, bool):
+        return False
+    return bool(there == wanted)
+
+
+def _spell(value: Any) -> str:
+    """A value as YAML and JSON both read it; plain words stay without quotes only when safe."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def value_in(config: ConfigText, key: str) -> ParameterValue:
+    """The value of a dotted key, None where the file has no such key or it is empty."""
+    value = config.values.get(key)
+    return parse_scalar(value) if isinstance(value, str) and _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    # YAML 1.1 files write 1e-4, which their own readers take for text and their programs convert.
+    return re.fullmatch(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+", text) is not None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else "nested too deeply"

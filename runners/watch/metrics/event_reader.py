@@ -1,0 +1,71 @@
+"""The one reader of events.jsonl: what a run reports about itself, as events in order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from runners.host.tail import Follower
+from runners.model.events import Event
+
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 512 * 1024
+"""Of a long file that is seen for the first time, its first and its last bytes are read."""
+_LONGEST = 8 << 20
+_BLOCK = 4 << 20
+_MOST = 1 << 1023
+"""The greatest whole number that a float surely holds."""
+_event = msgspec.json.Decoder(Event)
+
+
+class EventReader:
+    """The events of one run, followed; lines that are no events are passed over.
+
+    After `poll`, `restarted` says whether the file began anew, `more` whether it goes on, and `gap`
+    before which event something was left out (None where nothing was).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._follower = Follower(path, redraws=False, longest=_LONGEST)
+        self.restarted = False
+        self.more = False
+        self.gap: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file that is read."""
+        return self._follower.path
+
+    @property
+    def position(self) -> tuple[tuple[int, int] | None, int]:
+        """Which file is read, and how far: what changes with every byte that comes."""
+        return self._follower.identity, self._follower.offset
+
+    def poll(self, limit: int = _BLOCK, jump: bool = False) -> list[Event]:
+        """The events among at most about `limit` new bytes; with `jump`, head and tail of a long
+        file.
+        """
+        if jump and self._follower.offset == 0:
+            news = self._follower.poll(TAIL_BYTES, jump=True, head=HEAD_BYTES)
+        else:
+            news = self._follower.poll(limit)
+        self.restarted, self.more, self.gap = news.restarted, news.more, None
+        if not news.skipped:
+            return list(_decoded(news.lines))
+        first = list(_decoded(news.lines[: news.before_gap]))
+        self.gap = len(first)
+        return [*first, *_decoded(news.lines[news.before_gap :])]
+
+    def finish(self) -> list[Event]:
+        """The last line, without an end; for a run that has ended."""
+        return list(_decoded(self._follower.flush()))
+
+
+def _decoded(lines: list[bytes]) -> Iterator[Event]:
+    for line in lines:
+        try:
+            event = _event.decode(line)
+        except (msgspec.DecodeError, OverflowError, RecursionError):
+            continue
+        if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
+            yield event

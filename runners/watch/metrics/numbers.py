@@ -1,0 +1,50 @@
+"""Numbers in what programs print: taken when they are understood whole, else not at all."""
+
+import math
+import re
+
+NUMBER = (
+    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
+)
+"""A number as programs print them, NaN and infinities too."""
+
+# What may not follow a number: then it was a part of something else (a size, a date, a fraction,
+# a list), and no shorter piece of it is the number either.
+_ENDS = r"(?![\w%/×°µ]|\.[\w.]|,\d|:\S|[-+]\d)"
+_UNIT = r"(?:\s?(?:%|ms|s|dB)(?![\w/%]))"
+WHOLE = rf"(?:{NUMBER})(?:(?={_UNIT})|{_ENDS})"
+"""A number that ends where it seems to end; a unit whose size is in its name may follow."""
+
+_PLAIN = re.compile(rf"({NUMBER}){_UNIT}?")
+_WRAPPED = re.compile(r"^(?:tensor|np\.float\d+|float)\((.*?)(?:,.*)?\)$|^\[([^\[\],]*)\]$")
+
+
+def number(text: str) -> float:
+    """The number in `text`; NaN when it is none, or none that a float can hold."""
+    try:
+        return float(text.replace(",", ""))
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def whole_number(text: str) -> float | None:
+    """The number that `text` is, with or without a unit; None when it is anything else."""
+    text = text.strip().strip("'\"")
+    found = _PLAIN.fullmatch(text)
+    if found is None:
+        wrapped = _WRAPPED.match(text)
+        found = _PLAIN.fullmatch((wrapped[1] or wrapped[2] or "").strip()) if wrapped else None
+    return None if found is None else number(found[1])
+
+
+def seconds(text: str) -> float | None:
+    """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None when it is none of them."""
+    days, _, clock = text.rpartition(",")
+    parts = clock.strip().split(":")
+    if not all(part.replace(".", "", 1).isdigit() for part in parts) or len(parts) > 3:
+        return None
+    total = 0.0
+    for part in parts:
+        total = total * 60 + float(part)
+    return total + (86400 * float(days.split()[0]) if days[:1].isdigit() else 0.0)

@@ -1,0 +1,46 @@
+"""Rounds of gradient boosting: LightGBM's `[5]\\ttrain's auc: 0.99\\tvalid's auc: 0.98`, XGBoost's
+`[5]\\ttrain-auc:0.99` and CatBoost's `5:\\tlearn: 0.6\\ttest: 0.7`.
+"""
+
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import Sample, metric_name
+
+_ROUND = re.compile(r"^(?:\[(?P<round>\d+)\]|(?P<cat>\d+):)\t(?P<rest>\S.*)$")
+_PAIR = re.compile(r"^(?P<name>[^:]+?)\s*:\s*(?P<value>\S+?)(?: \(\d+\))?$")
+_BEST = re.compile(r"best iteration is", re.IGNORECASE)
+_TIMES = ("total", "remaining", "passed")
+
+
+class BoostingReader(Reader):
+    """One round is one step, counted as printed; the best round, told at the end, is `best_…`."""
+
+    name: ClassVar[str] = "boosting"
+    marks: tuple[str, ...] = ("	", "est iteration")
+
+    def __init__(self) -> None:
+        self._best = False
+
+    def read(self, line: str) -> Sample | None:
+        """The metrics of one round."""
+        if _BEST.search(line):
+            self._best = True
+            return None
+        found = _ROUND.match(line)
+        if found is None:
+            return None
+        values: dict[str, float] = {}
+        for part in found["rest"].split("\t"):
+            pair = _PAIR.match(part.strip())
+            value = whole_number(pair["value"]) if pair else None
+            if pair and value is not None and pair["name"] not in _TIMES:
+                name = metric_name(re.sub(r"'s ", "/", pair["name"]))
+                values[f"best_{name}" if self._best else name] = value
+        if not values:
+            return None
+        step = None if self._best else float(found["round"] or found["cat"])
+        self._best = False
+        return Sample(values, step)

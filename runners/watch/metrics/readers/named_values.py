@@ -1,0 +1,91 @@
+"""Names with numbers in a line of text: `loss: 0.5`, `lr=1e-4`, `Loss 6.9 (6.8)`, `9/10 (90%)`."""
+
+import re
+from functools import lru_cache
+
+from runners.watch.metrics.numbers import WHOLE, number
+from runners.watch.metrics.sample import metric_name
+
+MEASURES = (
+    r"loss|logloss|acc(?:uracy)?|acc@\d|err(?:or)?|psnr|ssim|lpips|dice|iou|miou|map|auc|f1|bleu|"
+    r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid"
+)
+_OPENING = r"(?:tensor\(|\[\s*|\(\s*)?"
+_VALUE = re.compile(
+    rf"(?P<sep>[:=]\s*|\s)(?=[-+.\d\[tnNiI])(?:(?P<part>\d+)/(?P<whole>\d+)\s*\(\s*[\d.]+\s*%\s*\)"
+    rf"|(?:tensor\()?(?P<value>{WHOLE})"
+    rf"|\[\s*(?P<only>{WHOLE})\s*\])"
+    rf"(?P<mean>(?:%|ms|s)?\s*\(\s*(?P<of_all>{WHOLE})%?s?\s*\))?"
+)
+_WORD = r"[A-Za-z_][\w/.%@'\-]*"
+_NAME = re.compile(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
+_BARE = re.compile(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
+_MEASURED = re.compile(
+    rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
+    r"(?:[ _/.-](?:\d+|avg|mean|median|value|total|train|val|valid|test|batch|epoch|step|iter"
+    r"|so_far|ppl|l1|l2|db))*$",
+    re.IGNORECASE,
+)
+_NOT_METRICS = {
+    *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "it", "ep"),
+    *("batch", "batches", "global_step", "micro_step", "update", "num_updates", "eta", "elapsed"),
+    *("remaining", "rank", "local_rank", "pid", "port", "seed", "line", "world_size", "batch_size"),
+    *("batchsize", "size", "samples", "skipped"),
+}
+_COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
+_MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers")
+_POSSESSIVE = re.compile(r"'s[ _]")
+_MOST_NAME = 64
+
+
+def named_values(text: str, start: int = 0) -> dict[str, float]:
+    """Every number in `text` that has a name and is understood whole, by the metric's name.
+
+    `9300/10000 (93%)` is the percentage; `0.5 (0.6)` is the value and its mean so far (`…_avg`).
+    """
+    values: dict[str, float] = {}
+    before = start
+    for found in _VALUE.finditer(text, start):
+        name = _NAME.search(text, max(before, found.start() - _MOST_NAME), found.start())
+        if name is None:
+            continue
+        told = name["name"]
+        if found["sep"].isspace() and not (
+            found["mean"] or _BARE.search(told) or _is_field(text, name.start(), found.end())
+        ):
+            continue
+        before = found.end()
+        called = metric_name(_POSSESSIVE.sub("/", told))
+        if not called or is_count(called):
+            continue
+        if found["part"]:
+            whole = number(found["whole"])
+            if whole:
+                values.setdefault(called, 100 * number(found["part"]) / whole)
+            continue
+        values.setdefault(called, number(found["value"] or found["only"]))
+        if found["mean"]:
+            values.setdefault(f"{called}_avg", number(found["of_all"]))
+    return values
+
+
+def _is_field(text: str, start: int, end: int) -> bool:
+    """Whether a part of a line stands between two bars: `| ms/batch 288.15 |`."""
+    return text[:start].rstrip()[-1:] == "|" and text[end:].lstrip()[:1] == "|"
+
+
+@lru_cache(maxsize=4096)
+def is_count(name: str) -> bool:
+    """Whether a name counts or sets something, instead of measuring it."""
+    if name in _NOT_METRICS or name.endswith((".py", ".cpp", ".cu", ".sh")):
+        return True
+    if name.startswith(("ms/", "s/")):
+        return False
+    last = name.rpartition("_")[2].rpartition("/")[2]
+    return (last in _COUNTS and "loss" not in name) or last in _MORE_COUNTS
+
+
+@lru_cache(maxsize=4096)
+def is_measure(name: str) -> bool:
+    """Whether a name is one of a measure such as a loss: then a line is about a run's course."""
+    return _MEASURED.search(name) is not None

@@ -1,0 +1,100 @@
+"""JSON objects, one a line, alone or behind a logger's words: `{"step": 10, "loss": 0.5}`."""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.readers.named_values import is_measure
+from runners.watch.metrics.readers.places import phase_of
+from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.sample import Sample, metric_name
+
+_STEPS = (
+    "global_step",
+    "num_updates",
+    "step",
+    "_step",
+    "iteration",
+    "iter",
+    "update",
+    "train/step",
+)
+_OTHER_STEPS = ("iterations", "steps", "n_iter", "trainer/global_step", "train/global_step", "it")
+_FRACTIONS = ("update",)
+_EPOCHS = ("epoch", "train/epoch", "epoch_num")
+_TOTALS = ("max_steps", "total_steps", "num_steps", "epochs", "max_epochs", "num_train_epochs")
+_NOT_METRICS = {"time", "timestamp", "_timestamp", "_runtime", "_step", "seed", "rank", "pid"}
+_DEPTH = 4
+
+
+class ObjectReader(Reader):
+    """An object with a step, an epoch or a measure in it; nested names are joined by `/`."""
+
+    name: ClassVar[str] = "json"
+    marks: tuple[str, ...] = ('{"', '{ "')
+
+    def __init__(self) -> None:
+        self.from_zero = False
+        self._begun = False
+
+    def read(self, line: str) -> Sample | None:
+        """The numbers of an object; a dump of settings has neither place nor measure."""
+        at = line.find("{")
+        end = line.rfind("}")
+        if at < 0 or end < at:
+            return None
+        try:
+            told = msgspec.json.decode(line[at : end + 1])
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if not isinstance(told, dict):
+            return None
+        return self.sample_of(told, phase_of(line[:at].rpartition("INFO |")[2].strip()))
+
+    def sample_of(self, told: dict[str, Any], phase: str = "") -> Sample | None:
+        """What a dictionary of names and values says."""
+        flat = dict(_flat(told))
+        step = next((flat[name] for name in _step_names(flat) if name in flat), None)
+        epoch = next((flat[name] for name in _EPOCHS if name in flat), None)
+        places = {*_step_names(flat), *_EPOCHS, *_TOTALS, *_FRACTIONS, *_NOT_METRICS}
+        values = {metric_name(name): value for name, value in flat.items() if name not in places}
+        values.pop("", None)
+        if not values or not (
+            any(is_measure(name) for name in values) or (step is not None or epoch is not None)
+        ):
+            return None
+        self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
+        self._begun = self._begun or epoch is not None
+        if epoch is not None and epoch == int(epoch):
+            epoch += self.from_zero
+        if phase:
+            values = {_in_phase(name, phase): value for name, value in values.items()}
+        return Sample(values, step, None, epoch)
+
+
+def _step_names(flat: dict[str, float]) -> list[str]:
+    return [
+        *(name for name in flat if name.endswith("num_updates")),
+        *_STEPS,
+        *_OTHER_STEPS,
+    ]
+
+
+def _in_phase(name: str, phase: str) -> str:
+    return name if name.startswith(("val", "test", "eval")) else f"{phase}/{name}"
+
+
+def _flat(told: dict[str, Any], before: str = "", depth: int = 0) -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for name, value in told.items():
+        if isinstance(value, dict) and depth < _DEPTH:
+            found += _flat(value, f"{before}{name}/", depth + 1)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            if isinstance(value, float) or abs(value) < 1 << 53:
+                found.append((before + name, float(value)))
+        elif isinstance(value, str) and value[:1] in "-+.0123456789nNiI":
+            number = whole_number(value)
+            if number is not None:
+                found.append((before + name, number))
+    return found

@@ -1,0 +1,154 @@
+"""Where in a run a line says that it is: `Epoch [0/3], Step [10/100]`, `[2][ 5/17]`, `iter 40`."""
+
+import re
+from typing import NamedTuple
+
+from runners.watch.metrics.numbers import number
+
+_COUNT = r"\d[\d,]*(?![\w%]|\.\d|:\d\d)"
+_OF = r"(?:\s*(?:/|\bof\b)\s*(?P<{0}>\d[\d,]*)(?!\.?\d))?"
+# What follows an epoch directly: `[10/50]`, `:   2 / 10`, `| 5/ 17 batches`, `[1280/6000 (21%)]`.
+_INNER = (
+    r"(?:\s*[\])]?[\s:|,-]*[\[(]?\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)(?![.\d])"
+    r"(?P<share>\s*\(\s*[\d.]+%\))?)?"
+)
+_EPOCH = re.compile(
+    r"(?<![\w.])(?P<word>epochs?|ep)(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)"
+    rf"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}"
+)
+_STEP = re.compile(
+    r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
+    r"|updates?|rounds?)"
+    rf"(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)(?P<step>{_COUNT}){_OF.format('steps')}"
+    r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
+)
+_BATCH = re.compile(
+    r"(?<![\w.])(?:batch(?:es)?[\s:=#\[(]*(?P<at>\d+)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<all>\d+))?"
+    r"|(?P<at2>\d+)\s*/\s*(?P<all2>\d+)\s+(?:batches|steps|iters?|iterations|it)\b)"
+)
+_BRACKETS = re.compile(
+    r"^\W{0,4}?\[\s*(?P<one>\d+)(?:\s*/\s*(?P<ones>\d+))?\s*\](?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
+)
+_LOOP = re.compile(
+    r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*:?\s*(?P<epoch>\d+)?\s*"
+    r"\[\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)",
+    re.IGNORECASE,
+)
+_NO_PLACE = re.compile(
+    r"(?:\b(?:nan|skipped|per|warmup|every|max|total|of|number|bad|eval|each)[ _]?|\w_)$",
+    re.IGNORECASE,
+)
+_HELD_OUT = r"(?:val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?)"
+_PHASE = re.compile(
+    rf"^\W{{0,4}}(?P<head>{_HELD_OUT})"
+    r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|loss at)\b"
+    r"|\s*[:|\[(\-{]|\s+\d)"
+    rf"|(?:\||^)\s*(?P<field>{_HELD_OUT})\s*\|"
+    rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)",
+    re.IGNORECASE,
+)
+_STEP_WORDS = ("step", "it", "update", "round")
+
+
+class Place(NamedTuple):
+    """What a line says of where it is; counts as printed. `at` of `all` is within the epoch.
+
+    `phase` is `val`, `test` or `eval` for lines about held-out data. `unit` is `samples` where
+    `at` counts samples.
+    """
+
+    epoch: float | None = None
+    epochs: float | None = None
+    step: float | None = None
+    steps: float | None = None
+    at: float | None = None
+    all: float | None = None
+    phase: str = ""
+    unit: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says anything."""
+        return self.epoch is not None or self.step is not None or self.at is not None
+
+
+def phase_of(text: str) -> str:
+    """`val`, `test` or `eval` when a line says that it is about held-out data."""
+    low = text[:120].lower()
+    if "val" not in low and "test" not in low:
+        return ""
+    found = _PHASE.search(text, 0, 120)
+    if found is None:
+        return ""
+    word = (found["head"] or found["field"] or found["mode"]).lower()
+    return "val" if word.startswith("val") else "test" if word.startswith("test") else "eval"
+
+
+def find_place(text: str) -> Place:
+    """The place that a line names; the first of each kind counts."""
+    phase = phase_of(text)
+    loop = _LOOP.match(text)
+    if loop is not None:
+        epoch = number(loop["epoch"]) if loop["epoch"] else None
+        return Place(epoch, at=number(loop["at"]), all=number(loop["all"]), phase=phase)
+    low = text.lower()
+    epoch = epochs = at = total = None
+    unit = ""
+    if "ep" in low:
+        epoch, epochs, at, total, unit = _epoch_in(low)
+    step, steps = _step_in(low) if any(word in low for word in _STEP_WORDS) else (None, None)
+    if at is None and _may_have_batch(low) and (batch := _BATCH.search(low)):
+        at = number(batch["at"] or batch["at2"])
+        total = number(batch["all"] or batch["all2"]) if batch["all"] or batch["all2"] else None
+    if epoch is None and step is None and at is None:
+        return _brackets(text, phase)
+    return Place(epoch, epochs, step, steps, at, total, phase, unit)
+
+
+def _may_have_batch(text: str) -> bool:
+    return "batch" in text or ("/" in text and ("step" in text or "it" in text))
+
+
+def _epoch_in(
+    text: str,
+) -> tuple[float | None, float | None, float | None, float | None, str]:
+    for found in _EPOCH.finditer(text):
+        plural = found["word"] == "epochs"
+        behind = _NO_PLACE.search(text, max(0, found.start() - 12), found.start())
+        if behind or (plural and not found["epochs"]):
+            continue
+        epochs = number(found["epochs"]) if found["epochs"] else None
+        if not found["at"]:
+            return number(found["epoch"]), epochs, None, None, ""
+        # Only `Train Epoch: 1 [640/60000 (1%)]` counts samples, as PyTorch's first example does.
+        samples = found["share"] and text[: found.start()].strip() == "train"
+        unit = "samples" if samples else ""
+        return number(found["epoch"]), epochs, number(found["at"]), number(found["all"]), unit
+    return None, None, None, None, ""
+
+
+def _step_in(text: str) -> tuple[float | None, float | None]:
+    best: re.Match[str] | None = None
+    for found in _STEP.finditer(text):
+        word = found["word"]
+        plural = word.endswith("s") and not word.endswith("updates")
+        behind = _NO_PLACE.search(text, max(0, found.start() - 12), found.start())
+        if behind or (plural and not found["steps"]):
+            continue  # `Steps: 16` is a length, `nan iterations: 0` a count of something else
+        if best is None or word.startswith(("global", "num_up", "train_num")):
+            best = found
+    if best is None:
+        return None, None
+    return number(best["step"]), number(best["steps"]) if best["steps"] else None
+
+
+def _brackets(text: str, phase: str) -> Place:
+    found = _BRACKETS.match(text)
+    if found is None:
+        return Place(phase=phase)
+    one, ones = number(found["one"]), number(found["ones"]) if found["ones"] else None
+    if found["two"]:
+        return Place(one, ones, at=number(found["two"]), all=number(found["twos"]), phase=phase)
+    if ones is None:
+        return Place(step=one, phase=phase)
+    return Place(at=one, all=ones, phase=phase)

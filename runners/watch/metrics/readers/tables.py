@@ -1,0 +1,215 @@
+"""Tables: stable-baselines3's boxes, fastai's and Ultralytics' columns, wandb's run summary."""
+
+import re
+from typing import ClassVar
+
+from runners.watch.metrics.numbers import number, seconds, whole_number
+from runners.watch.metrics.readers.bars import read_bar
+from runners.watch.metrics.readers.reader import CLAIMED, Reader
+from runners.watch.metrics.sample import Sample, metric_name
+
+
+class BaselinesReader(Reader):
+    """stable-baselines3: a box of `| name | value |` rows under `| section/ |` headings; its step
+    is `time/total_timesteps`.
+    """
+
+    name: ClassVar[str] = "baselines3"
+    marks: tuple[str, ...] = ("|", "-----")
+    _row: ClassVar[re.Pattern[str]] = re.compile(r"^\|(?P<name>[^|]+)\|(?P<value>[^|]*)\|\s*$")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, float] | None = None
+        self._section = ""
+        self._known = False
+
+    def read(self, line: str) -> Sample | None:
+        """The whole box, when it is closed."""
+        if line.startswith("-----"):
+            rows, self._rows = self._rows, {}
+            self._section = ""
+            return self._sample(rows) if rows else None
+        row = self._row.match(line) if self._rows is not None else None
+        if row is None or self._rows is None:
+            self._rows = None
+            return None
+        name, value = row["name"].strip(), whole_number(row["value"])
+        if name.endswith("/") and not row["value"].strip():
+            self._section = name
+            self._known = True
+        elif value is not None:
+            self._rows[self._section + name if row["name"].startswith("    ") else name] = value
+        return CLAIMED if self._known else None
+
+    def _sample(self, rows: dict[str, float]) -> Sample | None:
+        if not self._known:
+            return None
+        step = rows.pop("time/total_timesteps", None)
+        return Sample({metric_name(name): value for name, value in rows.items()}, step)
+
+
+class FastaiReader(Reader):
+    """fastai: a heading `epoch train_loss valid_loss … time` and a row per epoch, from 0; between
+    them fastprogress' bars with the smoothed loss so far.
+    """
+
+    name: ClassVar[str] = "fastai"
+    marks: tuple[str, ...] = ("train_loss",)
+    notes: ClassVar[tuple[str, ...]] = ("epochs are counted from 1; fastai's table from 0",)
+    _heading: ClassVar[re.Pattern[str]] = re.compile(r"^epoch\s{2,}train_loss(?:\s{2,}\S+)+\s*$")
+    _bar: ClassVar[re.Pattern[str]] = re.compile(
+        r"^(?:Epoch (?P<epoch>\d+)/(?P<epochs>\d+) : )?\|[^|]*\|\s*[\d.]+%\s*"
+        r"\[(?P<done>\d+)/(?P<total>\d+) [\d:]+<[\d:?]*(?:\.\.\.)?(?:\s(?P<loss>[\d.eE+-]+|nan))?\]"
+    )
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._epochs: float | None = None
+        self._per_epoch: float | None = None
+        self._bar_epoch: float | None = None
+
+    def read(self, line: str) -> Sample | None:
+        """A heading, a row or a bar."""
+        if self._heading.match(line):
+            self._columns, self.marks = line.split(), ("",)
+            self._per_epoch = self._bar_epoch = None
+            return CLAIMED
+        if not self._columns:
+            return None
+        if found := self._bar.match(line):
+            return self._progress(found)
+        cells = line.split()
+        if len(cells) != len(self._columns) or not cells[0].isdigit():
+            return None
+        epoch = number(cells[0]) + 1
+        values: dict[str, float] = {}
+        for name, cell in zip(self._columns[1:], cells[1:], strict=True):
+            value = seconds(cell) if ":" in cell else whole_number(cell)
+            if value is not None:
+                values["epoch_seconds" if name == "time" else metric_name(name)] = value
+        steps = self._per_epoch
+        return Sample(
+            values,
+            epoch * steps if steps else None,
+            steps * self._epochs if steps and self._epochs else None,
+            epoch,
+            self._epochs,
+        )
+
+    def _progress(self, bar: "re.Match[str]") -> Sample | None:
+        epoch = number(bar["epoch"]) if bar["epoch"] else 1.0
+        self._epochs = number(bar["epochs"]) if bar["epochs"] else self._epochs
+        done, total = number(bar["done"]), number(bar["total"])
+        if self._bar_epoch == epoch and total != self._per_epoch and self._per_epoch:
+            # The validation's bar goes on showing the training's loss, the last one too.
+            done = total = self._per_epoch
+        self._bar_epoch, self._per_epoch = epoch, total
+        loss = whole_number(bar["loss"]) if bar["loss"] else None
+        return Sample(
+            {} if loss is None else {"smooth_loss": loss},
+            (epoch - 1) * total + done,
+            total * self._epochs if self._epochs else None,
+            epoch,
+            self._epochs,
+        )
+
+
+class YoloReader(Reader):
+    """Ultralytics: a heading with `Epoch GPU_mem …`, rows `1/3  0.5G  1.234 …` with a bar, and the
+    validation's `all` row under `Class Images Instances Box(P R mAP50 mAP50-95)`.
+    """
+
+    name: ClassVar[str] = "yolo"
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("GPU_mem",)
+    _row: ClassVar[re.Pattern[str]] = re.compile(
+        r"^\s+(?P<epoch>\d+)/(?P<epochs>\d+)\s+(?P<rest>\S.*)$"
+    )
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._validation: list[str] = []
+        self._epoch: float | None = None
+        self._epochs: float | None = None
+        self._per_epoch: float | None = None
+        self.from_zero = False
+
+    def read(self, line: str) -> Sample | None:
+        """A heading, a redraw of an epoch's row, or the validation of all classes."""
+        cells = line.split()
+        if "GPU_mem" in cells and cells[0] == "Epoch":
+            self._columns, self.marks = cells[2:], ("",)
+            return CLAIMED
+        if not self._columns:
+            return None
+        if "Class" in cells[:1] and "mAP50" in cells:
+            self._validation = _validation_names(line)
+            return CLAIMED
+        if cells[:1] == ["all"] and len(cells) == len(self._validation) + 1:
+            return self._validated(cells[1:])
+        row = self._row.match(line)
+        return self._train(row) if row else None
+
+    def _train(self, row: "re.Match[str]") -> Sample:
+        rest, _, bar_text = row["rest"].partition(": ")
+        cells = rest.split()
+        self.from_zero = self.from_zero or row["epoch"] == "0"
+        self._epoch = number(row["epoch"]) + self.from_zero
+        self._epochs = max(number(row["epochs"]) + self.from_zero, self._epoch)
+        values = {
+            metric_name(name): value
+            for name, cell in zip(self._columns, cells[1:], strict=False)
+            if name.endswith("loss") and (value := whole_number(cell)) is not None
+        }
+        bar = read_bar(bar_text)
+        if bar is None or bar.total is None:
+            return Sample(values, None, None, self._epoch, self._epochs)
+        self._per_epoch = bar.total
+        before = (self._epoch - 1) * bar.total
+        steps = self._epochs * bar.total
+        return Sample(values, before + bar.done, steps, self._epoch, self._epochs, pace=bar.pace)
+
+    def _validated(self, cells: list[str]) -> Sample:
+        values = {
+            f"val/{name}": value
+            for name, cell in zip(self._validation, cells, strict=True)
+            if name not in ("images", "instances") and (value := whole_number(cell)) is not None
+        }
+        return Sample(values, None, None, self._epoch, self._epochs)
+
+
+def _validation_names(line: str) -> list[str]:
+    """`Images Instances Box(P R mAP50 mAP50-95)`: the names in a bracket are of what is before."""
+    names, group = [], ""
+    for word in line.partition(": ")[0].split()[1:]:
+        if "(" in word:
+            group, _, word = word.partition("(")
+            group = "" if group == "Box" else f"{group.lower()}/"
+        called = {"P": "precision", "R": "recall"}.get(word.rstrip("):"), word.rstrip("):").lower())
+        names.append(group + called)
+    return names
+
+
+class WandbSummaryReader(Reader):
+    """wandb's words when a run ends: `wandb: Run summary:` and a name with a value in each line."""
+
+    name: ClassVar[str] = "wandb"
+    marks: tuple[str, ...] = ("wandb:",)
+    _row: ClassVar[re.Pattern[str]] = re.compile(r"^wandb:\s+(?P<name>\S+)\s+(?P<value>\S+)\s*$")
+
+    def __init__(self) -> None:
+        self._open = False
+
+    def read(self, line: str) -> Sample | None:
+        """One line of the summary; everything else that wandb says is no metric."""
+        if line.startswith("wandb: Run summary:"):
+            self._open = True
+            return CLAIMED
+        row = self._row.match(line) if self._open else None
+        if row is None:
+            self._open = False
+            return CLAIMED
+        value = whole_number(row["value"])
+        if value is None or row["name"].startswith("_"):
+            return CLAIMED
+        return Sample({metric_name(row["name"]): value})

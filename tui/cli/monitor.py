@@ -1,0 +1,160 @@
+"""`monitor`: everything at a glance for scripts and mail: session, GPUs, host, live runs, disks."""
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from runners.cost.meter import Meter, read_meter
+from runners.cost.run_costs import Costs, costs_of
+from runners.gpus.client import read_gpus
+from runners.gpus.host_metrics import HostMeter
+from runners.guard.rule import read_guard
+from runners.host.tail import read_tail
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode
+from runners.model.gpus import GpuReading, HostSnapshot
+from runners.model.states import SIGNS
+from runners.state.layout import StateDirectory
+from runners.state.leases import held_leases
+from runners.state.runs import list_runs
+from runners.watch.logs.render import plain
+from tui.cli.gpus import print_reading, reading_json
+from tui.cli.output import control, print_json, print_pairs, print_table
+from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
+from tui.views.money_text import meter_json, session_pairs
+from tui.views.run_view import RunView, to_json, view_run
+
+_TAIL_BYTES = 16 << 10
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def run_monitor(arguments: argparse.Namespace) -> int:
+    """Print it once, or every few seconds until interrupted."""
+    state = StateDirectory().create()
+    meter = HostMeter(state.root)
+    meter.read()  # the first reading of the CPU has no interval to be the mean of
+    while True:
+        tend(state)
+        live = [run for run in list_runs(state, 0) if run.is_live]
+        costs = costs_of(state, live)
+        views = [view_run(run, costs=costs) for run in live]
+        meter_now = read_meter(live, costs)
+        reading = read_gpus(state)
+        host = reading.cpu if reading.cpu.cpu_percent is not None else meter.read()
+        if arguments.json:
+            print_json(_json(state, views, meter_now, costs, reading, host, arguments.lines))
+        else:
+            if arguments.watch and sys.stdout.isatty():
+                control(_CLEAR)
+            _print(state, views, meter_now, costs, reading, host, arguments.lines)
+        if not arguments.watch:
+            return ExitCode.DONE
+        sys.stdout.flush()
+        time.sleep(arguments.every)
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a file as a terminal may show them; empty when there is none."""
+    blocks = read_tail(path, _TAIL_BYTES)
+    lines = [plain(line).rstrip() for line in blocks.split(b"\n")]
+    return [line for line in lines if line][-count:] if count else []
+
+
+def disks_of(view: RunView) -> list[dict[str, Any]]:
+    """The disks that the run's folder and its checkpoints lie on, each once: path, free, total."""
+    folders = [Path(view.run.directory)]
+    if view.checkpoint is not None:
+        folders.append(Path(view.checkpoint.path).parent)
+    found: dict[int, dict[str, Any]] = {}
+    for folder in folders:
+        try:
+            device = folder.stat().st_dev
+            usage = shutil.disk_usage(folder)
+        except OSError:
+            continue
+        found.setdefault(
+            device, {"path": str(folder), "free_bytes": usage.free, "total_bytes": usage.total}
+        )
+    return list(found.values())
+
+
+def _json(
+    state: StateDirectory,
+    views: list[RunView],
+    meter: Meter,
+    costs: Costs,
+    reading: GpuReading,
+    host: HostSnapshot,
+    lines: int,
+) -> dict[str, Any]:
+    value = reading_json(reading, held_leases(state))
+    value["cpu"] = {name: getattr(host, name) for name in host.__struct_fields__}
+    value["session"] = None if costs.session is None else meter_json(meter, costs.session)
+    value["runs"] = [
+        to_json(view)
+        | {
+            "last_lines": last_lines(state.run(view.run.id).output, lines),
+            "disks": disks_of(view),
+        }
+        for view in views
+    ]
+    return value
+
+
+def _print(
+    state: StateDirectory,
+    views: list[RunView],
+    meter: Meter,
+    costs: Costs,
+    reading: GpuReading,
+    host: HostSnapshot,
+    lines: int,
+) -> None:
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(reading.time or time.time()))
+    print(f"{reading.host}  {stamp}")
+    if costs.session is None:
+        print("no session")
+    else:
+        print_pairs(session_pairs(meter, costs.session, costs.now, read_guard(state)))
+    print(
+        f"CPU {percent(host.cpu_percent)} of {host.cpu_count or DASH} cores, memory "
+        f"{memory(host.memory_used)} of {memory(host.memory_total)}, disk "
+        f"{size(host.disk_free)} free of {size(host.disk_total)}"
+    )
+    if reading.problem:
+        print(f"GPUs: {reading.problem}")
+    print()
+    print_reading(reading, held_leases(state), False)
+    if not views:
+        print("no live runs")
+        return
+    print()
+    print_table(
+        ("run", "state", "GPUs", "progress", "metric", "ETA", "cost"), [_row(v) for v in views]
+    )
+    for view in views:
+        print(f"\n{view.run.id}")
+        for disk in disks_of(view):
+            print(
+                f"  disk of {disk['path']}: {size(disk['free_bytes'])} free of "
+                f"{size(disk['total_bytes'])}"
+            )
+        for line in last_lines(state.run(view.run.id).output, lines):
+            print(f"  │ {line[:200]}")
+
+
+def _row(view: RunView) -> tuple[str, ...]:
+    run, fraction = view.run, view.progress.fraction
+    named = "" if view.headline is None else f"{view.headline} {metric(view.loss)}"
+    return (
+        run.id,
+        f"{SIGNS[run.state]} {run.state}",
+        (indices([gpu.index for gpu in run.plan.gpus]) if run.plan else "") or "cpu",
+        DASH if fraction is None else f"{fraction:.0%}",
+        named or DASH,
+        duration(view.progress.eta_s),
+        dollars(view.money.cost),
+    )

@@ -1,0 +1,170 @@
+"""The command line of `launch` and `plan` as RunSpecs."""
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.client import read_gpus
+from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.launch.resume import changes_on_resume, resumed
+from runners.model.errors import WrongInput
+from runners.model.spec import After, GpuRequest, RunSpec
+from runners.presets.catalogue import resolve_runs
+from runners.presets.load import command_spec
+from runners.presets.parameters import parse_value, with_value
+from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
+from runners.presets.scaling import devices_of, rescaled, with_values
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
+from tui.cli.output import say
+from tui.views.resume_text import resumed_text
+
+
+def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
+    """The RunSpecs that the command line describes: one, or those of a group."""
+    ways = [
+        way
+        for way in (arguments.preset, arguments.command_words, arguments.again)
+        if way is not None
+    ]
+    if len(ways) > 1 or not (ways or arguments.resume):
+        raise WrongInput(
+            "give one of them: a preset, a command behind --, or --again RUN"
+            if ways
+            else "no preset and no command given",
+            "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
+        )
+    if arguments.resume is not None:
+        specs = [_resumed(arguments)]
+    elif arguments.again is not None:
+        state = StateDirectory()
+        spec = relaunch_spec(state, find_run(state, arguments.again))
+        specs = [_varied(spec, arguments.overrides, arguments.name)]
+    elif arguments.command_words is not None:
+        specs = [command_spec(arguments.command_words, arguments.overrides, arguments.name)]
+    else:
+        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
+    if len(specs) > 1 and (arguments.gpus is not None or arguments.gpu_ids is not None):
+        raise WrongInput(
+            f"`{arguments.preset}` starts {len(specs)} runs with GPUs of their own",
+            f"change one of them: --set {specs[0].name}.gpus=0-3",
+        )
+    if arguments.scale is not None and all(spec.scaling is None for spec in specs):
+        names = ", ".join(f"`{spec.preset}`" for spec in specs)
+        raise WrongInput(
+            f"--scale: {names} {'does' if len(specs) == 1 else 'do'} not say what the batch is",
+            "give the preset the key `scaling`",
+        )
+    return [_apply_flags(spec, arguments) for spec in specs]
+
+
+def _resumed(arguments: argparse.Namespace) -> RunSpec:
+    """The spec that goes on from a run or a checkpoint file; what it goes on from is said."""
+    state = StateDirectory()
+    spec: RunSpec | None = None
+    if arguments.preset is not None:
+        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
+        if len(specs) > 1:
+            raise WrongInput(f"--resume: `{arguments.preset}` starts several runs", "resume one")
+        spec = specs[0]
+    elif arguments.again is not None:
+        spec = relaunch_spec(state, find_run(state, arguments.again))
+    elif arguments.command_words is not None:
+        raise WrongInput("--resume goes with a preset or a run, not with a command behind --")
+    path = Path(arguments.resume).expanduser()
+    if path.exists():
+        if spec is None:
+            raise WrongInput(
+                f"--resume {path}: resume it with which preset?",
+                f"fresnel-tui launch PRESET --resume {path}",
+            )
+        say(f"resumes from {path.resolve()}")
+        return resumed(spec, path.resolve())
+    found = resume_run(state, find_run(state, arguments.resume), spec)
+    said = resumed_text(found.parent, found.checkpoint)
+    say(f"resumes {found.parent.id}: {said}")
+    if spec is not None:
+        return found.spec
+    varied = _varied(found.spec, arguments.overrides, arguments.name)
+    before = relaunch_spec(state, found.parent)
+    old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
+    new_devices = devices_of(varied, _gpu_request(arguments) or varied.gpus, old_devices)
+    notes = changes_on_resume(before, varied, (old_devices, new_devices))
+    return msgspec.structs.replace(varied, warnings=(*varied.warnings, *notes))
+
+
+def _varied(spec: RunSpec, overrides: list[str], name: str) -> RunSpec:
+    """`spec` of an old run with parameters changed by `NAME=VALUE`, under another name if one is
+    given.
+    """
+    changes = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        parameter = next(
+            (one for one in spec.parameters if one.name == key.removeprefix("parameters.")), None
+        )
+        if parameter is None or not equals:
+            raise WrongInput(
+                f"--set {override}: --again changes parameters as NAME=VALUE",
+                f"those of this run: {', '.join(one.name for one in spec.parameters) or 'none'}",
+            )
+        try:
+            changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
+        except ValueError as error:
+            raise WrongInput(f"--set {override}: {error}") from None
+    return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+
+
+def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
+    request = _gpu_request(arguments)
+    if arguments.scale is not None and spec.scaling is not None:
+        spec = _rescale(spec, request or spec.gpus, arguments.scale)
+    if request is not None:
+        spec = msgspec.structs.replace(spec, gpus=request)
+    if arguments.tty:
+        spec = msgspec.structs.replace(spec, terminal=True)
+    if arguments.priority is not None:
+        spec = msgspec.structs.replace(spec, priority=arguments.priority)
+    if arguments.after is not None:
+        name, _, on = arguments.after.partition(":")
+        if on not in ("", "success", "failure", "any"):
+            raise WrongInput(
+                f"--after {arguments.after}: expected RUN, RUN:success, RUN:failure or RUN:any"
+            )
+        spec = msgspec.structs.replace(spec, after=After(name, on or "success"))
+    if arguments.price is not None:
+        spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
+    return spec
+
+
+def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
+    try:
+        if arguments.gpu_ids is not None:
+            return GpuRequest(ids=parse_gpu_ids(arguments.gpu_ids), explicit=True)
+        if arguments.gpus is not None:
+            if not (arguments.gpus.isdigit() or arguments.gpus == "all"):
+                raise ValueError(
+                    f"expected a number or all, got {arguments.gpus!r}; --gpu-ids names GPUs"
+                )
+            return msgspec.structs.replace(parse_gpu_request(arguments.gpus), explicit=True)
+    except ValueError as error:
+        raise WrongInput(f"{'--gpu-ids' if arguments.gpu_ids else '--gpus'}: {error}") from None
+    return None
+
+
+def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
+    """The same samples on each device as the preset has, and the learning rate by `rule`; every
+    change is said.
+    """
+    present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
+    before, devices = (devices_of(spec, one, present) for one in (spec.gpus, request))
+    changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
+    for name, value in changes.items():
+        say(f"--scale {rule}: {name}={value:g}")
+    if rule != "batch" and spec.scaling is not None:
+        spec = msgspec.structs.replace(
+            spec, scaling=msgspec.structs.replace(spec.scaling, rule=rule)
+        )
+    return with_values(spec, changes)

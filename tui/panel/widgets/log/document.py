@@ -1,0 +1,132 @@
+"""One log as it is looked at: its file, its lines counted, filtered and searched.
+
+Knows no screen. Threads do the long work (`jobs`); what they found in a file that was replaced
+belongs to an index, a filter or a search that the document no longer holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runners.watch.logs.file import Change, LogFile
+from runners.watch.logs.filter import LineFilter
+from runners.watch.logs.index import LineIndex
+from runners.watch.logs.reader import LogSource
+from runners.watch.logs.search import AllOf, Pattern
+from tui.panel.widgets.log.filter import LogFilter
+from tui.panel.widgets.log.search import LogSearch
+
+_INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
+_FILTER_AT_ONCE = 256 << 10  # bytes appended that are filtered on the spot
+
+
+class LogDocument:
+    """One log by its path; without a path it is empty for ever."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.file = LogFile(path)
+        self.filter: LogFilter | None = None
+        self.search: LogSearch | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """Which log it is."""
+        return self.file.path
+
+    @property
+    def size(self) -> int:
+        """Bytes, as of the last refresh."""
+        return self.file.size
+
+    @property
+    def source(self) -> LogSource:
+        """All lines, filtered or not."""
+        return self.file.source
+
+    @property
+    def index(self) -> LineIndex:
+        """Which line is where."""
+        return self.file.index
+
+    @property
+    def lines(self) -> LineFilter | LogSource:
+        """The lines that are shown: all, or those the filter lets through."""
+        return self.filter.lines if self.filter is not None else self.source
+
+    @property
+    def shown_pattern(self) -> Pattern | None:
+        """What a line must match to be shown; None: nothing."""
+        return self.filter.pattern if self.filter is not None else None
+
+    def narrowed(self, pattern: Pattern) -> Pattern:
+        """The same pattern among the lines that are shown."""
+        return AllOf(pattern, self.filter.pattern) if self.filter is not None else pattern
+
+    def refresh(self) -> Change:
+        """Look at the file again; filter and search begin anew when it is another one."""
+        before = self.source
+        change = self.file.refresh()
+        if self.source is not before:
+            if self.filter is not None:
+                self.filter = self.filter.begun_anew(self.source)
+            self._renew_search()
+        return change
+
+    # ---- filter and search
+
+    def set_filter(
+        self, text: str, regex: bool = False, rank: int | None = None, near: int = 0
+    ) -> bool:
+        """Show only lines that match; without text and rank, all. Whether anything changed.
+
+        `near` is the offset to look around first. Raises BadExpression.
+        """
+        if not text and rank is None:
+            changed = self.filter is not None
+            self.filter = None
+        else:
+            self.filter = LogFilter(self.source, text, regex, rank, near)
+            self.filter.lines.step(1)
+            changed = True
+        if changed:
+            self._renew_search()
+        return changed
+
+    def set_search(self, text: str, regex: bool = False) -> LogSearch | None:
+        """Search for a text among the lines that are shown, "" for none; raises BadExpression."""
+        self.search = None
+        if text:
+            self.search = LogSearch(self.source, text, regex, self.shown_pattern)
+        return self.search
+
+    def rank_after(self, ranks: list[int]) -> int | None:
+        """The rank to show next: the first, the next one, then all (None)."""
+        now = self.filter.rank if self.filter is not None else None
+        return next((rank for rank in ranks if now is None or rank > now), None)
+
+    def _renew_search(self) -> None:
+        if self.search is not None:
+            # The pattern was one before, so it is one now.
+            self.set_search(self.search.text, self.search.regex)
+
+    # ---- a little work at once, much by a thread
+
+    def filter_on(self, near: int) -> bool:
+        """Filter what was appended, if that is little; whether a thread must go on with the rest.
+
+        `near` is the offset the reader looks at.
+        """
+        if self.filter is None:
+            return False
+        lines = self.filter.lines
+        lines.near = near
+        if lines.behind <= _FILTER_AT_ONCE:
+            lines.step(1)
+        return not lines.complete
+
+    def index_on(self) -> bool:
+        """Count the lines that were appended, if that is little; whether a thread must go on."""
+        if self.size - self.index.scanned > _INDEX_AT_ONCE:
+            return True
+        self.index.step(_INDEX_AT_ONCE)
+        return False

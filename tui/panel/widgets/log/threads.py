@@ -1,0 +1,160 @@
+"""The threads of one log pane: each knows its log, and what it says of another is not heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from runners.watch.logs.extract import Lines, Text, text_of
+from runners.watch.logs.index import LineIndex
+from runners.watch.logs.ranks import ranks_in
+from runners.watch.logs.reader import LogSource
+from runners.watch.logs.search import Pattern
+from tui.panel.widgets.log import jobs
+from tui.panel.widgets.log.document import LogDocument
+from tui.panel.widgets.log.search import LogSearch, seek
+from tui.views.format import size
+
+_WRITE = "write"
+
+
+class Written(NamedTuple):
+    """How a file is written: the share done, then its bytes, or why it is not."""
+
+    share: float = 0.0
+    bytes: int | None = None
+    error: str = ""
+
+    def progress(self, path: Path) -> str:
+        """How far it is, while it is written."""
+        going = self.bytes is None and not self.error and self.share < 1
+        return f"writing {path.name}: {self.share:.0%} · " if going else ""
+
+    def result(self, path: Path) -> str:
+        """What became of it, once it is known."""
+        if self.error:
+            return f"not written: {path}: {self.error}"
+        return f"wrote {path} ({size(self.bytes)})" if self.bytes is not None else ""
+
+
+class LogThreads:
+    """Starts jobs for `owner` and hands it, in its own thread, what they found."""
+
+    def __init__(self, owner: Widget, progressed: Callable[[], None]) -> None:
+        """`progressed` is called when lines were counted or filtered."""
+        self._owner = owner
+        self._progressed = progressed
+        self._indexing: LineIndex | None = None
+
+    def cancel(self) -> None:
+        """End what is about the log shown; a file is written to its end whatever is looked at."""
+        for worker in [one for one in self._owner.workers if one.node is self._owner]:
+            if worker.group != _WRITE:
+                worker.cancel()
+
+    def work_on(self, document: LogDocument, near: int) -> None:
+        """Filter and count what was appended: at once where it is little; `near` is looked at."""
+        chosen = document.filter
+        if document.filter_on(near) and chosen is not None and not chosen.running:
+            chosen.running = True
+            self._start(
+                "filter",
+                lambda stopped: jobs.filter_lines(
+                    chosen, lambda: stopped() or document.filter is not chosen, self._tell
+                ),
+            )
+        file, index = document.file, document.index
+        if document.index_on() and self._indexing is not index:
+            self._indexing = index
+
+            def count(stopped: jobs.Stopped) -> None:
+                jobs.count_lines(file, index, stopped, self._tell)
+                if self._indexing is index:
+                    self._indexing = None
+                self._tell()
+
+            self._start("index", count)
+
+    def count_matches(self, document: LogDocument, tell: Callable[[LogSearch], None]) -> None:
+        """Count the lines that the search finds; `tell` is called in the thread."""
+        search = document.search
+        if search is None or search.counting or search.matches.complete:
+            return
+        search.counting = True
+
+        def count(stopped: jobs.Stopped) -> None:
+            jobs.count_matches(
+                search,
+                lambda: stopped() or document.search is not search,
+                lambda: tell(search),
+            )
+            # What came meanwhile is counted with the next paint, which may not come by itself.
+            self._owner.call_later(self.count_matches, document, tell)
+
+        self._start("count", count)
+
+    def seek(
+        self,
+        source: LogSource,
+        pattern: Pattern,
+        offset: int,
+        backward: bool,
+        found: Callable[[int | None], None],
+    ) -> None:
+        """Look for the next line that matches; `found` is called in the thread."""
+
+        def look(stopped: jobs.Stopped) -> None:
+            start = seek(source, pattern, offset, backward, stopped)
+            if not stopped():
+                found(start)
+
+        self._start("seek", look)
+
+    def find_ranks(self, source: LogSource, found: Callable[[LogSource, list[int]], None]) -> None:
+        """Find the ranks that the log names."""
+        self._start("ranks", lambda _: self._owner.call_later(found, source, ranks_in(source)))
+
+    def gather(
+        self, lines: Lines, low: int, high: int, cap: int, found: Callable[[Text], None]
+    ) -> None:
+        """Take the lines that begin at `low` to `high` as text, at most `cap` bytes of it."""
+        self._start("copy", lambda _: self._owner.call_later(found, text_of(lines, low, high, cap)))
+
+    def write(
+        self,
+        document: LogDocument,
+        path: Path,
+        overwrite: bool,
+        part: tuple[int, int],
+        tell: Callable[[Path, Written], None],
+    ) -> None:
+        """Write the raw bytes of the lines shown, from `part[0]` to `part[1]`, into a file."""
+        source, chosen = document.source, document.filter
+        lines = chosen.lines if chosen is not None else None
+
+        def progress(share: float) -> None:
+            self._owner.call_later(tell, path, Written(share))
+
+        def write(stopped: jobs.Stopped) -> None:
+            try:
+                written = jobs.write_lines(source, path, overwrite, part, lines, stopped, progress)
+                done = Written(1.0, written)
+            except OSError as why:
+                done = Written(error=str(why.strerror or why))
+            self._owner.call_later(tell, path, done)
+
+        self._start(_WRITE, write)
+
+    def _tell(self) -> None:
+        self._owner.call_later(self._progressed)
+
+    def _start(self, group: str, job: Callable[[jobs.Stopped], object]) -> None:
+        def run() -> None:
+            worker = get_current_worker()
+            job(lambda: worker.is_cancelled)
+
+        self._owner.run_worker(run, thread=True, group=group, exclusive=True)
