@@ -89,18 +89,20 @@ _Sums = dict[tuple[str, int, int], int]
 def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     """Share the money of `period` among the runs that held GPUs in it."""
     changes = _changes(period, holdings)
-    if any(one.parts for came, _ in changes.values() for one in came):
-        parts, hours = _sweep_parts(period, changes)
-    else:
-        parts, hours = _sweep_cards(period, changes)
+    came = [one for arrivals, _ in changes.values() for one in arrivals]
+    cards = {card for one in came for card in one.gpus}
     rate = Fraction(period.rate) / HOUR_NS
+    if len(cards) <= period.gpus and not any(one.parts for one in came):
+        held, scale = _sweep_cards(changes)
+        each = rate / (scale * period.gpus)
+        shares = {run: each * amount for run, amount in held.items()}
+        gpu_hours = {run: Fraction(amount, scale * HOUR_NS) for run, amount in held.items()}
+        together = each * sum(held.values())
+        return Account(period.total, shares, period.total - together, gpu_hours)
+    parts, hours = _sweep_parts(period, changes)
     shares = {run: rate * amount for run, amount in _add_up(parts).items()}
     gpu_hours = {run: amount / HOUR_NS for run, amount in _add_up(hours).items()}
-    held = sum_exactly(
-        (nanoseconds * numerator, denominator)
-        for (_, numerator, denominator), nanoseconds in parts.items()
-    )
-    return Account(period.total, shares, period.total - rate * held, gpu_hours)
+    return Account(period.total, shares, period.total - add_fractions(shares.values()), gpu_hours)
 
 
 _Changes = dict[int, tuple[list[Usage], list[Usage]]]
@@ -117,56 +119,49 @@ def _changes(period: Period, holdings: Iterable[Usage]) -> _Changes:
     return dict(sorted(changes.items()))
 
 
-def _sweep_cards(period: Period, changes: _Changes) -> tuple[_Sums, _Sums]:
-    """Nanoseconds of the machine, and of GPUs, that each run held: of whole cards.
+def _sweep_cards(changes: _Changes) -> tuple[dict[str, int], int]:
+    """How long each run held whole cards, in a fraction of nanoseconds that is the same for all,
+    and how many of them a nanosecond has.
 
-    Each card keeps how long it was held by so many; a run's part is what that grew by while it was
-    there. So a moment costs as much as what changes in it, however many runs are there.
+    A card held by k runs gives each a k-th of its time. Each card keeps how much it has given to
+    each of those that hold it; a run has what that grew by while it was there. So a moment costs as
+    much as what changes in it, however many runs are there, and all sums are whole numbers.
     """
-    found: dict[str, dict[tuple[int, int], int]] = {}
+    scale = math.lcm(*range(1, _most_sharers(changes) + 1))
+    found: dict[str, int] = {}
     held: dict[str, int] = {}
     since: dict[str, int] = {}
-    grown: dict[str, dict[tuple[int, int], int]] = {}
-    begun: dict[tuple[int, str], dict[tuple[int, int], int]] = {}
-    machine = period.gpus
-
-    def settle(card: str, moment: int) -> None:
-        if held.get(card):
-            sums, key = grown[card], (held[card], machine)
-            sums[key] = sums.get(key, 0) + moment - since[card]
-        since[card] = moment
-
+    given: dict[str, int] = {}
     for moment, (came, went) in changes.items():
+        for leaves, holdings in ((True, went), (False, came)):
+            for holding in holdings:
+                amount = 0
+                for card in holding.gpus:
+                    sharers = held.get(card, 0)
+                    if sharers:
+                        grown = (moment - since[card]) * (scale // sharers)
+                        given[card] = given.get(card, 0) + grown
+                    since[card] = moment
+                    held[card] = sharers - 1 if leaves else sharers + 1
+                    amount += given.get(card, 0)
+                # What was given before it came is taken off, what was given when it went added.
+                found[holding.run] = found.get(holding.run, 0) + (amount if leaves else -amount)
+    return found, scale
+
+
+def _most_sharers(changes: _Changes) -> int:
+    """By how many at once any card was held."""
+    held: dict[str, int] = {}
+    most = 1
+    for came, went in changes.values():
         for holding in went:
-            mine = found.setdefault(holding.run, {})
             for card in holding.gpus:
-                settle(card, moment)
-                before = begun.pop((id(holding), card))
-                for key, now in grown[card].items():
-                    amount = now - before.get(key, 0)
-                    if amount:
-                        mine[key] = mine.get(key, 0) + amount
                 held[card] -= 1
-                if not held[card]:
-                    del held[card]
-        # More cards may be held than the session was told of: then each is a smaller part of it.
-        larger = max(period.gpus, len(held.keys() | {card for one in came for card in one.gpus}))
-        if larger != machine:
-            for card in held:
-                settle(card, moment)
-            machine = larger
         for holding in came:
             for card in holding.gpus:
-                settle(card, moment)
-                begun[id(holding), card] = dict(grown.setdefault(card, {}))
                 held[card] = held.get(card, 0) + 1
-    parts: _Sums = {}
-    hours: _Sums = {}
-    for run, amounts in found.items():
-        for (sharers, of), nanoseconds in amounts.items():
-            parts[run, 1, sharers * of] = parts.get((run, 1, sharers * of), 0) + nanoseconds
-            hours[run, 1, sharers] = hours.get((run, 1, sharers), 0) + nanoseconds
-    return parts, hours
+                most = max(most, held[card])
+    return most
 
 
 def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:

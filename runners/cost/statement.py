@@ -137,6 +137,9 @@ class Statement:
     def outside(self, line: RunEntry) -> Fraction | None:
         """What a run cost outside of every session, at its own price; None when it has none."""
         start, end = self._spans[line.run]
+        at = bisect_right(self._session_starts, start) - 1
+        if at >= 0 and self._by_start[at][1].end >= end:
+            return Fraction(0)  # wholly in one session, as nearly all are
         covered = sum(
             max(0, min(end, period.end) - max(start, period.start))
             for _, period in self._sessions_within(start, end)
