@@ -6,7 +6,7 @@ plan) is done by short-lived processes.
 """
 
 import json
-from typing import Any
+from typing import NamedTuple
 
 from runners.host import helpers
 from runners.host.files import read_json, write_json
@@ -105,11 +105,20 @@ def summarize(run: RunDirectory) -> None:
         pass  # no process to be had: the first who asks reads them
 
 
-def attempt_report(run: RunDirectory) -> dict[str, Any]:
-    """What the attempt that just failed came to; empty when it cannot be found out."""
+class AttemptReport(NamedTuple):
+    """Whether a failed attempt did a step (None: not known), and glob patterns of the checkpoints
+    that it said it wrote.
+    """
+
+    stepped: bool | None = None
+    checkpoints: tuple[str, ...] = ()
+
+
+def attempt_report(run: RunDirectory) -> AttemptReport:
+    """What the attempt that just failed came to."""
     try:
         _, output = helpers.run("attempt-report", run.path)
         answer = json.loads(output)
-    except (OSError, ValueError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        return AttemptReport(bool(answer["stepped"]), tuple(map(str, answer["checkpoints"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return AttemptReport()

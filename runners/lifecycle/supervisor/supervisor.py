@@ -366,9 +366,9 @@ class Supervisor:
         on from was any good.
         """
         told = attempt_report(self.directory)
-        if self.went_on_from is not None and told.get("stepped") is False:
+        if self.went_on_from is not None and told.stepped is False:
             self.useless.append(self.went_on_from)
-        self.printed += [str(one) for one in told.get("checkpoints") or ()]
+        self.printed += told.checkpoints
 
     def more_arguments(self) -> list[str]:
         """What a later attempt is told: the restart rule's arguments, with the newest checkpoint of

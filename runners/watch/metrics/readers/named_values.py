@@ -30,7 +30,7 @@ _NOT_METRICS = {
     *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "it", "ep"),
     *("batch", "batches", "global_step", "micro_step", "update", "num_updates", "eta", "elapsed"),
     *("remaining", "rank", "local_rank", "pid", "port", "seed", "line", "world_size", "batch_size"),
-    *("batchsize", "size", "samples", "skipped"),
+    *("batchsize", "size", "samples", "skipped", "train", "test", "val", "valid", "eval"),
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
 _MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers")
