@@ -141,8 +141,10 @@ class PanelApp(TerminalApp):
         """Hand a new picture to the cockpit and to the screen above it; tell what is new."""
         before, self.picture = self.picture, picture
         self.cockpit.show(picture)
-        if self.screen is not self.cockpit and isinstance(self.screen, ShowsSnapshots):
-            self.screen.show(picture)
+        above = self.screen
+        # One that is not mounted yet has nothing to show it in; it was opened with the last one.
+        if above is not self.cockpit and above.is_mounted and isinstance(above, ShowsSnapshots):
+            above.show(picture)
         self._tell(before, picture)
 
     def _tell(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:

@@ -59,7 +59,7 @@ class ShowsSnapshots(Protocol):
     """A screen that is kept current: it is handed every new snapshot while it is on top."""
 
     def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new snapshot, also before the screen is mounted."""
+        """Take in a new snapshot; called once the screen is mounted."""
 
 
 class SnapshotFeed:

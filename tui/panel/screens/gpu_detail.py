@@ -60,8 +60,7 @@ class GpuDetailScreen(ModalScreen[None]):
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture."""
         self._picture = picture
-        if self.is_mounted:
-            self._describe()
+        self._describe()
 
     def action_move(self, rows: int) -> None:
         """Go to the GPU before or after."""

@@ -162,8 +162,6 @@ class MetricsScreen(Screen[None]):
         """A new picture, once a second: runs that came, ended or were removed; live ones are read
         on.
         """
-        if not self.query(MetricRunList):
-            return  # it comes before the page is put together
         self.runs.show(picture)
         self._ask()
         if any(mark.run.is_live for mark in self._asked.marks):

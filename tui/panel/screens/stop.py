@@ -51,7 +51,7 @@ class StopScreen(ModalScreen[bool]):
         view = next((one for one in picture.runs if one.run.id == self.view.run.id), None)
         if view is None or not view.run.is_live:
             self.dismiss(False)
-        elif self.is_mounted:
+        else:
             self.view = view
             self.query_one("#stop-text", Static).update(self._text())
             self.query_one("#stop", Button).label = self._label()
