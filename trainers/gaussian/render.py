@@ -53,13 +53,15 @@ class Rendering(NamedTuple):
 class Ellipses(NamedTuple):
     """Gaussians in the image, in pixels: centres (B,N,2), variances and inverse covariances as xx, xy, yy.
 
-    variances (B,N,2) along x and y · conics (B,N,3) · distances (B,N) from the camera plane.
+    variances (B,N,2) along x and y · conics (B,N,3) · distances (B,N) from the camera plane · visible (B,N),
+    false where the opacity is 0.
     """
 
     centres: Tensor
     variances: Tensor
     conics: Tensor
     distances: Tensor
+    visible: Tensor
 
 
 class Camera(NamedTuple):
@@ -100,7 +102,7 @@ def project(gaussians: Gaussians, camera: Camera) -> Ellipses:
     determinant = bare + camera.blur * (xx + yy) + camera.blur**2
     variances = torch.stack((xx, yy), dim=-1) + camera.blur
     conics = torch.stack((yy + camera.blur, -xy, xx + camera.blur), dim=-1) / determinant.unsqueeze(-1)
-    return Ellipses(centres, variances, conics, distances)
+    return Ellipses(centres, variances, conics, distances, gaussians.opacities > 0)
 
 
 def render(gaussians: Gaussians, camera: Camera, backend: str = "auto") -> Rendering:
@@ -168,7 +170,7 @@ def tile_boxes(ellipses: Ellipses, width: int, tile: int) -> tuple[Tensor, Tenso
     reach = REACH * ellipses.variances.sqrt()
     low, high = ellipses.centres - reach, ellipses.centres + reach
     finite = torch.isfinite(low).all(-1) & torch.isfinite(high).all(-1)
-    drawn = (ellipses.distances > NEAR) & finite & (high > 0).all(-1) & (low < width).all(-1)
+    drawn = (ellipses.distances > NEAR) & ellipses.visible & finite & (high > 0).all(-1) & (low < width).all(-1)
     last = -(-width // tile) - 1
     first_tile = torch.div(low.nan_to_num(0), tile, rounding_mode="floor").clamp(0, last)
     last_tile = torch.div(high.nan_to_num(0), tile, rounding_mode="floor").clamp(0, last)
