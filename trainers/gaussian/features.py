@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -11,11 +12,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from trainers.common.settings import SettingsError
-from trainers.gaussian.decoder import GRID
+from trainers.gaussian.geometry import GRID
 
 FEATURE_SUFFIXES = {384: "_dinov2.bin", 768: "_dinov2_base.bin", 1024: "_dinov2_large.bin"}
 """File endings of the Fresnel project for DINOv2 small, base and large."""
+SIZES = {384: "small", 768: "base", 1024: "large"}
 DEPTH_SUFFIX = "_depth.bin"
+DENSITY_SUFFIX = "_vlm_density.npy"
+POLARITY_NAME = "depth_polarity.json"
+POLARITIES = ("disparity", "distance")
+"""`disparity`: 1 is nearest, what Depth Anything writes; `distance`: 1 is farthest."""
 PATCH_FEATURE_DIM = 384
 PIXELS_PER_PATCH = 4
 
@@ -25,6 +31,15 @@ def feature_bytes(feature_dim: int) -> int:
     return GRID * GRID * feature_dim * 4
 
 
+def found_feature_dim(folder: Path, stems: list[str]) -> int:
+    """Return the feature size for which the most stems have a file, the larger of equals; 384 for none."""
+    counts = {
+        dim: sum((folder / f"{stem}{suffix}").is_file() for stem in stems)
+        for dim, suffix in FEATURE_SUFFIXES.items()
+    }
+    return max(counts, key=lambda dim: (counts[dim], dim if counts[dim] else -dim))
+
+
 def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> None:
     """Raise SettingsError unless every stem has a feature file of the right size for feature_dim."""
     paths = [folder / f"{stem}{FEATURE_SUFFIXES[feature_dim]}" for stem in stems]
@@ -32,7 +47,8 @@ def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> Non
     if missing:
         raise SettingsError(
             f"{len(missing)} of {len(paths)} feature files are missing in {folder}: {first_names(missing)}"
-            " (make them first, or train on pixel descriptors with --features patch)"
+            f" (make them with: python trainers/gaussian/preprocess_training_data.py --data_dir {folder.parent}"
+            f" --dinov2_size {SIZES[feature_dim]}; or train on pixel descriptors with --features patch)"
         )
     expected = feature_bytes(feature_dim)
     for path in paths:
@@ -68,6 +84,23 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
     return True
 
 
+def read_polarity(folder: Path) -> str:
+    """Return what a folder's depth files hold; `disparity` where no sidecar says so.
+
+    Raises SettingsError where the sidecar cannot be read or names something else.
+    """
+    path = folder / POLARITY_NAME
+    if not path.is_file():
+        return POLARITIES[0]
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))["polarity"]
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise SettingsError(f"{path} cannot be read ({problem}); delete it if depth is disparity") from problem
+    if told not in POLARITIES:
+        raise SettingsError(f"{path}: polarity {told!r} is neither {' nor '.join(POLARITIES)}")
+    return str(told)
+
+
 def first_names(paths: list[Path]) -> str:
     """Return the names of the first three paths, and whether there are more."""
     return ", ".join(path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
@@ -86,8 +119,8 @@ def read_features(path: Path, feature_dim: int) -> Tensor:
     return torch.from_numpy(values.astype(np.float32)).permute(2, 0, 1).contiguous()
 
 
-def read_disparity(path: Path) -> Tensor:
-    """Read a depth file as (1,side,side), 1 nearest: what Depth Anything writes is disparity.
+def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
+    """Read a depth file as disparity (1,side,side) in [0,1], 1 nearest.
 
     Raises ValueError naming the file where a number is not finite.
     """
@@ -95,7 +128,20 @@ def read_disparity(path: Path) -> Tensor:
     if not np.isfinite(values).all():
         raise ValueError(f"{path} holds numbers that are not finite")
     side = math.isqrt(values.size)
-    return torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
+    read = torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
+    return 1 - read if polarity == "distance" else read
+
+
+def read_density(path: Path, size: int) -> Tensor:
+    """Read what a language model found worth detail, (g,g) in [0,1], as weights (1,size,size) in [0.5,1.5].
+
+    Raises ValueError naming the file where it is no square of finite numbers.
+    """
+    grid = np.load(path, allow_pickle=False)
+    if grid.ndim != 2 or grid.shape[0] != grid.shape[1] or not np.isfinite(grid).all():
+        raise ValueError(f"{path} holds no square of finite numbers, but shape {grid.shape}")
+    told = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
+    return 0.5 + F.interpolate(told, size=size, mode="bilinear", align_corners=True)[0]
 
 
 def describe_patches(pixels: Tensor) -> Tensor:

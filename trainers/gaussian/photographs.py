@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from trainers.common.settings import SettingsError
 from trainers.gaussian import features
-from trainers.gaussian.decoder import GRID
+from trainers.gaussian.geometry import GRID
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 CROPS_ACROSS, CROPS_DOWN = 3, 2
@@ -59,6 +59,8 @@ class Collection:
     feature_dim: int
     feature_folder: Path | None
     has_depth: bool
+    polarity: str = "disparity"
+    has_density: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -67,26 +69,48 @@ class Collection:
         return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[:16]
 
 
-def collect(folder: Path | None, kind: str, feature_dim: int, max_images: int | None, held_out: float) -> Collection:
+def collect(
+    folder: Path | None,
+    kind: str,
+    feature_dim: int | None,
+    max_images: int | None,
+    held_out: float,
+    density: bool = False,
+) -> Collection:
     """Choose photographs from a folder, or built-in ones for None, and check that all they need is there.
 
-    kind is `auto`, `dinov2` or `patch`; max_images counts held-out ones too; held_out is their share. Raises
+    kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images counts
+    held-out ones too; held_out is their share; density asks for a language model's weights. Raises
     SettingsError naming what is missing or wrong.
     """
     kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
-    if kind == "patch" and feature_dim != features.PATCH_FEATURE_DIM:
+    if density and folder is None:
+        raise SettingsError("--use_vlm_guidance needs --data_dir: built-in photographs have no density files")
+    if kind == "patch" and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM:
         raise SettingsError(f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}")
     if folder is None:
         if kind == "dinov2":
             raise SettingsError("--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features")
         training, judging = built_in_crops(max_images, held_out)
-        return Collection(training, judging, feature_dim, None, False)
+        return Collection(training, judging, features.PATCH_FEATURE_DIM, None, False)
     training, judging = split_folder(folder, max_images, held_out)
     stems = [photograph.path.stem for photograph in (*training, *judging)]
+    beside = folder / "features"
     if kind == "dinov2":
-        features.check_feature_files(folder / "features", stems, feature_dim)
-    has_depth = features.find_depth_files(folder / "features", stems)
-    return Collection(training, judging, feature_dim, folder / "features" if kind == "dinov2" else None, has_depth)
+        feature_dim = feature_dim or features.found_feature_dim(beside, stems)
+        features.check_feature_files(beside, stems, feature_dim)
+    missing = [stem for stem in stems if density and not (beside / f"{stem}{features.DENSITY_SUFFIX}").is_file()]
+    if missing:
+        raise SettingsError(
+            f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {beside}:"
+            f" {missing[0]}{features.DENSITY_SUFFIX}{', ...' if len(missing) > 1 else ''}"
+        )
+    has_depth = features.find_depth_files(beside, stems)
+    polarity = features.read_polarity(beside)
+    width = feature_dim or features.PATCH_FEATURE_DIM
+    return Collection(
+        training, judging, width, beside if kind == "dinov2" else None, has_depth, polarity, density
+    )
 
 
 def split_folder(
@@ -171,33 +195,55 @@ def held_out_count(total: int, share: float) -> int:
 class PhotographSet(Dataset[dict[str, Any]]):
     """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known, disparity.
 
-    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S) is for the
-    loss, `patch_disparity` (37,37) for the decoder; both are left out where there is no depth.
+    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S) is left
+    out where there is no depth, `weights` (1,S,S) where no density was asked for. With `keep_bytes`, items
+    stay in memory once read until so many bytes are full.
     """
 
-    def __init__(self, photographs: tuple[Photograph, ...], collection: Collection, size: int) -> None:
+    def __init__(
+        self, photographs: tuple[Photograph, ...], collection: Collection, size: int, keep_bytes: int = 0
+    ) -> None:
         self.photographs, self.collection, self.size = photographs, collection, size
+        self._kept: dict[tuple[int, int], dict[str, Any]] = {}
+        self._features: dict[int, Tensor] = {}
+        self._room = keep_bytes
 
     def __len__(self) -> int:
         return len(self.photographs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        if (index, self.size) in self._kept:
+            return self._kept[index, self.size] | {"features": self._features[index]}
+        item = self._read(index)
+        told = item.pop("features") if index not in self._features else self._features[index]
+        needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
+        needed += 0 if index in self._features else told.nbytes
+        if needed <= self._room:
+            self._room -= needed
+            self._kept[index, self.size], self._features[index] = item, told
+        return item | {"features": told}
+
+    def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection
         with Image.open(photograph.path) as file:
             image = file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
         item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
-        folder, stem = collection.feature_folder, photograph.path.stem
-        if folder is None:
-            item["features"] = features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
-        else:
-            path = folder / f"{stem}{features.FEATURE_SUFFIXES[collection.feature_dim]}"
-            item["features"] = features.read_features(path, collection.feature_dim)
+        beside, stem = photograph.path.parent / "features", photograph.path.stem
+        if index not in self._features:
+            item["features"] = self._describe(image, beside, stem)
         if collection.has_depth:
-            beside = photograph.path.parent / "features" / f"{stem}{features.DEPTH_SUFFIX}"
-            disparity = features.read_disparity(beside).unsqueeze(0)
-            item["patch_disparity"] = F.adaptive_avg_pool2d(disparity, GRID)[0, 0]
-            item["disparity"] = F.interpolate(disparity, size=self.size, mode="bilinear", antialias=True)[0]
+            disparity = features.read_disparity(beside / f"{stem}{features.DEPTH_SUFFIX}", collection.polarity)
+            resized = F.interpolate(disparity[None], size=self.size, mode="bilinear", antialias=True)
+            item["disparity"] = resized[0]
+        if collection.has_density:
+            item["weights"] = features.read_density(beside / f"{stem}{features.DENSITY_SUFFIX}", self.size)
         return item
+
+    def _describe(self, image: Image.Image, beside: Path, stem: str) -> Tensor:
+        if self.collection.feature_folder is None:
+            return features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
+        dim = self.collection.feature_dim
+        return features.read_features(beside / f"{stem}{features.FEATURE_SUFFIXES[dim]}", dim)
 
 
 def to_square(image: Image.Image, size: int) -> Tensor:
