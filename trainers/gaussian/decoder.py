@@ -213,7 +213,7 @@ class SpiralDecoder(Decoder):
         """Sample (B,C,H,W) at the points as (B,N,C), bilinearly."""
         places = torch.stack((points.across, points.down), dim=-1).view(1, 1, -1, 2)
         sampled = F.grid_sample(
-            grid, places.expand(len(grid), -1, -1, -1), align_corners=True, padding_mode="border"
+            grid, places.expand(grid.shape[0], -1, -1, -1), align_corners=True, padding_mode="border"
         )
         return sampled[:, :, 0].transpose(1, 2)
 
