@@ -40,7 +40,13 @@ def random_gaussians(images: int, count: int, deviation: float) -> Gaussians:
         return torch.rand(images, count, *shape, generator=chance)
 
     positions = torch.cat((2 * draw(2) - 1, -2 - 2 * draw(1)), dim=-1)
-    parts = (positions, deviation * (0.5 + draw(3)), rotation_from_6d(draw(6) - 0.5), draw(3), 0.3 + 0.4 * draw())
+    parts = (
+        positions,
+        deviation * (0.5 + draw(3)),
+        rotation_from_6d(draw(6) - 0.5),
+        draw(3),
+        0.3 + 0.4 * draw(),
+    )
     return Gaussians(*(part.requires_grad_() for part in parts))
 
 
@@ -86,7 +92,8 @@ def bench_renderer(device: str) -> None:
     print("| Gaussians | batch, size | loop (one image x batch) | torch | compiled | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
     for batch, count, size in ((32, 1369, 64), (4, 5476, 128)):
-        for words, deviation in (("as upstream starts, 0.197", 0.197), ("as ours start, a patch", 0.05 * 37 / count**0.5)):
+        patch = 0.05 * 37 / count**0.5
+        for words, deviation in (("as upstream starts, 0.197", 0.197), ("as ours start", patch)):
             gaussians, camera = random_gaussians(batch, count, deviation), Camera(size)
 
             def looped(gaussians: Gaussians = gaussians, camera: Camera = camera) -> None:
@@ -96,7 +103,9 @@ def bench_renderer(device: str) -> None:
             for backend in ("torch", "compiled"):
 
                 def batched(
-                    gaussians: Gaussians = gaussians, camera: Camera = camera, backend: str = backend
+                    gaussians: Gaussians = gaussians,
+                    camera: Camera = camera,
+                    backend: str = backend,
                 ) -> None:
                     render(gaussians, camera, backend).image.square().mean().backward()
 
@@ -117,7 +126,9 @@ def bench_renderer(device: str) -> None:
 def bench_gpu() -> None:
     """Images a second at 256 px with all Gaussians of K = 4; only where there is a GPU."""
     for backend in ("torch", "auto"):
-        gaussians = Gaussians(*(part.detach().cuda().requires_grad_() for part in random_gaussians(32, 5476, 0.03)))
+        gaussians = Gaussians(
+            *(part.detach().cuda().requires_grad_() for part in random_gaussians(32, 5476, 0.03))
+        )
 
         def step(gaussians: Gaussians = gaussians, backend: str = backend) -> None:
             render(gaussians, Camera(256), backend).image.square().mean().backward()
@@ -125,7 +136,9 @@ def bench_gpu() -> None:
 
         for _ in range(3):
             step()
-        print(f"GPU, {backend}: {32 / seconds(step, 5):.0f} images/s at 256 px, 5,476 Gaussians, batch 32")
+        print(
+            f"GPU, {backend}: {32 / seconds(step, 5):.0f} images/s at 256 px, 5,476 Gaussians, batch 32"
+        )
 
 
 def train(folder: Path, *arguments: str) -> list[dict[str, float]]:
@@ -149,7 +162,10 @@ def bench_hfts(epochs: int, fast_epochs: list[int], size: int) -> None:
     print("| --- | --- | --- | --- |")
     common = ("--image_size", str(size), "--batch_size", "4", "--blur", "0.3")
     plans = [("full", count, ()) for count in (max(1, epochs // 2), epochs)]
-    plans += [("fast_mode", count, ("--fast_mode", "--final_share", str(1.01 / count))) for count in fast_epochs]
+    plans += [
+        ("fast_mode", count, ("--fast_mode", "--final_share", str(1.01 / count)))
+        for count in fast_epochs
+    ]
     for name, count, more in plans:
         with tempfile.TemporaryDirectory() as folder:
             told = train(Path(folder), *common, "--epochs", str(count), *more)
@@ -164,24 +180,34 @@ def bench_hfts(epochs: int, fast_epochs: list[int], size: int) -> None:
 def bench_recipe(epochs: int, seeds: int) -> None:
     """Upstream's recipe (rate 1e-4, its cosine, no warm-up; geometry right) against ours in the same time."""
     results: dict[str, list[tuple[float, float, float]]] = {"upstream's recipe": [], "ours": []}
-    recipes = {"upstream's recipe": ("--lr", "1e-4", "--warmup", "0", "--lr_floor", "0"), "ours": ()}
+    recipes = {
+        "upstream's recipe": ("--lr", "1e-4", "--warmup", "0", "--lr_floor", "0"),
+        "ours": (),
+    }
     for seed in range(seeds):
         for name, more in recipes.items():
             with tempfile.TemporaryDirectory() as folder:
                 told = train(Path(folder), "--epochs", str(epochs), "--seed", str(seed), *more)
             taken = sum(epoch["seconds"] for epoch in told)
             results[name].append((taken, told[-1]["held_out_psnr"], told[-1]["held_out_ssim"]))
-    print(f"| recipe, 64 px, K=4, batch 4, {epochs} epochs, {seeds} seeds | training time | PSNR | SSIM |")
+    print(
+        f"| recipe, 64 px, K=4, batch 4, {epochs} epochs, {seeds} seeds | training time | PSNR | SSIM |"
+    )
     print("| --- | --- | --- | --- |")
     for name, rows in results.items():
         columns = list(zip(*rows, strict=True))
-        spread = [f"{statistics.mean(column):.3g} ({min(column):.4g}-{max(column):.4g})" for column in columns]
+        spread = [
+            f"{statistics.mean(column):.3g} ({min(column):.4g}-{max(column):.4g})"
+            for column in columns
+        ]
         print(f"| {name} | {spread[0]} s | {spread[1]} dB | {spread[2]} |", flush=True)
 
 
 def main() -> int:
     """Print the tables asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", default=["renderer", "hfts", "recipe"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--size", type=int, default=128)
@@ -191,7 +217,9 @@ def main() -> int:
     asked = parser.parse_args()
     torch.set_num_threads(THREADS)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    print(f"{os.cpu_count()} cores, {THREADS} threads, load {load:.1f} at the start, torch {torch.__version__}\n")
+    print(
+        f"{os.cpu_count()} cores, {THREADS} threads, load {load:.1f} at the start, torch {torch.__version__}\n"
+    )
     if "renderer" in asked.parts:
         bench_renderer(asked.device)
     if "hfts" in asked.parts:

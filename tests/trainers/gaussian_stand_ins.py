@@ -25,7 +25,9 @@ def make_photographs(folder: Path, count: int = 10) -> None:
             width, height = image.size
             side = min(width, height) // 2
             left = number // len(PHOTOGRAPHS) * (width - side)
-            image.convert("RGB").crop((left, 0, left + side, side)).save(folder / f"photo_{number}.jpg")
+            image.convert("RGB").crop((left, 0, left + side, side)).save(
+                folder / f"photo_{number}.jpg"
+            )
 
 
 def save(path: Path, nodes: list, weights: dict, output: tuple) -> None:
@@ -35,7 +37,9 @@ def save(path: Path, nodes: list, weights: dict, output: tuple) -> None:
     known = [numpy_helper.from_array(value, name) for name, value in weights.items()]
     graph = helper.make_graph(nodes, "stand-in", [picture], [answer], known)
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
 
 
 def make_features(path: Path, channels: int, class_token: bool = True) -> None:
@@ -62,11 +66,19 @@ def make_depth(path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["pixel_values", "mean"], ["grey"]),
         helper.make_node(
-            "AveragePool", ["grey"], ["smooth"], kernel_shape=[15, 15], pads=[7, 7, 7, 7], strides=[1, 1]
+            "AveragePool",
+            ["grey"],
+            ["smooth"],
+            kernel_shape=[15, 15],
+            pads=[7, 7, 7, 7],
+            strides=[1, 1],
         ),
         helper.make_node("Squeeze", ["smooth", "one"], ["predicted_depth"]),
     ]
-    weights = {"mean": np.full((1, 3, 1, 1), 1 / 3, dtype=np.float32), "one": np.array([1], dtype=np.int64)}
+    weights = {
+        "mean": np.full((1, 3, 1, 1), 1 / 3, dtype=np.float32),
+        "one": np.array([1], dtype=np.int64),
+    }
     save(path, nodes, weights, ("predicted_depth", (1, 518, 518)))
 
 

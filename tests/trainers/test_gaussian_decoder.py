@@ -57,9 +57,13 @@ NCA = SPIRAL | {
         (DecoderSettings(experiment=5), NCA, 213_922),
     ],
 )
-def test_takes_a_state_dict_with_upstreams_names_and_shapes(settings, shapes: dict, parameters: int) -> None:
+def test_takes_a_state_dict_with_upstreams_names_and_shapes(
+    settings, shapes: dict, parameters: int
+) -> None:
     decoder = make_decoder(settings)
-    decoder.load_state_dict({name: torch.zeros(shape) for name, shape in shapes.items()}, strict=True)
+    decoder.load_state_dict(
+        {name: torch.zeros(shape) for name, shape in shapes.items()}, strict=True
+    )
     assert sum(parameter.numel() for parameter in decoder.parameters()) == parameters
 
 
@@ -80,7 +84,9 @@ def untrained(k: int, **more) -> DirectPatchDecoder:
 def test_patches_lie_on_their_own_pixels_at_any_distance() -> None:
     disparity = torch.rand(1, 1, GRID, GRID, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        centres = project(untrained(1)(torch.zeros(1, 384, GRID, GRID), disparity), Camera(74)).centres
+        centres = project(
+            untrained(1)(torch.zeros(1, 384, GRID, GRID), disparity), Camera(74)
+        ).centres
     u, v = centres.view(GRID, GRID, 2).unbind(-1)
     middles = (torch.arange(GRID) + 0.5) * 2
     assert torch.allclose(u, middles.expand(GRID, GRID), atol=1e-3)
@@ -101,7 +107,9 @@ def test_the_spiral_covers_the_whole_square(experiment: int) -> None:
 def test_the_whole_frame_is_covered_from_the_start(k: int, disparity: float) -> None:
     with torch.no_grad():
         plane = torch.full((1, 1, GRID, GRID), disparity)
-        coverage = render(untrained(k)(torch.zeros(1, 384, GRID, GRID), plane), Camera(64, 0.3)).coverage
+        coverage = render(
+            untrained(k)(torch.zeros(1, 384, GRID, GRID), plane), Camera(64, 0.3)
+        ).coverage
     assert coverage.min() > 0.8
 
 
@@ -110,7 +118,9 @@ def test_a_disparity_of_one_is_nearest() -> None:
     disparity[0, 0, 5, 7] = 1.0
     with torch.no_grad():
         positions = untrained(1)(torch.zeros(1, 384, GRID, GRID), disparity).positions
-        theirs = untrained(1, geometry="upstream")(torch.zeros(1, 384, GRID, GRID), disparity).positions
+        theirs = untrained(1, geometry="upstream")(
+            torch.zeros(1, 384, GRID, GRID), disparity
+        ).positions
     distances = -positions[0, :, 2].view(GRID, GRID)
     assert distances[5, 7] == distances.min() == 2
     assert distances.max() == 4
@@ -135,14 +145,20 @@ def test_what_depth_and_view_say_is_heard() -> None:
     viewed = DirectPatchDecoder(DecoderSettings(pose_encoding=True)).eval()
     with torch.no_grad():
         told = [fused(features, depth).colours for depth in (disparity, 1 - disparity)]
-        seen = [viewed(features, None, pose=torch.tensor([[0.0, angle]])).opacities for angle in (0.0, 1.0)]
+        seen = [
+            viewed(features, None, pose=torch.tensor([[0.0, angle]])).opacities
+            for angle in (0.0, 1.0)
+        ]
     assert not torch.allclose(*told)
     assert not torch.allclose(*seen)
 
 
 @pytest.mark.parametrize("experiment", [2, 4, 5])
 def test_evaluation_is_deterministic(experiment: int) -> None:
-    decoder, features = make_decoder(DecoderSettings(experiment=experiment)).eval(), torch.randn(2, 384, GRID, GRID)
+    decoder, features = (
+        make_decoder(DecoderSettings(experiment=experiment)).eval(),
+        torch.randn(2, 384, GRID, GRID),
+    )
     with torch.no_grad():
         first, second = (render(decoder(features), Camera(32)) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
@@ -198,7 +214,9 @@ def test_the_frequency_term_is_of_the_size_of_the_others_and_shares_add_up() -> 
     image, other = torch.rand(2, 2, 3, 32, 32, generator=chance)
     drawn = Rendering(other, torch.rand(2, 32, 32, generator=chance), torch.ones(2, 32, 32))
     asked = losses.LossSettings(frequency=0.1)
-    total, parts = losses.total_loss(drawn, image, torch.rand(2, 1, 32, 32, generator=chance), asked)
+    total, parts = losses.total_loss(
+        drawn, image, torch.rand(2, 1, 32, 32, generator=chance), asked
+    )
     assert 0 < parts["frequency"] < 1
     shares = {name: value for name, value in parts.items() if name.startswith("share_")}
     assert set(shares) == {"share_l1", "share_ssim", "share_depth", "share_frequency"}

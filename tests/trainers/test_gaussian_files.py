@@ -47,7 +47,9 @@ def test_a_ply_is_right_side_up_in_viewers(tmp_path: Path) -> None:
     assert np.allclose(np.exp(known["scale_2"]), gaussians.scales[0, :, 2], atol=1e-6)
     w, i, j, k = (known[f"rot_{n}"] for n in range(4))
     first_axis = np.stack((1 - 2 * (j * j + k * k), 2 * (i * j + w * k), 2 * (i * k - w * j)))
-    assert np.allclose(first_axis.T, gaussians.rotations[0, :, :, 0] * torch.tensor([1, -1, -1]), atol=1e-5)
+    assert np.allclose(
+        first_axis.T, gaussians.rotations[0, :, :, 0] * torch.tensor([1, -1, -1]), atol=1e-5
+    )
 
 
 def test_a_bin_is_fourteen_floats_a_gaussian(tmp_path: Path) -> None:
@@ -77,12 +79,16 @@ def upstream_file(path: Path, settings: DecoderSettings, **more) -> dict[str, to
 
 
 @pytest.mark.parametrize("experiment", [2, 4, 5])
-def test_upstreams_checkpoints_load_and_draw_in_their_own_geometry(experiment: int, tmp_path: Path) -> None:
+def test_upstreams_checkpoints_load_and_draw_in_their_own_geometry(
+    experiment: int, tmp_path: Path
+) -> None:
     path = tmp_path / f"decoder_exp{experiment}_epoch10.pt"
     settings = DecoderSettings(experiment=experiment, gaussians_per_patch=4)
     weights = upstream_file(path, settings)
     trained = load_trained(path)
-    assert all(torch.equal(part, weights[name]) for name, part in trained.decoder.state_dict().items())
+    assert all(
+        torch.equal(part, weights[name]) for name, part in trained.decoder.state_dict().items()
+    )
     assert trained.decoder.settings.geometry == "upstream"
     with torch.no_grad():
         bare = trained.decoder(torch.zeros(1, 384, GRID, GRID))
@@ -131,7 +137,11 @@ def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:
 @pytest.mark.skipif(bool(missing_packages()), reason="no onnx, onnxscript or onnxruntime")
 @pytest.mark.parametrize(
     "settings",
-    [DecoderSettings(), DecoderSettings(feature_dim=768, depth_fusion=True), DecoderSettings(experiment=4)],
+    [
+        DecoderSettings(),
+        DecoderSettings(feature_dim=768, depth_fusion=True),
+        DecoderSettings(experiment=4),
+    ],
 )
 def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Path) -> None:
     apart = export_onnx(make_decoder(settings), tmp_path / "decoder.onnx")
@@ -143,7 +153,10 @@ def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Pa
                                      "export_decoder", "export_dinov2_model"])  # fmt: skip
 def test_every_program_explains_itself_with_examples(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / f"{program}.py"), "--help"], capture_output=True, text=True, timeout=60
+        [sys.executable, str(HERE / f"{program}.py"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "examples:" in done.stdout

@@ -40,7 +40,9 @@ def run(folder: Path, program: str, *arguments: str, code: int = 0, **variables:
 def project(tmp_path_factory) -> Path:
     """A folder as the guide has it, with features and depth made by the program."""
     folder = tmp_path_factory.mktemp("project")
-    made = subprocess.run([sys.executable, str(HERE / "gaussian_stand_ins.py"), str(folder)], timeout=60)
+    made = subprocess.run(
+        [sys.executable, str(HERE / "gaussian_stand_ins.py"), str(folder)], timeout=60
+    )
     assert made.returncode == 0
     told = run(folder, "preprocess_training_data.py", "--data_dir", "images/training")
     assert "made         10 images, 0 were there already" in told
@@ -68,18 +70,24 @@ def test_preprocessing_writes_upstreams_files_and_goes_on_where_it_stopped(proje
     assert (files / "photo_3_dinov2.bin").read_bytes() == before
 
 
-def test_other_channels_polarities_and_pictures_are_refused_by_name(project: Path, tmp_path: Path) -> None:
+def test_other_channels_polarities_and_pictures_are_refused_by_name(
+    project: Path, tmp_path: Path
+) -> None:
     data = ("--data_dir", "images/training")
     told = run(project, "preprocess_training_data.py", *data, "--dinov2_size", "base", "--features_model",
                "models/dinov2_small.onnx", code=2)  # fmt: skip
     assert "answers 384 channels, not 768; it is --dinov2_size small" in told
-    told = run(project, "preprocess_training_data.py", *data, "--depth_polarity", "distance", code=2)
+    told = run(
+        project, "preprocess_training_data.py", *data, "--depth_polarity", "distance", code=2
+    )
     assert "says disparity, --depth_polarity says distance" in told
     told = run(project, "preprocess_training_data.py", *data, "--dinov2_size", "large", code=2)
     assert "there is no models/dinov2_large.onnx; make it with export_dinov2_model.py" in told
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
     models = ("--features_model", str(project / "models/dinov2_small.onnx"), "--no-depth")
-    told = run(tmp_path, "preprocess_training_data.py", "--data_dir", str(tmp_path), *models, code=1)
+    told = run(
+        tmp_path, "preprocess_training_data.py", "--data_dir", str(tmp_path), *models, code=1
+    )
     assert "1 images cannot be read: broken.jpg" in told
 
 
@@ -93,7 +101,16 @@ def test_the_validate_mode_runs_first(project: Path) -> None:
 @pytest.fixture(scope="module")
 def last(project: Path) -> Path:
     """The last checkpoint of a fast run that was killed after its second epoch and resumed as the guide does."""
-    fast = (*TRAIN, *TINY, "--fast_mode", "--epochs", "4", "--checkpoint_every", "1", "--no-export_onnx")
+    fast = (
+        *TRAIN,
+        *TINY,
+        "--fast_mode",
+        "--epochs",
+        "4",
+        "--checkpoint_every",
+        "1",
+        "--no-export_onnx",
+    )
     killed = start(project, *fast)
     for line in killed.stdout:
         if "epoch_0002.pt" in line:

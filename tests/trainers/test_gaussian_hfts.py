@@ -96,6 +96,8 @@ def test_a_window_shows_what_the_whole_picture_shows_there(size: int) -> None:
             left, top, width = camera.window
             part = render(decoder(features, window=window), camera._replace(blur=0.3)).image
             assert part.shape[-1] == width == 12 * size // 37
-            assert torch.allclose(part, full[..., top : top + width, left : left + width], atol=2e-3)
+            assert torch.allclose(
+                part, full[..., top : top + width, left : left + width], atol=2e-3
+            )
             corners.add((left, top))
     assert {0, size - width} & {left for left, _ in corners}

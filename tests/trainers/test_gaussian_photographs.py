@@ -29,9 +29,13 @@ def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
         pixels = np.zeros((40, 60, 3), dtype=np.uint8)
         pixels[:20, :, 0], pixels[20:, :, 2] = 200 + number, 255
         Image.fromarray(pixels).save(folder / f"photo_{number}.png")
-        chance.standard_normal((37, 37, 384)).astype("<f4").tofile(folder / "features" / f"photo_{number}_dinov2.bin")
+        chance.standard_normal((37, 37, 384)).astype("<f4").tofile(
+            folder / "features" / f"photo_{number}_dinov2.bin"
+        )
     for number in range(depths):
-        np.linspace(0, 1, 64 * 64).astype("<f4").tofile(folder / "features" / f"photo_{number}_depth.bin")
+        np.linspace(0, 1, 64 * 64).astype("<f4").tofile(
+            folder / "features" / f"photo_{number}_depth.bin"
+        )
     return folder
 
 
@@ -39,7 +43,9 @@ def test_no_photograph_is_on_both_sides_of_the_split_and_no_crop_overlaps_anothe
     found = collect(None, "auto", 384, 50, 0.2)
     assert (len(found.training), len(found.held_out)) == (40, 10)
     assert not {crop.path for crop in found.training} & {crop.path for crop in found.held_out}
-    sides = {crop.path.stem: side for side in ("training", "held_out") for crop in getattr(found, side)}
+    sides = {
+        crop.path.stem: side for side in ("training", "held_out") for crop in getattr(found, side)
+    }
     assert sides["motorcycle_left"] == sides["motorcycle_right"]
     for one, other in combinations((*found.training, *found.held_out), 2):
         if one.path == other.path:
@@ -92,7 +98,10 @@ def test_the_descriptor_of_pixels_follows_the_image(tmp_path: Path) -> None:
             lambda f: (f / "features/photo_2_dinov2.bin").write_bytes(b"x" * 4_205_568),
             r"photo_2_dinov2\.bin has 4,205,568 bytes, expected 2,102,784.*--feature_dim 768",
         ),
-        (lambda f: (f / "features/photo_3_depth.bin").unlink(), r"1 of 4 depth files.*photo_3_depth\.bin"),
+        (
+            lambda f: (f / "features/photo_3_depth.bin").unlink(),
+            r"1 of 4 depth files.*photo_3_depth\.bin",
+        ),
         (
             lambda f: (f / "features/photo_0_depth.bin").write_bytes(b"x" * 12),
             r"photo_0_depth\.bin has 12 bytes",
@@ -140,7 +149,9 @@ def test_a_folder_with_depth_trains_on_it(
                        "--no-export_onnx"]) == 0  # fmt: skip
     values = read_events(tmp_path / "run", "summary")[0]["values"]
     assert 0 < values["depth"] < 3
-    assert sum(values[name] for name in ("share_l1", "share_ssim", "share_depth")) == pytest.approx(1, abs=1e-3)
+    assert sum(values[name] for name in ("share_l1", "share_ssim", "share_depth")) == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 def test_the_sidecar_says_what_is_near(tmp_path: Path) -> None:
@@ -184,7 +195,10 @@ def test_density_files_weigh_pixels_between_a_half_and_one_and_a_half(tmp_path: 
 def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "data", 4, depths=4)
     found = collect(folder, "auto", None, None, 0.5)
-    kept, read = PhotographSet(found.training, found, 32, 1 << 30), PhotographSet(found.training, found, 32)
+    kept, read = (
+        PhotographSet(found.training, found, 32, 1 << 30),
+        PhotographSet(found.training, found, 32),
+    )
     small = PhotographSet(found.training, found, 32, 3_000_000)
     for size in (32, 48, 32):
         for index in (0, 1, 0):
@@ -193,4 +207,8 @@ def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
             expected = read[index]
             for one in (kept[index], small[index]):
                 assert one.keys() == expected.keys()
-                assert all(torch.equal(one[name], part) for name, part in expected.items() if name != "name")
+                assert all(
+                    torch.equal(one[name], part)
+                    for name, part in expected.items()
+                    if name != "name"
+                )

@@ -54,8 +54,12 @@ def render_densely(gaussians: Gaussians, image: int, camera: Camera) -> Renderin
             )
         )
         spread = rotations[index] @ torch.diag(scales[index] ** 2) @ rotations[index].T
-        covariance = jacobian @ spread @ jacobian.T + camera.blur * torch.eye(2, dtype=positions.dtype)
-        across = torch.stack((u - (size / 2 + focal * x / -z), v - (size / 2 - focal * y / -z)), dim=-1)
+        covariance = jacobian @ spread @ jacobian.T + camera.blur * torch.eye(
+            2, dtype=positions.dtype
+        )
+        across = torch.stack(
+            (u - (size / 2 + focal * x / -z), v - (size / 2 - focal * y / -z)), dim=-1
+        )
         squared = torch.einsum("hwi,ij,hwj->hw", across, torch.linalg.inv(covariance), across)
         alpha = (opacities[index] * torch.exp(-squared / 2)).clamp(0, 0.99) * (squared <= 9)
         for place, value in enumerate((*colours[index], -z, torch.ones_like(z))):
@@ -66,12 +70,16 @@ def render_densely(gaussians: Gaussians, image: int, camera: Camera) -> Renderin
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-def test_agrees_with_the_dense_reference_and_a_batch_with_its_images(dtype, close: float, backend: str) -> None:
+def test_agrees_with_the_dense_reference_and_a_batch_with_its_images(
+    dtype, close: float, backend: str
+) -> None:
     gaussians, camera = some_gaussians(3, 60, torch.float64), Camera(27, 0.3)
     fast = render(Gaussians(*(part.to(dtype) for part in gaussians)), camera, backend)
     for image in range(3):
         slow = render_densely(gaussians, image, camera)
-        alone = render(Gaussians(*(part[image : image + 1].to(dtype) for part in gaussians)), camera, backend)
+        alone = render(
+            Gaussians(*(part[image : image + 1].to(dtype) for part in gaussians)), camera, backend
+        )
         for found, expected, single in zip(fast, slow, alone, strict=True):
             scale = max(1.0, float(expected.abs().max()))
             assert (found[image] - expected).abs().max() < close * scale
@@ -112,7 +120,9 @@ def test_gradients_agree_with_finite_differences(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_degenerate_gaussians_have_finite_gradients(backend: str) -> None:
     gaussians = some_gaussians(1, 12, torch.float32)
-    positions, scales, opacities = (part.clone() for part in (gaussians[0], gaussians[1], gaussians[4]))
+    positions, scales, opacities = (
+        part.clone() for part in (gaussians[0], gaussians[1], gaussians[4])
+    )
     positions[0, 0] = torch.tensor([0.0, 0.0, -0.01])
     positions[0, 1] = torch.tensor([0.3, 0.0, 0.0])
     positions[0, 2] = torch.tensor([1e6, 0.0, -2.0])
@@ -154,7 +164,9 @@ def test_many_tiles_full_to_the_brim_stay_within_the_bound() -> None:
     assert tiles.memory_bound(64, 10_952, 512) < 8 * 2**30
 
 
-def one_gaussian(x: float, y: float, z: float, colour=(1.0, 1.0, 1.0), scale=0.1, opacity=0.95) -> Gaussians:
+def one_gaussian(
+    x: float, y: float, z: float, colour=(1.0, 1.0, 1.0), scale=0.1, opacity=0.95
+) -> Gaussians:
     return Gaussians(
         torch.tensor([[[x, y, z]]], dtype=torch.float64),
         torch.full((1, 1, 3), scale, dtype=torch.float64),
@@ -172,11 +184,15 @@ def together(*gaussians: Gaussians) -> Gaussians:
 def test_one_gaussian_is_its_closed_form(backend: str) -> None:
     """Peak, falloff and integral of a round Gaussian straight ahead: deviation 0.8·S·scale/distance pixels."""
     size, opacity = 65, 0.9
-    image = render(one_gaussian(0, 0, -2, scale=0.2, opacity=opacity), Camera(size, 0.3), backend).image[0, 0]
+    image = render(
+        one_gaussian(0, 0, -2, scale=0.2, opacity=opacity), Camera(size, 0.3), backend
+    ).image[0, 0]
     variance = (0.8 * size * 0.2 / 2) ** 2 + 0.3
     assert image[32, 32] == pytest.approx(opacity, abs=1e-9)
     for step in range(1, 15):
-        assert image[32, 32 + step] == pytest.approx(opacity * math.exp(-(step**2) / 2 / variance), abs=1e-9)
+        assert image[32, 32 + step] == pytest.approx(
+            opacity * math.exp(-(step**2) / 2 / variance), abs=1e-9
+        )
         assert image[32 + step, 32] == pytest.approx(image[32, 32 + step].item(), abs=1e-9)
     cut = 1 - math.exp(-4.5)
     assert image.sum() == pytest.approx(opacity * 2 * math.pi * variance * cut, rel=2e-3)
@@ -207,7 +223,9 @@ def test_a_quarter_turn_of_the_camera_turns_the_picture(backend: str) -> None:
     """Turning everything about the line of sight by 90 degrees turns the picture by 90 degrees."""
     gaussians = some_gaussians(1, 40, torch.float64, seed=2)
     turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
-    turned = gaussians._replace(positions=gaussians.positions @ turn.T, rotations=turn @ gaussians.rotations)
+    turned = gaussians._replace(
+        positions=gaussians.positions @ turn.T, rotations=turn @ gaussians.rotations
+    )
     straight, quarter = (render(one, Camera(32, 0.3), backend).image for one in (gaussians, turned))
     assert torch.allclose(quarter, straight.rot90(1, (2, 3)), atol=1e-9)
 
@@ -228,7 +246,9 @@ def test_the_colours_of_a_checker_are_in_their_corners(geometry: str) -> None:
     image = render(to_gaussians(raw, layout, None, torch.tensor(-2.0)), Camera(64, 0.3)).image[0]
     corners = {(4, 4): (1, 0, 0), (4, 59): (0, 1, 0), (59, 4): (0, 0, 1), (59, 59): (1, 1, 1)}
     for (row, column), expected in corners.items():
-        assert torch.allclose(image[:, row, column], torch.tensor(expected, dtype=torch.float32), atol=0.05)
+        assert torch.allclose(
+            image[:, row, column], torch.tensor(expected, dtype=torch.float32), atol=0.05
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -250,5 +270,7 @@ def test_a_view_from_the_right_moves_what_is_near_to_the_left() -> None:
     near = seen_from(one_gaussian(0, 0, -2.0), pose).positions[0, 0]
     far = seen_from(one_gaussian(0, 0, -4.0), pose).positions[0, 0]
     assert near[0] < -0.4 < 0.4 < far[0]
-    above = seen_from(one_gaussian(0, 0, -2.0), torch.deg2rad(torch.tensor([[30.0, 0.0]], dtype=torch.float64)))
+    above = seen_from(
+        one_gaussian(0, 0, -2.0), torch.deg2rad(torch.tensor([[30.0, 0.0]], dtype=torch.float64))
+    )
     assert above.positions[0, 0, 1] < -0.4

@@ -21,8 +21,17 @@ def whole(tmp_path_factory, run_trainer):
     """Two epochs without interruption, started in a folder that has a `trainers` package of its own."""
     home = tmp_path_factory.mktemp("whole")
     (home / "trainers").mkdir()
-    (home / "trainers" / "__init__.py").write_text("raise RuntimeError('the wrong trainers package')\n")
-    done = run_trainer("--epochs", "2", "--no-tensorboard", run_directory=home / "run", cwd=home, PYTHONPATH=str(home))
+    (home / "trainers" / "__init__.py").write_text(
+        "raise RuntimeError('the wrong trainers package')\n"
+    )
+    done = run_trainer(
+        "--epochs",
+        "2",
+        "--no-tensorboard",
+        run_directory=home / "run",
+        cwd=home,
+        PYTHONPATH=str(home),
+    )
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout
 
@@ -32,14 +41,16 @@ def load(path: Path):
 
 
 def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
-    run, output = whole
+    _, output = whole
     assert "632,257 parameters" in output
     assert "training images 8, held out 2" in output
     assert "not DINOv2 features" in output
     assert "effective batch 2: 2 per device x 1 device(s) x 1 accumulated" in output
     assert re.search("^epoch 1/2  step 1/4  loss [0-9.]+ ", output, re.MULTILINE)
     assert re.search("^shares +l1 [0-9]+ %, ssim [0-9]+ % of the loss$", output, re.MULTILINE)
-    assert re.search("^held out +PSNR .* dB, SSIM 0.*; the mean colour alone reaches", output, re.MULTILINE)
+    assert re.search(
+        "^held out +PSNR .* dB, SSIM 0.*; the mean colour alone reaches", output, re.MULTILINE
+    )
     assert "ONNX export successful" in output or "onnx         not written" in output
 
 
@@ -52,7 +63,9 @@ def test_events_follow_the_run(whole, read_events) -> None:
     assert "resumed_from" not in started
     assert events[-1]["type"] == "summary"
     assert {4, 8} <= {event["step"] for event in read_events(run, "metrics")}
-    assert {"warming up", "training", "validating", "saving"} <= {e["phase"] for e in read_events(run, "phase")}
+    assert {"warming up", "training", "validating", "saving"} <= {
+        e["phase"] for e in read_events(run, "phase")
+    }
     epochs = read_events(run, "epoch")
     assert [(event["epoch"], event["step"]) for event in epochs] == [(1, 4), (2, 8)]
     assert epochs[1]["values"]["loss"] < epochs[0]["values"]["loss"]
@@ -74,7 +87,11 @@ def test_files_are_on_disk_as_reported(whole, read_events) -> None:
     assert len(json.loads((run / "history.json").read_text())["epochs"]) == 2
     assert (run / "curves.png").is_file()
     pictures = [event["path"] for event in read_events(run, "image")]
-    assert [Path(path).name for path in pictures] == ["inputs.png", "epoch_0001.png", "epoch_0002.png"]
+    assert [Path(path).name for path in pictures] == [
+        "inputs.png",
+        "epoch_0001.png",
+        "epoch_0002.png",
+    ]
     for path in pictures:
         with Image.open(path) as picture:
             assert picture.format == "PNG"
@@ -85,11 +102,15 @@ def same(one: Path, other: Path) -> None:
     mine, theirs = load(one), load(other)
     assert all(torch.equal(mine["model"][name], theirs["model"][name]) for name in theirs["model"])
     for place, state in theirs["optimiser"]["state"].items():
-        assert all(torch.equal(mine["optimiser"]["state"][place][name], state[name]) for name in state)
+        assert all(
+            torch.equal(mine["optimiser"]["state"][place][name], state[name]) for name in state
+        )
     assert torch.equal(mine["random"][0]["torch"], theirs["random"][0]["torch"])
 
 
-def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(whole, tmp_path, run_trainer, read_events) -> None:
+def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
+    whole, tmp_path, run_trainer, read_events
+) -> None:
     straight, _ = whole
     run = tmp_path / "run"
     run.mkdir()
@@ -103,7 +124,10 @@ def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(whole, tmp_p
     (run / "stop.json").unlink()
     resumed = run_trainer("--epochs", "2", "--resume", "auto", run_directory=run)
     assert resumed.returncode == 0, resumed.stderr
-    assert (read_events(run, "start")[1]["resumed_from"], read_events(run, "start")[1]["step"]) == (str(saved), 1)
+    assert (read_events(run, "start")[1]["resumed_from"], read_events(run, "start")[1]["step"]) == (
+        str(saved),
+        1,
+    )
     same(*(folder / "checkpoints" / "epoch_0002.pt" for folder in (run, straight)))
 
 
@@ -126,7 +150,10 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(tmp_path, run_trainer, start
     done = run_trainer(*FAST, "--resume", "auto-or-new", run_directory=run)
     assert done.returncode == 0, done.stderr
     same(*(folder / "checkpoints" / "epoch_0003.pt" for folder in (run, straight)))
-    ema = [load(folder / "checkpoints" / "epoch_0003.pt")["ema"]["weights"] for folder in (run, straight)]
+    ema = [
+        load(folder / "checkpoints" / "epoch_0003.pt")["ema"]["weights"]
+        for folder in (run, straight)
+    ]
     assert all(torch.equal(ema[0][name], ema[1][name]) for name in ema[0])
 
 
@@ -147,15 +174,28 @@ def test_sigterm_saves_and_ends_well_and_the_checkpoint_is_refused_by_another_de
     assert f"resume with  --resume {last['path']}" in rest
     assert Path(last["path"]).stat().st_size == last["bytes"]
 
-    refused = run_trainer("--resume", last["path"], "--gaussians_per_patch", "2", "--output_dir", str(tmp_path))
+    refused = run_trainer(
+        "--resume", last["path"], "--gaussians_per_patch", "2", "--output_dir", str(tmp_path)
+    )
     assert refused.returncode == 2
     assert "gaussians_per_patch is 4 there and 2 here" in refused.stderr
 
 
-SAME = ("--epochs", "2", "--dropout", "0", "--no-export_onnx", "--no-tensorboard", "--renderer", "torch")
+SAME = (
+    "--epochs",
+    "2",
+    "--dropout",
+    "0",
+    "--no-export_onnx",
+    "--no-tensorboard",
+    "--renderer",
+    "torch",
+)
 
 
-def test_two_ranks_with_half_the_batch_learn_what_one_does(tmp_path, run_trainer, read_events) -> None:
+def test_two_ranks_with_half_the_batch_learn_what_one_does(
+    tmp_path, run_trainer, read_events
+) -> None:
     losses = {}
     for processes, batch in ((1, 4), (2, 2)):
         folder = tmp_path / str(processes)
@@ -212,7 +252,10 @@ def main(arguments: list[str], capfd) -> tuple[int, str, str]:
         (["--resume", "nowhere.pt"], "there is no file "),
         (["--experiment", "1"], "refines SAAG Gaussians that upstream never ships"),
         (["--experiment", "3"], "a placeholder upstream"),
-        (["--experiment", "4", "--use_depth_fusion"], "--use_depth_fusion belongs to --experiment 2"),
+        (
+            ["--experiment", "4", "--use_depth_fusion"],
+            "--use_depth_fusion belongs to --experiment 2",
+        ),
         (["--use_depth_fusion"], "--use_depth_fusion needs depth files"),
         (["--multi_pose_augmentation"], "--multi_pose_augmentation needs depth files"),
         (["--use_pose_encoding"], "--use_pose_encoding needs --multi_pose_augmentation"),
@@ -242,7 +285,9 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(
     assert expected in errors
 
 
-def test_the_largest_batch_is_probed_without_training(tmp_path, monkeypatch, capfd, keep_signals) -> None:
+def test_the_largest_batch_is_probed_without_training(
+    tmp_path, monkeypatch, capfd, keep_signals
+) -> None:
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     arguments = ["--probe_batch", "--image_size", "16", "--max_images", "4", "--gaussians_per_patch", "1",
                  "--device", "cpu", "--output_dir", str(tmp_path)]  # fmt: skip
@@ -253,10 +298,14 @@ def test_the_largest_batch_is_probed_without_training(tmp_path, monkeypatch, cap
     assert not list((tmp_path / "checkpoints").glob("*.pt"))
 
 
-def test_a_loss_that_stays_not_finite_fails_the_run(tmp_path, monkeypatch, capfd, keep_signals) -> None:
+def test_a_loss_that_stays_not_finite_fails_the_run(
+    tmp_path, monkeypatch, capfd, keep_signals
+) -> None:
     from trainers.gaussian import losses
 
-    monkeypatch.setattr(losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan"))
+    monkeypatch.setattr(
+        losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan")
+    )
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     code, _, errors = main(["--max_images", "20", "--image_size", "16", "--batch_size", "1", "--device", "cpu",
                             "--output_dir", str(tmp_path), "--gaussians_per_patch", "1"], capfd)  # fmt: skip

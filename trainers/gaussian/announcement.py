@@ -15,7 +15,11 @@ def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
     """Say what was found and what is about to happen."""
     settings, collection, say = run.settings, run.collection, run.reporter.say
     parameters = sum(parameter.numel() for parameter in run.decoder.parameters())
-    depth = f"depth files ({collection.polarity})" if collection.has_depth else "no depth files: one plane"
+    depth = (
+        f"depth files ({collection.polarity})"
+        if collection.has_depth
+        else "no depth files: one plane"
+    )
     told = f"DINOv2 features of {settings.feature_dim} channels"
     if settings.features == "patch":
         told = "descriptors of the pixels around each patch, not DINOv2 features"
@@ -36,7 +40,9 @@ def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
         f" Gaussians an image, geometry {settings.geometry}"
     )
     backend = choose_backend(settings.renderer, run.ranks.device)
-    say(f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²; {run.precision.name}")
+    say(
+        f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²; {run.precision.name}"
+    )
     asked = savings(settings)
     phases: list[str] = []
     for epoch in range(settings.epochs):
@@ -70,7 +76,11 @@ def summarise(run: Run, seconds: float) -> None:
         say("nothing left to train: all epochs were done before")
     final = {name: value for name, value in values.items() if math.isfinite(value)}
     say(f"final        loss {final.get('loss', math.nan):.4f}")
-    shares = [f"{name[6:]} {100 * value:.0f} %" for name, value in final.items() if name.startswith("share_")]
+    shares = [
+        f"{name[6:]} {100 * value:.0f} %"
+        for name, value in final.items()
+        if name.startswith("share_")
+    ]
     if shares:
         say(f"shares       {', '.join(shares)} of the loss")
     if "held_out_psnr" in final:
@@ -80,7 +90,9 @@ def summarise(run: Run, seconds: float) -> None:
             f" {final['mean_colour_ssim']:.4f}"
         )
         if final["held_out_psnr"] <= final["mean_colour_psnr"]:
-            run.reporter.warn("the model is no better than each image's mean colour: it has learnt nothing yet")
+            run.reporter.warn(
+                "the model is no better than each image's mean colour: it has learnt nothing yet"
+            )
     if run.saved is not None:
         say(f"checkpoint   {run.saved} ({run.saved.stat().st_size / 1e6:.1f} MB)")
     say(f"time         {seconds:.1f} s, start included")

@@ -16,7 +16,12 @@ PAPER, INK = (250, 250, 250), (20, 20, 20)
 
 
 def write_contact_sheet(
-    path: Path, images: Tensor, renders: Tensor, names: Sequence[str], values: Sequence[float], title: str
+    path: Path,
+    images: Tensor,
+    renders: Tensor,
+    names: Sequence[str],
+    values: Sequence[float],
+    title: str,
 ) -> None:
     """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a title."""
     count = len(names)
@@ -44,5 +49,7 @@ def to_picture(image: Tensor) -> Image.Image:
 
 def to_image(image: Tensor) -> Image.Image:
     """Return an image (3,S,S) in [0,1] as a picture of its own size."""
-    pixels = (image.detach().cpu().clamp(0, 1).permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    pixels = (
+        (image.detach().cpu().clamp(0, 1).permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    )
     return Image.fromarray(pixels)

@@ -34,7 +34,9 @@ class CompiledDrawing(torch.autograd.Function):
     """Compositing front to back with its own gradient."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, starts: Any, members: Any, width: int, tile: int) -> Tensor:
+    def forward(
+        ctx: Any, table: Tensor, starts: Any, members: Any, width: int, tile: int
+    ) -> Tensor:
         """Draw the members of every tile."""
         canvas = torch.zeros((len(table), 5, width, width), dtype=table.dtype)
         limits = np.array([-0.5 * REACH**2, OPAQUE], dtype=canvas.numpy().dtype)
@@ -102,7 +104,10 @@ def falloffs(
         dx, dy = across[i] - x0, down[i] - y0
         power = (a * dx + b * dy) * dx + c * dy * dy
         t = max(power, least) * part
-        e = one + t * (one + t * (c2 + t * (c3 + t * (c4 + t * (c5 + t * (c6 + t * (c7 + t * (c8 + t * c9))))))))
+        e = one + t * (
+            one
+            + t * (c2 + t * (c3 + t * (c4 + t * (c5 + t * (c6 + t * (c7 + t * (c8 + t * c9)))))))
+        )
         e *= e
         e *= e
         e *= e
@@ -155,7 +160,14 @@ def draw_forward(
 
 @njit(cache=True, parallel=True, nogil=True, fastmath=FASTER)
 def draw_backward(
-    table: Any, starts: Any, members: Any, limits: Any, tile: int, canvas: Any, arriving: Any, pairs: Any
+    table: Any,
+    starts: Any,
+    members: Any,
+    limits: Any,
+    tile: int,
+    canvas: Any,
+    arriving: Any,
+    pairs: Any,
 ) -> None:  # pragma: no cover - compiled
     """Fill pairs (members,10) with the gradient of every member of every tile.
 
@@ -217,12 +229,18 @@ def draw_backward(
                 syy += s * dy * dy
             row[0] = opacity * (splat[2] * sx + splat[3] * sy)
             row[1] = opacity * (splat[4] * sy + splat[3] * sx)
-            row[2], row[3], row[4] = number(-0.5) * opacity * sxx, -opacity * sxy, number(-0.5) * opacity * syy
+            row[2], row[3], row[4] = (
+                number(-0.5) * opacity * sxx,
+                -opacity * sxy,
+                number(-0.5) * opacity * syy,
+            )
             row[5] = s0
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def sum_pairs(starts: Any, members: Any, pairs: Any, result: Any) -> None:  # pragma: no cover - compiled
+def sum_pairs(
+    starts: Any, members: Any, pairs: Any, result: Any
+) -> None:  # pragma: no cover - compiled
     """Add the gradients of all tiles up in a fixed order."""
     tiles = (len(starts) - 1) // result.shape[0]
     for image in prange(result.shape[0]):

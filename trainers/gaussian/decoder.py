@@ -184,7 +184,9 @@ class DirectPatchDecoder(Decoder):
         places = (self.patches_across, self.patches_down)
         across, down = (window.cut(part.view(GRID, GRID)).flatten() for part in places)
         points = self.layout._replace(across=across, down=down)
-        made = to_gaussians(raw.flatten(1, 2), points, depths, self.depth_offset, math.sqrt(k / used))
+        made = to_gaussians(
+            raw.flatten(1, 2), points, depths, self.depth_offset, math.sqrt(k / used)
+        )
         if self.settings.pose_encoding and pose is not None:
             strength = 0.5 + self.opacity_modulator(self.pose_encoder(pose))
             made = made._replace(opacities=(made.opacities * strength).clamp(0, 1))
@@ -200,7 +202,10 @@ class SpiralDecoder(Decoder):
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__(settings)
         index = torch.arange(settings.spiral_points, dtype=torch.float32)
-        radius, angle = (index / settings.spiral_points).sqrt(), index * math.pi * (3 - math.sqrt(5))
+        radius, angle = (
+            (index / settings.spiral_points).sqrt(),
+            index * math.pi * (3 - math.sqrt(5)),
+        )
         self.register_buffer("spiral_x", radius * angle.cos())
         self.register_buffer("spiral_y", radius * angle.sin())
 
@@ -213,7 +218,10 @@ class SpiralDecoder(Decoder):
         """Sample (B,C,H,W) at the points as (B,N,C), bilinearly."""
         places = torch.stack((points.across, points.down), dim=-1).view(1, 1, -1, 2)
         sampled = F.grid_sample(
-            grid, places.expand(grid.shape[0], -1, -1, -1), align_corners=True, padding_mode="border"
+            grid,
+            places.expand(grid.shape[0], -1, -1, -1),
+            align_corners=True,
+            padding_mode="border",
         )
         return sampled[:, :, 0].transpose(1, 2)
 
@@ -258,9 +266,15 @@ class NCAGaussianDecoder(SpiralDecoder):
         depths = None if disparity is None else self.at_points(disparity, points)[..., 0]
         for _step in range(self.settings.nca_steps):
             places = to_gaussians(state, points, depths, self.depth_offset).positions.detach()
-            near = torch.cdist(places, places).topk(1 + self.settings.nca_neighbours, largest=False).indices
+            near = (
+                torch.cdist(places, places)
+                .topk(1 + self.settings.nca_neighbours, largest=False)
+                .indices
+            )
             told = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
-            change = self.update_rule(F.relu(self.perception(told.unflatten(1, near.shape[1:]).flatten(2))))
+            change = self.update_rule(
+                F.relu(self.perception(told.unflatten(1, near.shape[1:]).flatten(2)))
+            )
             if self.training:
                 change = change * torch.bernoulli(torch.full_like(change[..., :1], 0.5))
             state = state + self.step_size * change

@@ -76,13 +76,19 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     lpips, told = find_lpips(settings.lpips_dir)
     if settings.lpips_dir and lpips is None:
         raise SettingsError(f"--lpips_dir: {told}")
-    print(f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each", flush=True)
+    print(
+        f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each",
+        flush=True,
+    )
     print(f"device       {describe_device(device)} ({reason})", flush=True)
     print(f"checkpoint   {settings.checkpoint} ({trained.writer})", flush=True)
     if lpips is None:
         print(f"lpips        off: {told}", flush=True)
     order = list(range(len(chosen)))
-    batches = [order[start : start + settings.batch_size] for start in range(0, len(order), settings.batch_size)]
+    batches = [
+        order[start : start + settings.batch_size]
+        for start in range(0, len(order), settings.batch_size)
+    ]
     rows: list[dict[str, float | str]] = []
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     for loaded in bar(make_loader(photographs, batches, device), "judging", len(batches)):
@@ -92,8 +98,12 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
         if lpips is not None:
             values["held_out_lpips"] = lpips.to(device)(drawn, batch["image"])
         for place, name in enumerate(batch["name"]):
-            rows.append({"name": name, **{key: float(value[place]) for key, value in values.items()}})
-        shown += zip(batch["image"].cpu(), drawn.cpu(), batch["name"], values[NAMES[0]].tolist(), strict=True)
+            rows.append(
+                {"name": name, **{key: float(value[place]) for key, value in values.items()}}
+            )
+        shown += zip(
+            batch["image"].cpu(), drawn.cpu(), batch["name"], values[NAMES[0]].tolist(), strict=True
+        )
     report(rows, settings, camera)
     images, renders, names, marks = zip(*shown[:MOST_SHOWN], strict=True)
     sheet = settings.output_dir / "contact_sheet.png"
@@ -103,15 +113,23 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     return 0
 
 
-def report(rows: list[dict[str, float | str]], settings: argparse.Namespace, camera: Camera) -> None:
+def report(
+    rows: list[dict[str, float | str]], settings: argparse.Namespace, camera: Camera
+) -> None:
     """Print the means beside the baseline's and write all figures to figures.json."""
     keys = [key for key in rows[0] if key != "name"]
     means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
     told = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
-    print(f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{told}", flush=True)
+    print(
+        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{told}", flush=True
+    )
     print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}", flush=True)
     if means[NAMES[0]] <= means[NAMES[2]]:
-        print("warning: the model is no better than each image's mean colour", file=sys.stderr, flush=True)
+        print(
+            "warning: the model is no better than each image's mean colour",
+            file=sys.stderr,
+            flush=True,
+        )
     written = {"checkpoint": str(settings.checkpoint), "range": [0, 1], "image_size": camera.size,
                "blur": camera.blur, "means": means, "photographs": rows}  # fmt: skip
     write_text_whole(settings.output_dir / "figures.json", json.dumps(written, indent=2) + "\n")

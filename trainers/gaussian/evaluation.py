@@ -31,7 +31,9 @@ def draw_batch(
     if decoder.settings.pose_encoding:
         asked["pose"] = torch.zeros(len(batch["features"]), 2, device=batch["features"].device)
     gaussians = decoder(batch["features"], batch.get("disparity"), **asked)
-    return render(Gaussians(*(part.float() for part in gaussians)), camera, backend).image.clamp(0, 1)
+    return render(Gaussians(*(part.float() for part in gaussians)), camera, backend).image.clamp(
+        0, 1
+    )
 
 
 def judge(drawn: Tensor, image: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -48,14 +50,21 @@ def judge(drawn: Tensor, image: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]
 NAMES = ("held_out_psnr", "held_out_ssim", "mean_colour_psnr", "mean_colour_ssim")
 
 
-def evaluate(run: Run, held_out: PhotographSet, slots: int, sheet: tuple[Path, str] | None) -> dict[str, float]:
+def evaluate(
+    run: Run, held_out: PhotographSet, slots: int, sheet: tuple[Path, str] | None
+) -> dict[str, float]:
     """Return the means of NAMES over the held-out images; draw some where a sheet is named."""
     settings, ranks, decoder = run.settings, run.ranks, run.decoder
     mine = list(range(len(held_out)))[ranks.rank :: ranks.world]
-    batches = [mine[start : start + settings.batch_size] for start in range(0, len(mine), settings.batch_size)]
+    batches = [
+        mine[start : start + settings.batch_size]
+        for start in range(0, len(mine), settings.batch_size)
+    ]
     sums = [0.0] * (len(NAMES) + 1)
     shown: list[tuple[Tensor, Tensor, str, float]] = []
-    weights = {name: part.clone() for name, part in decoder.state_dict().items()} if run.ema else None
+    weights = (
+        {name: part.clone() for name, part in decoder.state_dict().items()} if run.ema else None
+    )
     if run.ema:
         decoder.load_state_dict(run.ema.weights())
     decoder.eval()

@@ -53,7 +53,9 @@ def export_onnx(decoder: Decoder, path: Path) -> float:
     written.
     """
     if absent := missing_packages():
-        raise SettingsError(f"ONNX export needs {', '.join(absent)}: pip install {' '.join(absent)}")
+        raise SettingsError(
+            f"ONNX export needs {', '.join(absent)}: pip install {' '.join(absent)}"
+        )
     module = Exported(decoder).eval()
     chance = torch.Generator().manual_seed(0)
     inputs = (
@@ -75,7 +77,9 @@ def export_onnx(decoder: Decoder, path: Path) -> float:
                 )  # fmt: skip
             apart = difference(module, draft, chance)
             if apart > AGREEMENT:
-                raise ArithmeticError(f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}")
+                raise ArithmeticError(
+                    f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
+                )
             written = draft.read_bytes()
     finally:
         decoder.to(device)
@@ -94,7 +98,9 @@ def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": features.numpy(), "depth": depth.numpy()}
     known = {one.name for one in session.get_inputs()}
-    found = session.run(list(OUTPUTS), {name: value for name, value in given.items() if name in known})
+    found = session.run(
+        list(OUTPUTS), {name: value for name, value in given.items() if name in known}
+    )
     return max(float(np.abs(one - other).max()) for one, other in zip(expected, found, strict=True))
 
 

@@ -1,6 +1,6 @@
 """Export a trained decoder to ONNX, checked against torch.
 
-    python trainers/gaussian/export_decoder.py --checkpoint run/checkpoints/best.pt --output decoder.onnx
+python trainers/gaussian/export_decoder.py --checkpoint run/checkpoints/best.pt --output decoder.onnx
 """
 
 # ruff: noqa: E402
@@ -24,8 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
         "Export a trained decoder to ONNX.",
         "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output models/gaussian_decoder.onnx",
     )
-    parser.add_argument("--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's")
-    parser.add_argument("--output", type=Path, default=Path("models/gaussian_decoder.onnx"), help="file to write")
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("models/gaussian_decoder.onnx"), help="file to write"
+    )
     settings = parser.read(arguments)
     try:
         trained = load_trained(settings.checkpoint)
@@ -34,7 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
     size = settings.output.stat().st_size / 1e6
-    print(f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by {apart:.1e})")
+    print(
+        f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by {apart:.1e})"
+    )
     return 0
 
 

@@ -60,7 +60,8 @@ def make_parser() -> SettingsParser:
     add = parser.add_argument
     # fmt: off
     add("--size", choices=sorted(CHANNELS), default="small", help="384, 768 or 1024 channels")
-    add("--weights", metavar="FOLDER|NAME", help="transformers weights; without it: facebook/dinov2-SIZE from the cache")
+    add("--weights", metavar="FOLDER|NAME", 
+        help="transformers weights; without it: facebook/dinov2-SIZE from the cache")
     add("--output", type=Path, help="the file to write; without it: models/dinov2_SIZE.onnx")
     add("--download", action="store_true", help="let transformers fetch the weights if it does not have them")
     # fmt: on
@@ -90,7 +91,9 @@ def load_model(settings: argparse.Namespace) -> nn.Module:
     if channels != CHANNELS[settings.size]:
         fitting = [size for size, count in CHANNELS.items() if count == channels]
         hint = f"; these are --size {fitting[0]}" if fitting else ""
-        raise SettingsError(f"--weights: {name} has {channels} channels, not {CHANNELS[settings.size]}{hint}")
+        raise SettingsError(
+            f"--weights: {name} has {channels} channels, not {CHANNELS[settings.size]}{hint}"
+        )
     found: nn.Module = model
     return found
 
@@ -111,10 +114,15 @@ def export(settings: argparse.Namespace) -> int:
         )  # fmt: skip
         apart = compare(module, draft, pixels)
         if apart > AGREEMENT:
-            raise ArithmeticError(f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}")
+            raise ArithmeticError(
+                f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
+            )
         written = draft.read_bytes()
     write_whole(path, lambda file: file.write(written))
-    print(f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})", flush=True)
+    print(
+        f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})",
+        flush=True,
+    )
     print(f"next         preprocess_training_data.py --dinov2_size {settings.size}", flush=True)
     return 0
 

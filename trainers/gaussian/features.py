@@ -80,7 +80,9 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
         found = path.stat().st_size
         side = math.isqrt(found // 4)
         if side == 0 or side * side * 4 != found:
-            raise SettingsError(f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256")
+            raise SettingsError(
+                f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256"
+            )
     return True
 
 
@@ -95,7 +97,9 @@ def read_polarity(folder: Path) -> str:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))["polarity"]
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise SettingsError(f"{path} cannot be read ({problem}); delete it if depth is disparity") from problem
+        raise SettingsError(
+            f"{path} cannot be read ({problem}); delete it if depth is disparity"
+        ) from problem
     if told not in POLARITIES:
         raise SettingsError(f"{path}: polarity {told!r} is neither {' nor '.join(POLARITIES)}")
     return str(told)
@@ -155,7 +159,9 @@ def describe_patches(pixels: Tensor) -> Tensor:
     red, green, blue = pixels
     grey = (pixels.mean(0) - 0.5) / 0.25
     image = torch.stack((grey, (red - blue) / 0.25, (green - (red + blue) / 2) / 0.12)).unsqueeze(0)
-    near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(192, GRID, GRID)
+    near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(
+        192, GRID, GRID
+    )
     means = F.avg_pool2d(image, PIXELS_PER_PATCH)
     around = F.unfold(pad_edges(means, 3), kernel_size=7).view(147, GRID, GRID)
     blocks = F.avg_pool2d(pad_edges(means, 2), 5, stride=1)

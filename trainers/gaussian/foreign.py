@@ -61,11 +61,18 @@ def as_foreign(content: dict[str, Any], path: Path) -> Foreign | None:
         epoch = int(content["progress"]["epoch"])
         # That version drew with the blur of viewers.
         return Foreign(
-            with_upstream_names(content["model"]), content["optimiser"], epoch, False, "patch", 0.3001
+            with_upstream_names(content["model"]),
+            content["optimiser"],
+            epoch,
+            False,
+            "patch",
+            0.3001,
         )
     if content and all(isinstance(value, Tensor) for value in content.values()):
         return Foreign(with_upstream_names(content), None, 0, True, "upstream")
-    raise SettingsError(f"--resume: {path} is neither a checkpoint of this trainer nor of the Fresnel project's")
+    raise SettingsError(
+        f"--resume: {path} is neither a checkpoint of this trainer nor of the Fresnel project's"
+    )
 
 
 def with_upstream_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -81,13 +88,17 @@ def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
     """
     extra = sorted({name.split(".")[0] for name in foreign.weights if name.startswith(EXTRAS)})
     if extra:
-        raise SettingsError(f"--resume: {path} was trained with {', '.join(extra)}, which are left out here")
+        raise SettingsError(
+            f"--resume: {path} was trained with {', '.join(extra)}, which are left out here"
+        )
     here = decoder.state_dict()
     wrong = [
         f"{name} {tuple(foreign.weights[name].shape) if name in foreign.weights else 'missing'} for"
         f" {tuple(here[name].shape) if name in here else 'nothing'}"
         for name in sorted(set(here) | set(foreign.weights))
-        if name not in here or name not in foreign.weights or here[name].shape != foreign.weights[name].shape
+        if name not in here
+        or name not in foreign.weights
+        or here[name].shape != foreign.weights[name].shape
     ]
     if wrong:
         raise SettingsError(f"--resume: {path} is of another decoder: {'; '.join(wrong[:3])}")
@@ -103,10 +114,14 @@ def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
         ]
     kept = {name: here[name] for name in here if name.startswith((head, "depth_offset"))}
     decoder.load_state_dict({**foreign.weights, **kept})
-    return [f"hidden layers taken over; {head} begins anew, since its numbers mean other places there"]
+    return [
+        f"hidden layers taken over; {head} begins anew, since its numbers mean other places there"
+    ]
 
 
-def load_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any], parameters: list[nn.Parameter]) -> str:
+def load_optimiser(
+    optimiser: torch.optim.Optimizer, state: dict[str, Any], parameters: list[nn.Parameter]
+) -> str:
     """Load a foreign optimiser's moments; return a warning where they do not fit and are left out."""
     moments = state.get("state", {})
     for index, parameter in enumerate(parameters):

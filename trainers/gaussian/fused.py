@@ -21,7 +21,9 @@ def draw_with_gsplat(gaussians: Gaussians, camera: Camera) -> Tensor:
     try:
         from gsplat import rasterization
     except ImportError as problem:
-        raise SettingsError(f"gsplat cannot be imported ({problem}); use --renderer torch") from problem
+        raise SettingsError(
+            f"gsplat cannot be imported ({problem}); use --renderer torch"
+        ) from problem
     positions, device = gaussians.positions, gaussians.positions.device
     flip = torch.tensor([1.0, -1.0, -1.0], device=device)
     axes = flip.unsqueeze(-1) * gaussians.rotations * gaussians.scales.unsqueeze(-2)
@@ -29,7 +31,9 @@ def draw_with_gsplat(gaussians: Gaussians, camera: Camera) -> Tensor:
     eye = torch.eye(4, device=device).expand(images, 1, 4, 4)
     left, top = camera.window[:2] if camera.window else (0, 0)
     focal, middle = camera.focal * camera.size, camera.size / 2
-    inner = torch.tensor([[focal, 0, middle - left], [0, focal, middle - top], [0, 0, 1.0]], device=device)
+    inner = torch.tensor(
+        [[focal, 0, middle - left], [0, focal, middle - top], [0, 0, 1.0]], device=device
+    )
     try:
         with torch.autocast(device.type, enabled=False):
             colours, coverage, _ = rasterization(

@@ -43,7 +43,9 @@ def of_one_image(gaussians: Gaussians, image: int = 0) -> list[NDArray[np.float3
 
 def write_ply(path: Path, gaussians: Gaussians, image: int = 0) -> int:
     """Write one image's Gaussians as binary .ply, right side up in viewers; return their number."""
-    positions, scales, rotations, colours, opacities = of_one_image(to_viewer_axes(gaussians), image)
+    positions, scales, rotations, colours, opacities = of_one_image(
+        to_viewer_axes(gaussians), image
+    )
     opacities = opacities.clip(1e-6, 1 - 1e-6)
     columns = np.concatenate(
         (

@@ -65,7 +65,11 @@ class Layout(NamedTuple):
 
 
 def to_gaussians(
-    raw: Tensor, points: Layout, disparity: Tensor | None, depth_offset: Tensor, widening: float = 1.0
+    raw: Tensor,
+    points: Layout,
+    disparity: Tensor | None,
+    depth_offset: Tensor,
+    widening: float = 1.0,
 ) -> Gaussians:
     """Return B·N·K Gaussians from raw (B,N,K,16) or (B,N,16) and disparity (B,N), or None for a plane."""
     raw = raw.unsqueeze(2) if raw.dim() == 3 else raw
@@ -78,10 +82,16 @@ def to_gaussians(
         colours = raw[..., 12:15].sigmoid()
     else:
         nearness = 1.0 if disparity is None else disparity.unsqueeze(-1)
-        distance = (DEPTH_RANGE * (1 - nearness) - depth_offset).clamp(min=0.1).expand_as(raw[..., 0])
+        distance = (
+            (DEPTH_RANGE * (1 - nearness) - depth_offset).clamp(min=0.1).expand_as(raw[..., 0])
+        )
         half_width = distance * (0.5 / FOCAL_LENGTH)
         unit = half_width * points.spacing
-        x, y, z = half_width * across + unit * raw[..., 0], unit * raw[..., 1] - half_width * down, -distance
+        x, y, z = (
+            half_width * across + unit * raw[..., 0],
+            unit * raw[..., 1] - half_width * down,
+            -distance,
+        )
         widths = F.softplus(raw[..., 3:6].clamp(-10, 20)) * widening
         scales = unit.unsqueeze(-1) * widths.clamp(1e-6, LARGEST_SCALE)
         colours = (COLOUR_GAIN * raw[..., 12:15]).sigmoid()
@@ -132,7 +142,9 @@ def quaternions(rotations: Tensor) -> Tensor:
     m = rotations
     trace = m.diagonal(dim1=-2, dim2=-1)
     xx, yy, zz = trace.unbind(-1)
-    squares = torch.stack((1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz), dim=-1)
+    squares = torch.stack(
+        (1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz), dim=-1
+    )
     a, b, c = m[..., 2, 1], m[..., 0, 2], m[..., 1, 0]
     d, e, f = m[..., 1, 2], m[..., 2, 0], m[..., 0, 1]
     s = squares
@@ -159,14 +171,26 @@ def seen_from(gaussians: Gaussians, pose: Tensor) -> Gaussians:
     turn = pose_rotation(pose.to(gaussians.positions))
     middle = gaussians.positions.new_tensor([0.0, 0.0, PIVOT])
     positions = (gaussians.positions - middle) @ turn.transpose(-1, -2) + middle
-    return gaussians._replace(positions=positions, rotations=turn.unsqueeze(1) @ gaussians.rotations)
+    return gaussians._replace(
+        positions=positions, rotations=turn.unsqueeze(1) @ gaussians.rotations
+    )
 
 
 def pose_rotation(pose: Tensor) -> Tensor:
     """Return the rotations (B,3,3) of poses (B,2)."""
     elevation, azimuth = pose[:, 0], -pose[:, 1]
     nothing, one = torch.zeros_like(azimuth), torch.ones_like(azimuth)
-    about_y = (azimuth.cos(), nothing, azimuth.sin(), nothing, one, nothing, -azimuth.sin(), nothing, azimuth.cos())
+    about_y = (
+        azimuth.cos(),
+        nothing,
+        azimuth.sin(),
+        nothing,
+        one,
+        nothing,
+        -azimuth.sin(),
+        nothing,
+        azimuth.cos(),
+    )
     about_x = (one, nothing, nothing, nothing, elevation.cos(), -elevation.sin(), nothing, elevation.sin(),
                elevation.cos())  # fmt: skip
     yaw, pitch = (torch.stack(part, dim=-1).view(-1, 3, 3) for part in (about_y, about_x))

@@ -53,7 +53,9 @@ class Phase:
 def phase_of(epoch: int, epochs: int, size: int, slots: int, savings: Savings) -> Phase:
     """Return the phase of an epoch counted from 0; the last epoch is always final."""
     begins = final_epoch(epochs, savings.final_share)
-    saves = savings.train_resolution or savings.progressive or savings.stochastic_k or savings.window
+    saves = (
+        savings.train_resolution or savings.progressive or savings.stochastic_k or savings.window
+    )
     if not saves or epoch >= begins:
         return Phase(size, slots, 0, 0, True)
     used = slots
@@ -78,7 +80,9 @@ def speed_estimate(size: int, slots: int, savings: Savings, epochs: int) -> floa
     return epochs / cost
 
 
-def sample_gaussians(gaussians: Gaussians, k: int, generator: torch.Generator | None = None) -> Gaussians:
+def sample_gaussians(
+    gaussians: Gaussians, k: int, generator: torch.Generator | None = None
+) -> Gaussians:
     """Return the Gaussians with some at random made invisible and the rest's opacity raised in return.
 
     Gaussian i stays with probability p = max(k/N, opacity/0.99), by itself, with opacity / p. What a camera
@@ -88,7 +92,9 @@ def sample_gaussians(gaussians: Gaussians, k: int, generator: torch.Generator | 
     """
     opacities = gaussians.opacities
     chance = keep_chances(opacities.detach(), k)
-    draw = torch.rand(opacities.shape, generator=generator, device=opacities.device, dtype=opacities.dtype)
+    draw = torch.rand(
+        opacities.shape, generator=generator, device=opacities.device, dtype=opacities.dtype
+    )
     kept = torch.where(draw < chance, opacities / chance, torch.zeros_like(opacities))
     return gaussians._replace(opacities=kept)
 
@@ -98,7 +104,9 @@ def keep_chances(opacities: Tensor, k: int) -> Tensor:
     return (opacities / OPAQUE).clamp(min=min(1.0, k / opacities.shape[1]), max=1.0)
 
 
-def random_window(side: int, size: int, generator: torch.Generator | None = None) -> tuple[PatchWindow, Camera]:
+def random_window(
+    side: int, size: int, generator: torch.Generator | None = None
+) -> tuple[PatchWindow, Camera]:
     """Return a random window of `side` patches, with a margin to decode, and the camera that sees its pixels.
 
     Positions beyond the border are drawn too and pushed back, so that border patches are not rarer.
@@ -106,7 +114,9 @@ def random_window(side: int, size: int, generator: torch.Generator | None = None
     corner = torch.randint(-(side // 2), GRID - side + side // 2 + 1, (2,), generator=generator)
     row, column = (int(value) for value in corner.clamp(0, GRID - side))
     first_row, first_column = max(0, row - MARGIN), max(0, column - MARGIN)
-    last = max(min(GRID, row + side + MARGIN) - first_row, min(GRID, column + side + MARGIN) - first_column)
+    last = max(
+        min(GRID, row + side + MARGIN) - first_row, min(GRID, column + side + MARGIN) - first_column
+    )
     window = PatchWindow(min(first_row, GRID - last), min(first_column, GRID - last), last)
     width = side * size // GRID
     left, top = (min(size - width, round(place * size / GRID)) for place in (column, row))

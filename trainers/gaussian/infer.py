@@ -43,7 +43,7 @@ def make_parser() -> SettingsParser:
     # fmt: off
     add("--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's")
     add("--image", type=Path, required=True, help="the photograph")
-    add("--output_dir", type=Path, default=Path("."), help="where STEM.ply, STEM.bin and STEM.png go")
+    add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
     add("--features", type=Path, metavar="FILE", help="its features; else --features_model or features/ beside it")
     add("--depth", type=Path, metavar="FILE", help="its depth; else --depth_model or features/ beside it")
     add("--features_model", type=Path, metavar="FILE|FOLDER", help="DINOv2 as .onnx or transformers folder")
@@ -66,7 +66,11 @@ def infer(settings: argparse.Namespace) -> int:
         raise SettingsError(f"--image: there is no file {settings.image}")
     trained = load_trained(settings.checkpoint)
     sources = Sources(
-        settings.features, settings.depth, settings.features_model, settings.depth_model, settings.depth_polarity
+        settings.features,
+        settings.depth,
+        settings.features_model,
+        settings.depth_model,
+        settings.depth_polarity,
     )
     batch = describe(settings.image, trained, sources)
     pose = torch.tensor([[math.radians(settings.elevation), math.radians(settings.azimuth)]])
@@ -74,18 +78,26 @@ def infer(settings: argparse.Namespace) -> int:
     gaussians = trained.decoder(batch["features"], batch.get("disparity"), **asked)
     size = settings.size or trained.image_size
     camera = Camera(size, settings.blur or trained.blur)
-    picture = to_image(render(seen_from(gaussians, pose), camera, settings.renderer).image[0].clamp(0, 1))
+    picture = to_image(
+        render(seen_from(gaussians, pose), camera, settings.renderer).image[0].clamp(0, 1)
+    )
     folder, stem = settings.output_dir, settings.image.stem
     number = write_bin(folder / f"{stem}.bin", gaussians)
     write_ply(folder / f"{stem}.ply", gaussians)
     write_whole(folder / f"{stem}.png", lambda file: picture.save(file, format="PNG"))
-    print(f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})", flush=True)
+    print(
+        f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})",
+        flush=True,
+    )
     if "disparity" not in batch:
         print("no depth was given: all Gaussians lie on one plane", flush=True)
     for suffix in ("bin", "ply", "png"):
         print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
     if camera.blur < 0.1:
-        print(f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little softer", flush=True)
+        print(
+            f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little softer",
+            flush=True,
+        )
     return 0
 
 

@@ -58,7 +58,9 @@ def total_loss(
         bare["lpips"] = lpips(drawn.image, image).mean()
         terms["lpips"] = settings.lpips * bare["lpips"]
     if settings.frequency > 0:
-        bare["frequency"] = frequency_loss(drawn.image, image, settings.cutoff, settings.high_frequency)
+        bare["frequency"] = frequency_loss(
+            drawn.image, image, settings.cutoff, settings.high_frequency
+        )
         terms["frequency"] = settings.frequency * bare["frequency"]
     total = torch.stack(list(terms.values())).sum()
     return total, bare | shares(terms, total)

@@ -54,9 +54,13 @@ def _from_onnx(path: Path, what: str) -> Network:
     import onnxruntime
 
     try:
-        session = onnxruntime.InferenceSession(str(path), providers=onnxruntime.get_available_providers())
+        session = onnxruntime.InferenceSession(
+            str(path), providers=onnxruntime.get_available_providers()
+        )
     except Exception as problem:  # onnxruntime's own error classes are not public
-        raise SettingsError(f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})") from problem
+        raise SettingsError(
+            f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})"
+        ) from problem
     name = session.get_inputs()[0].name
 
     def run(pixels: Array) -> Array:
@@ -68,15 +72,23 @@ def _from_onnx(path: Path, what: str) -> Network:
 
 def _from_transformers(path: Path, what: str, output: str) -> Network:
     if importlib.util.find_spec("transformers") is None:
-        raise SettingsError(f"{what}: the folder {path} needs transformers: pip install transformers")
+        raise SettingsError(
+            f"{what}: the folder {path} needs transformers: pip install transformers"
+        )
     import torch
     import transformers
 
-    kind: Any = transformers.AutoModelForDepthEstimation if output == "predicted_depth" else transformers.AutoModel
+    kind: Any = (
+        transformers.AutoModelForDepthEstimation
+        if output == "predicted_depth"
+        else transformers.AutoModel
+    )
     try:
         model = kind.from_pretrained(path, local_files_only=True).eval()
     except (OSError, ValueError, RuntimeError) as problem:
-        raise SettingsError(f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})") from problem
+        raise SettingsError(
+            f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})"
+        ) from problem
 
     def run(pixels: Array) -> Array:
         with torch.no_grad():
@@ -95,7 +107,9 @@ def patch_features(network: Network, pixels: Array, name: str) -> Array:
     if tokens.ndim == 3 and tokens.shape[1] == GRID * GRID + 1:
         tokens = tokens[:, 1:]
     if tokens.ndim != 3 or tokens.shape[:2] != (1, GRID * GRID):
-        raise SettingsError(f"{name} answers {tuple(tokens.shape)}, expected (1, 1369 or 1370, channels)")
+        raise SettingsError(
+            f"{name} answers {tuple(tokens.shape)}, expected (1, 1369 or 1370, channels)"
+        )
     return tokens[0].reshape(GRID, GRID, -1)
 
 
@@ -110,5 +124,7 @@ def depth_image(network: Network, pixels: Array, size: int, name: str) -> Array:
     least, most = float(found.min()), float(found.max())
     flat = not np.isfinite(most - least) or most - least < 1e-6
     scaled = np.zeros_like(found) if flat else (found - least) / (most - least)
-    resized = Image.fromarray(scaled.astype(np.float32)).resize((size, size), Image.Resampling.BILINEAR)
+    resized = Image.fromarray(scaled.astype(np.float32)).resize(
+        (size, size), Image.Resampling.BILINEAR
+    )
     return np.asarray(resized, dtype=np.float32).clip(0, 1)

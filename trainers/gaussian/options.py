@@ -158,11 +158,15 @@ def _refuse_the_rest(parser: SettingsParser) -> None:
     for name in ("use_fresnel_zones", "num_fresnel_zones", "boundary_weight"):
         parser.refuse(f"--{name}", reason=ZONES)
     for name in ("use_edge_aware", "edge_scale_factor", "edge_opacity_boost"):
-        parser.refuse(f"--{name}", reason="scale and opacity are learned for every Gaussian; leave it away")
+        parser.refuse(
+            f"--{name}", reason="scale and opacity are learned for every Gaussian; leave it away"
+        )
     for name in ("use_tensegrity_loss", "tensegrity_weight"):
         parser.refuse(f"--{name}", reason="upstream shows no task that it helps; leave it away")
     for name in ("occ_weight", "occ_threshold"):
-        parser.refuse(f"--{name}", reason="belongs to upstream's train_direct_decoder.py, another model")
+        parser.refuse(
+            f"--{name}", reason="belongs to upstream's train_direct_decoder.py, another model"
+        )
     parser.refuse("--save_interval", reason="use --checkpoint_every")
     parser.refuse("--log_interval", reason="lines come by time, every two seconds at most")
 
@@ -194,12 +198,16 @@ def complete(settings: argparse.Namespace) -> None:
             if getattr(settings, name):
                 raise SettingsError(f"--{name} belongs to --experiment 2")
         if settings.gaussians_per_patch != 4:
-            raise SettingsError("--gaussians_per_patch belongs to --experiment 2; use --n_spiral_points")
+            raise SettingsError(
+                "--gaussians_per_patch belongs to --experiment 2; use --n_spiral_points"
+            )
         settings.progressive_schedule, settings.train_window = False, 0
     if settings.multi_pose_augmentation:
         settings.train_window = 0
     elif settings.use_pose_encoding:
-        raise SettingsError("--use_pose_encoding needs --multi_pose_augmentation: there is one view else")
+        raise SettingsError(
+            "--use_pose_encoding needs --multi_pose_augmentation: there is one view else"
+        )
     for name in ("pose_range_elevation", "pose_range_azimuth"):
         low, high = getattr(settings, name)
         if low > high:
@@ -213,7 +221,9 @@ def complete(settings: argparse.Namespace) -> None:
         )
 
 
-def decoder_settings(settings: argparse.Namespace, feature_dim: int, geometry: str) -> DecoderSettings:
+def decoder_settings(
+    settings: argparse.Namespace, feature_dim: int, geometry: str
+) -> DecoderSettings:
     """Return what decides the decoder's layers."""
     return DecoderSettings(
         experiment=settings.experiment,

@@ -17,7 +17,13 @@ from torch.nn import functional as F
 from trainers.common.settings import SettingsError
 
 BACKBONE, LINEAR = "alexnet-owt-7be5be79.pth", "alex.pth"
-LAYERS = ((3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1), (256, 256, 3, 1, 1))
+LAYERS = (
+    (3, 64, 11, 4, 2),
+    (64, 192, 5, 1, 2),
+    (192, 384, 3, 1, 1),
+    (384, 256, 3, 1, 1),
+    (256, 256, 3, 1, 1),
+)
 PLACES = (0, 3, 6, 8, 10)
 SIDE = 128
 """Both images are brought to this size, as the Fresnel project does."""
@@ -50,7 +56,9 @@ class Lpips(nn.Module):
         for place, layer in enumerate(self.convolutions):
             told = F.relu(layer(F.max_pool2d(told, 3, 2) if place in (1, 2) else told))
             one, other = F.normalize(told, dim=1, eps=1e-10).chunk(2)
-            total = total + ((one - other).square() * self.weights[place].view(1, -1, 1, 1)).sum(1).mean((1, 2))
+            total = total + ((one - other).square() * self.weights[place].view(1, -1, 1, 1)).sum(
+                1
+            ).mean((1, 2))
         return total
 
 
@@ -59,7 +67,9 @@ def find_lpips(folder: Path | None) -> tuple[Lpips | None, str]:
 
     `folder` is looked in alone where it is given. Raises SettingsError where a file is none of these.
     """
-    hub = Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch")) / "hub" / "checkpoints"
+    hub = (
+        Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch")) / "hub" / "checkpoints"
+    )
     package = importlib.util.find_spec("lpips")
     inside = Path(package.origin).parent / "weights" / "v0.1" if package and package.origin else hub
     backbone, linear = ((folder or hub) / BACKBONE, (folder or inside) / LINEAR)
@@ -67,7 +77,11 @@ def find_lpips(folder: Path | None) -> tuple[Lpips | None, str]:
     if missing:
         return None, f"no {' and no '.join(missing)}"
     try:
-        parts = [torch.load(path, map_location="cpu", weights_only=True) for path in (backbone, linear)]
+        parts = [
+            torch.load(path, map_location="cpu", weights_only=True) for path in (backbone, linear)
+        ]
         return Lpips(*parts).eval(), str(backbone.parent)
     except (RuntimeError, KeyError, OSError, ValueError) as problem:
-        raise SettingsError(f"LPIPS weights in {backbone.parent} cannot be used: {problem}") from problem
+        raise SettingsError(
+            f"LPIPS weights in {backbone.parent} cannot be used: {problem}"
+        ) from problem

@@ -66,7 +66,9 @@ class Collection:
     def fingerprint(self) -> str:
         """Return a digest of the names in their order: equal for equal splits."""
         names = [photograph.name for photograph in (*self.training, *self.held_out)]
-        return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[
+            :16
+        ]
 
 
 def collect(
@@ -85,12 +87,21 @@ def collect(
     """
     kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
     if density and folder is None:
-        raise SettingsError("--use_vlm_guidance needs --data_dir: built-in photographs have no density files")
-    if kind == "patch" and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM:
-        raise SettingsError(f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}")
+        raise SettingsError(
+            "--use_vlm_guidance needs --data_dir: built-in photographs have no density files"
+        )
+    if (
+        kind == "patch"
+        and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM
+    ):
+        raise SettingsError(
+            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
+        )
     if folder is None:
         if kind == "dinov2":
-            raise SettingsError("--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features")
+            raise SettingsError(
+                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features"
+            )
         training, judging = built_in_crops(max_images, held_out)
         return Collection(training, judging, features.PATCH_FEATURE_DIM, None, False)
     training, judging = split_folder(folder, max_images, held_out)
@@ -99,7 +110,11 @@ def collect(
     if kind == "dinov2":
         feature_dim = feature_dim or features.found_feature_dim(beside, stems)
         features.check_feature_files(beside, stems, feature_dim)
-    missing = [stem for stem in stems if density and not (beside / f"{stem}{features.DENSITY_SUFFIX}").is_file()]
+    missing = [
+        stem
+        for stem in stems
+        if density and not (beside / f"{stem}{features.DENSITY_SUFFIX}").is_file()
+    ]
     if missing:
         raise SettingsError(
             f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {beside}:"
@@ -119,14 +134,22 @@ def split_folder(
     """Return the training and the held-out images of a folder, in an order that only their names decide."""
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    paths = sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
     stems = [path.stem for path in paths]
     for earlier, later in pairwise(paths):
         if earlier.stem == later.stem:
-            raise SettingsError(f"{earlier.name} and {later.name} would share their features; rename one")
+            raise SettingsError(
+                f"{earlier.name} and {later.name} would share their features; rename one"
+            )
     if len(stems) < 2:
-        raise SettingsError(f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed")
-    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[:max_images]
+        raise SettingsError(
+            f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
+        )
+    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[
+        :max_images
+    ]
     for path in shuffled:
         try:
             with Image.open(path) as image:
@@ -138,7 +161,9 @@ def split_folder(
     return chosen[judging:], chosen[:judging]
 
 
-def built_in_crops(max_images: int | None, held_out: float) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
+def built_in_crops(
+    max_images: int | None, held_out: float
+) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
     """Return distinct square crops of the built-in photographs; none is on both sides of the split."""
     training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
     total = min(max_images or len(training) + len(judging), len(training) + len(judging))
@@ -201,7 +226,11 @@ class PhotographSet(Dataset[dict[str, Any]]):
     """
 
     def __init__(
-        self, photographs: tuple[Photograph, ...], collection: Collection, size: int, keep_bytes: int = 0
+        self,
+        photographs: tuple[Photograph, ...],
+        collection: Collection,
+        size: int,
+        keep_bytes: int = 0,
     ) -> None:
         self.photographs, self.collection, self.size = photographs, collection, size
         self._kept: dict[tuple[int, int], dict[str, Any]] = {}
@@ -226,17 +255,25 @@ class PhotographSet(Dataset[dict[str, Any]]):
     def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection
         with Image.open(photograph.path) as file:
-            image = file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
+            image = (
+                file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
+            )
         item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
         beside, stem = photograph.path.parent / "features", photograph.path.stem
         if index not in self._features:
             item["features"] = self._describe(image, beside, stem)
         if collection.has_depth:
-            disparity = features.read_disparity(beside / f"{stem}{features.DEPTH_SUFFIX}", collection.polarity)
-            resized = F.interpolate(disparity[None], size=self.size, mode="bilinear", antialias=True)
+            disparity = features.read_disparity(
+                beside / f"{stem}{features.DEPTH_SUFFIX}", collection.polarity
+            )
+            resized = F.interpolate(
+                disparity[None], size=self.size, mode="bilinear", antialias=True
+            )
             item["disparity"] = resized[0]
         if collection.has_density:
-            item["weights"] = features.read_density(beside / f"{stem}{features.DENSITY_SUFFIX}", self.size)
+            item["weights"] = features.read_density(
+                beside / f"{stem}{features.DENSITY_SUFFIX}", self.size
+            )
         return item
 
     def _describe(self, image: Image.Image, beside: Path, stem: str) -> Tensor:
@@ -249,4 +286,6 @@ class PhotographSet(Dataset[dict[str, Any]]):
 def to_square(image: Image.Image, size: int) -> Tensor:
     """Return an RGB image squashed to (3,size,size) in [0,1]."""
     resized = image.resize((size, size), Image.Resampling.LANCZOS)
-    return torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1).contiguous()
+    return (
+        torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1).contiguous()
+    )

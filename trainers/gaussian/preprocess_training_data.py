@@ -20,6 +20,7 @@ sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve()
 
 import argparse
 import json
+from itertools import pairwise
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -27,8 +28,22 @@ from PIL import Image, UnidentifiedImageError
 from trainers.common.bar import bar
 from trainers.common.files import remove_drafts, write_text_whole, write_whole
 from trainers.common.settings import SettingsError, SettingsParser, whole_number
-from trainers.gaussian.features import DEPTH_SUFFIX, FEATURE_SUFFIXES, POLARITIES, POLARITY_NAME, SIZES, feature_bytes
-from trainers.gaussian.networks import Array, Network, depth_image, load_network, patch_features, to_input
+from trainers.gaussian.features import (
+    DEPTH_SUFFIX,
+    FEATURE_SUFFIXES,
+    POLARITIES,
+    POLARITY_NAME,
+    SIZES,
+    feature_bytes,
+)
+from trainers.gaussian.networks import (
+    Array,
+    Network,
+    depth_image,
+    load_network,
+    patch_features,
+    to_input,
+)
 from trainers.gaussian.photographs import SUFFIXES
 
 DIMS = {size: dim for dim, size in SIZES.items()}
@@ -57,8 +72,11 @@ def make_parser() -> SettingsParser:
         help="what the depth network answers; Depth Anything: disparity, larger is nearer")
     add("--overwrite", action="store_true", help="make files anew that are there")
     # fmt: on
-    parser.refuse("--remove_background", reason="upstream cleans only what the features see and trains on the"
-                  " raw image, so that both disagree; remove backgrounds in the images themselves")  # fmt: skip
+    parser.refuse(
+        "--remove_background",
+        reason="upstream cleans only what the features see and trains on the"
+        " raw image, so that both disagree; remove backgrounds in the images themselves",
+    )  # fmt: skip
     for name in ("use_vlm", "vlm_url", "vlm_grid_size"):
         parser.refuse(f"--{name}", reason="no language model is asked here; put your own"
                       " features/STEM_vlm_density.npy there and train with --use_vlm_guidance")  # fmt: skip
@@ -70,12 +88,16 @@ def images_of(folder: Path) -> list[Path]:
     """Return the images of a folder in order. Raises SettingsError where there are none, or two share a stem."""
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    found = sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
     if not found:
         raise SettingsError(f"{folder} holds no images (jpg, jpeg, png, webp)")
-    twice = [one for one, other in zip(found, found[1:], strict=False) if one.stem == other.stem]
+    twice = [one for one, other in pairwise(found) if one.stem == other.stem]
     if twice:
-        raise SettingsError(f"two images are called {twice[0].stem} and would share their features; rename one")
+        raise SettingsError(
+            f"two images are called {twice[0].stem} and would share their features; rename one"
+        )
     return found
 
 
@@ -106,7 +128,9 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
     write_text_whole(path, json.dumps(told, indent=2) + "\n")
 
 
-def process(path: Path, folder: Path, settings: argparse.Namespace, features: Network, depth: Network | None) -> bool:
+def process(
+    path: Path, folder: Path, settings: argparse.Namespace, features: Network, depth: Network | None
+) -> bool:
     """Make what is missing for one image; return whether anything was."""
     dim = DIMS[settings.dinov2_size]
     feature_path = folder / f"{path.stem}{FEATURE_SUFFIXES[dim]}"
@@ -124,10 +148,14 @@ def process(path: Path, folder: Path, settings: argparse.Namespace, features: Ne
         if found.shape[-1] != dim:
             fitting = SIZES.get(found.shape[-1])
             hint = f"; it is --dinov2_size {fitting}" if fitting else ""
-            raise SettingsError(f"the features' network answers {found.shape[-1]} channels, not {dim}{hint}")
+            raise SettingsError(
+                f"the features' network answers {found.shape[-1]} channels, not {dim}{hint}"
+            )
         write_floats(feature_path, found)
     if wants_depth and depth is not None:
-        write_floats(depth_path, depth_image(depth, pixels, settings.depth_size, "the depth network"))
+        write_floats(
+            depth_path, depth_image(depth, pixels, settings.depth_size, "the depth network")
+        )
     return True
 
 
@@ -138,7 +166,11 @@ def preprocess(settings: argparse.Namespace) -> int:
     path = settings.features_model or Path(f"models/dinov2_{settings.dinov2_size}.onnx")
     print(f"found        {len(images)} images in {settings.data_dir}", flush=True)
     features = load_network(path, "--features_model", "last_hidden_state")
-    depth = load_network(settings.depth_model, "--depth_model", "predicted_depth") if settings.depth else None
+    depth = (
+        load_network(settings.depth_model, "--depth_model", "predicted_depth")
+        if settings.depth
+        else None
+    )
     folder.mkdir(parents=True, exist_ok=True)
     remove_drafts(folder)
     if depth is not None:
@@ -149,10 +181,16 @@ def preprocess(settings: argparse.Namespace) -> int:
             made += process(image, folder, settings, features, depth)
         except (UnidentifiedImageError, OSError, SyntaxError) as problem:
             unreadable.append(f"{image.name} ({problem})")
-    print(f"made         {made} images, {len(images) - made - len(unreadable)} were there already", flush=True)
+    print(
+        f"made         {made} images, {len(images) - made - len(unreadable)} were there already",
+        flush=True,
+    )
     print(f"features     {folder}", flush=True)
     if unreadable:
-        print(f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}", file=sys.stderr)
+        print(
+            f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -27,7 +27,13 @@ def probe_batch(run: Run, batch_loss: Callable[[Run, dict[str, Any]], tuple[Tens
     """
     settings, device, say = run.settings, run.ranks.device, run.reporter.say
     run.position.epoch = settings.epochs - 1
-    phase = phase_of(run.position.epoch, settings.epochs, settings.image_size, run.decoder.slots, savings(settings))
+    phase = phase_of(
+        run.position.epoch,
+        settings.epochs,
+        settings.image_size,
+        run.decoder.slots,
+        savings(settings),
+    )
     images = PhotographSet(run.collection.training, run.collection, phase.resolution)
     one = {name: value for name, value in images[0].items() if isinstance(value, Tensor)}
     size, fits = 1, 0
@@ -35,7 +41,9 @@ def probe_batch(run: Run, batch_loss: Callable[[Run, dict[str, Any]], tuple[Tens
         try:
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
-            batch = {name: value.expand(size, *value.shape).contiguous() for name, value in one.items()}
+            batch = {
+                name: value.expand(size, *value.shape).contiguous() for name, value in one.items()
+            }
             loss, _ = batch_loss(run, to_device(batch, device))
             run.precision.backward(loss)
             run.optimiser.zero_grad(set_to_none=True)

@@ -91,17 +91,25 @@ def project(gaussians: Gaussians, camera: Camera) -> Ellipses:
     focal, middle = camera.focal * camera.size, camera.size / 2
     left, top = camera.window[:2] if camera.window else (0, 0)
     safe = distances.clamp(min=NEAR)
-    centres = torch.stack((middle - left + focal * x / safe, middle - top - focal * y / safe), dim=-1)
+    centres = torch.stack(
+        (middle - left + focal * x / safe, middle - top - focal * y / safe), dim=-1
+    )
     axes = gaussians.rotations * gaussians.scales.unsqueeze(-2)
-    across = (focal / safe).unsqueeze(-1) * (axes[..., 0, :] + (x / safe).unsqueeze(-1) * axes[..., 2, :])
-    down = (-focal / safe).unsqueeze(-1) * (axes[..., 1, :] + (y / safe).unsqueeze(-1) * axes[..., 2, :])
+    across = (focal / safe).unsqueeze(-1) * (
+        axes[..., 0, :] + (x / safe).unsqueeze(-1) * axes[..., 2, :]
+    )
+    down = (-focal / safe).unsqueeze(-1) * (
+        axes[..., 1, :] + (y / safe).unsqueeze(-1) * axes[..., 2, :]
+    )
     xx, yy = across.square().sum(-1), down.square().sum(-1)
     xy = (across * down).sum(-1)
     # Lagrange's identity: no cancellation, however thin the ellipse.
     bare = torch.linalg.cross(across, down, dim=-1).square().sum(-1)
     determinant = bare + camera.blur * (xx + yy) + camera.blur**2
     variances = torch.stack((xx, yy), dim=-1) + camera.blur
-    conics = torch.stack((yy + camera.blur, -xy, xx + camera.blur), dim=-1) / determinant.unsqueeze(-1)
+    conics = torch.stack((yy + camera.blur, -xy, xx + camera.blur), dim=-1) / determinant.unsqueeze(
+        -1
+    )
     return Ellipses(centres, variances, conics, distances, gaussians.opacities > 0)
 
 
@@ -139,7 +147,9 @@ def choose_backend(asked: str, device: torch.device) -> str:
     if asked == "auto":
         return "gsplat" if has_gsplat else "compiled" if has_numba else "torch"
     if asked == "gsplat" and not has_gsplat:
-        raise SettingsError("--renderer gsplat needs a CUDA device and the gsplat package; use torch")
+        raise SettingsError(
+            "--renderer gsplat needs a CUDA device and the gsplat package; use torch"
+        )
     if asked == "compiled" and not has_numba:
         raise SettingsError("--renderer compiled needs the CPU and the numba package; use torch")
     return asked
@@ -170,7 +180,13 @@ def tile_boxes(ellipses: Ellipses, width: int, tile: int) -> tuple[Tensor, Tenso
     reach = REACH * ellipses.variances.sqrt()
     low, high = ellipses.centres - reach, ellipses.centres + reach
     finite = torch.isfinite(low).all(-1) & torch.isfinite(high).all(-1)
-    drawn = (ellipses.distances > NEAR) & ellipses.visible & finite & (high > 0).all(-1) & (low < width).all(-1)
+    drawn = (
+        (ellipses.distances > NEAR)
+        & ellipses.visible
+        & finite
+        & (high > 0).all(-1)
+        & (low < width).all(-1)
+    )
     last = -(-width // tile) - 1
     first_tile = torch.div(low.nan_to_num(0), tile, rounding_mode="floor").clamp(0, last)
     last_tile = torch.div(high.nan_to_num(0), tile, rounding_mode="floor").clamp(0, last)

@@ -71,6 +71,7 @@ class Run:
     position: Position = field(default_factory=Position)
     values: dict[str, float] = field(default_factory=dict)
     saved: Path | None = None
+    saved_step: int = -1
 
     @property
     def batch(self) -> int:
@@ -98,7 +99,9 @@ class Run:
         """What the current epoch works with."""
         settings = self.settings
         epoch = min(self.position.epoch, settings.epochs - 1)
-        return phase_of(epoch, settings.epochs, settings.image_size, self.decoder.slots, savings(settings))
+        return phase_of(
+            epoch, settings.epochs, settings.image_size, self.decoder.slots, savings(settings)
+        )
 
     def parts(self) -> dict[str, Any]:
         """Return all that has a state."""
@@ -111,12 +114,18 @@ def save(run: Run, best: bool = False) -> None:
     run.reporter.phase("saving")
     position = run.position
     state = {name: part.state_dict() for name, part in run.parts().items()}
-    state |= {"position": position.plain(), "values": run.values, "geometry": run.decoder.settings.geometry}
+    state |= {
+        "position": position.plain(),
+        "values": run.values,
+        "geometry": run.decoder.settings.geometry,
+    }
     state["feature_dim"] = run.decoder.settings.feature_dim
     saved = run.folder.save(
         state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
     )
     run.reporter.checkpoint(saved, position.epoch + (position.in_epoch > 0), position.step, best)
+    if not best:
+        run.saved_step = position.step
     if saved is not None and not best:
         run.saved = saved[0]
         name_as_the_guide(saved[0], run.settings.output_dir, run.settings.experiment)
@@ -160,7 +169,9 @@ def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
         run.position.epoch = min(foreign.epoch, run.settings.epochs)
         run.position.step = run.position.epoch * run.steps_per_epoch
     if foreign.blur is not None and abs(foreign.blur - run.settings.blur) > 1e-3:
-        warnings.append(f"it was trained with a blur of 0.3 px²: --blur 0.3 goes on so, here {run.settings.blur:g}")
+        warnings.append(
+            f"it was trained with a blur of 0.3 px²: --blur 0.3 goes on so, here {run.settings.blur:g}"
+        )
     whose = "the Fresnel project's" if foreign.upstream else "this trainer's first version's"
     run.reporter.say(f"resume       {path}, {whose}: {foreign.epoch} whole epochs are done")
     for warning in warnings:
@@ -178,13 +189,17 @@ def resume(run: Run) -> Path | None:
         if name in content:
             part.load_state_dict(content[name])
         else:
-            warnings.append(f"it holds no averaged weights: {name} begins with the weights themselves")
+            warnings.append(
+                f"it holds no averaged weights: {name} begins with the weights themselves"
+            )
             run.ema = Ema(run.decoder, run.settings.ema)
     run.position, run.values = Position(**content["position"]), dict(content["values"])
     before = content["written_by"]["world_size"] * content["settings"]["batch_size"]
     before *= content["settings"]["accumulate"]
     if before != run.batch:
-        warnings.append(f"the effective batch was {before} and is {run.batch}: steps are counted anew")
+        warnings.append(
+            f"the effective batch was {before} and is {run.batch}: steps are counted anew"
+        )
         done = run.position.used / len(run.collection.training)
         run.position.in_epoch = math.ceil(run.position.used / run.batch)
         run.position.step = round((run.position.epoch + done) * run.steps_per_epoch)
@@ -210,4 +225,6 @@ def refuse_other_decoder(run: Run, content: dict[str, Any], path: Path) -> None:
         for name in names
         if content["settings"].get(name) != settings[name]
     ]
-    raise SettingsError(f"--resume: {path} is of another decoder: {'; '.join(differing) or 'other layers'}")
+    raise SettingsError(
+        f"--resume: {path} is of another decoder: {'; '.join(differing) or 'other layers'}"
+    )

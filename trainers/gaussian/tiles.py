@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from trainers.gaussian.render import OPAQUE, REACH, Ellipses, tile_boxes
 
 PAIRS_PER_CHUNK = 1 << 23
+"""Pairs of a pixel and a Gaussian that are in memory at once."""
 HEADROOM = 1.25
 """How much fuller than last time tiles may be on a GPU before the farthest Gaussians are left out."""
 COLUMNS = 10
@@ -113,12 +114,17 @@ def members_of(tiles: Tensor, boxes: Tensor, order: Tensor, across: int, longest
     images, count = order.shape
     image = torch.div(tiles, across * across, rounding_mode="floor")
     place = tiles % (across * across)
-    row, column = torch.div(place, across, rounding_mode="floor").unsqueeze(1), (place % across).unsqueeze(1)
+    row, column = (
+        torch.div(place, across, rounding_mode="floor").unsqueeze(1),
+        (place % across).unsqueeze(1),
+    )
     x0, x1, y0, y1 = (part[image] for part in boxes.unbind(-1))
     hit = (x0 <= column) & (column <= x1) & (y0 <= row) & (row <= y1)
     slot = hit.cumsum(1, dtype=torch.int32).long() - 1
     slot = torch.where(hit & (slot < longest), slot, longest)
-    members = torch.full((len(tiles), longest + 1), images * count, dtype=torch.int32, device=tiles.device)
+    members = torch.full(
+        (len(tiles), longest + 1), images * count, dtype=torch.int32, device=tiles.device
+    )
     members.scatter_(1, slot, (order[image] + (image * count).unsqueeze(1)).to(torch.int32))
     return members[:, :longest].contiguous()
 
@@ -178,7 +184,9 @@ class Compositing(torch.autograd.Function):
         told = seen @ arriving.transpose(1, 2)
         of_seen = weight @ arriving
         hidden = (drawn * arriving).sum(-1).unsqueeze(1) - weight.mul_(told).cumsum(1)
-        slope = told.mul_(before).sub_(hidden.div_(clear)).mul_(bare).masked_fill_(bare >= OPAQUE, 0)
+        slope = (
+            told.mul_(before).sub_(hidden.div_(clear)).mul_(bare).masked_fill_(bare >= OPAQUE, 0)
+        )
         moments = slope @ basis.t()
         pairs = torch.cat((of_polynomial(moments, splats, centres), of_seen[..., :4]), dim=-1)
         return sum_rows(pairs, members, len(table)), None, None, None
@@ -194,7 +202,9 @@ def of_polynomial(moments: Tensor, splats: Tensor, centres: Tensor) -> Tensor:
     sxy = uv - x * v - y * u + x * y * total
     syy = vv - 2 * y * v + y * y * total
     of_opacity = total / opacity.clamp(min=torch.finfo(opacity.dtype).tiny ** 0.5)
-    return torch.stack((a * sx + b * sy, c * sy + b * sx, -0.5 * sxx, -sxy, -0.5 * syy, of_opacity), dim=-1)
+    return torch.stack(
+        (a * sx + b * sy, c * sy + b * sx, -0.5 * sxx, -sxy, -0.5 * syy, of_opacity), dim=-1
+    )
 
 
 def sum_rows(pairs: Tensor, members: Tensor, count: int) -> Tensor:

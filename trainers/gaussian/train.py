@@ -74,7 +74,9 @@ def load_data(settings: argparse.Namespace) -> Collection:
     found = collect(settings.data_dir, settings.features, settings.feature_dim, settings.max_images,
                     settings.held_out, settings.use_vlm_guidance)  # fmt: skip
     if settings.use_depth_fusion and not found.has_depth:
-        raise SettingsError("--use_depth_fusion needs depth files: make them with preprocess_training_data.py")
+        raise SettingsError(
+            "--use_depth_fusion needs depth files: make them with preprocess_training_data.py"
+        )
     if settings.multi_pose_augmentation and not found.has_depth:
         raise SettingsError(
             "--multi_pose_augmentation needs depth files: other views of a photograph are its pixels moved by"
@@ -100,12 +102,14 @@ def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tenso
     settings, phase = run.settings, run.phase
     image, disparity, weights = (batch.get(name) for name in ("image", "disparity", "weights"))
     assert image is not None
-    camera, window, pose, seen = Camera(phase.resolution), None, None, None
+    camera, window, pose, seen, turned = Camera(phase.resolution), None, None, None, False
     if phase.window:
         window, camera = random_window(phase.window, phase.resolution)
     if settings.multi_pose_augmentation:
         # One pose for the batch, so that a frontal step has all terms of the loss.
-        pose = random_poses(1, settings).expand(len(image), -1).to(image.device)
+        pose = random_poses(1, settings).expand(len(image), -1)
+        turned = bool((pose != 0).any())
+        pose = pose.to(image.device)
     asked = {"slots": phase.slots, "window": window} if settings.experiment == 2 else {}
     asked |= {"pose": pose} if settings.use_pose_encoding else {}
     with run.precision.autocast():
@@ -113,11 +117,13 @@ def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tenso
     gaussians = Gaussians(*(part.float() for part in gaussians))
     if phase.stochastic_k:
         gaussians = sample_gaussians(gaussians, phase.stochastic_k)
-    if pose is not None and bool((pose != 0).any()):
+    if pose is not None and turned:
         gaussians = seen_from(gaussians, pose)
         image, seen = turned_photographs(image, disparity, pose)
     if camera.window:
-        image, disparity, weights = (cut(part, camera.window) for part in (image, disparity, weights))
+        image, disparity, weights = (
+            cut(part, camera.window) for part in (image, disparity, weights)
+        )
     drawn = render(gaussians, camera._replace(blur=settings.blur), settings.renderer)
     if weights is not None:
         weights = (1 - settings.vlm_weight) + settings.vlm_weight * weights
@@ -154,14 +160,21 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     ranks = join_ranks(settings.device)
     choose_backend(settings.renderer, ranks.device)
     seed_everything(settings.seed)
-    decoder = make_decoder(options.decoder_settings(settings, collection.feature_dim, settings.geometry))
+    decoder = make_decoder(
+        options.decoder_settings(settings, collection.feature_dim, settings.geometry)
+    )
     decoder.to(ranks.device)
     model = wrap_model(decoder, ranks)
     seed_everything(settings.seed, ranks.rank)
-    lpips, told = find_lpips(settings.lpips_dir) if settings.lpips_weight else (None, "--lpips_weight 0")
+    lpips, told = (
+        find_lpips(settings.lpips_dir) if settings.lpips_weight else (None, "--lpips_weight 0")
+    )
     if settings.lpips_weight and settings.lpips_dir and lpips is None:
         raise SettingsError(f"--lpips_dir: {told}")
-    recorded = vars(settings) | {"photographs": collection.fingerprint, "lpips": told if lpips else "off"}
+    recorded = vars(settings) | {
+        "photographs": collection.fingerprint,
+        "lpips": told if lpips else "off",
+    }
     reporter = Reporter(
         ranks, settings.output_dir, TRAINER, recorded, settings.tensorboard, settings.wandb
     )
@@ -186,7 +199,9 @@ def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str,
     """Take one step on the batches of a group; return means over all ranks."""
     settings, ranks, position = run.settings, run.ranks, run.position
     warmup = min(settings.warmup, run.steps // 10)
-    rate = rate_at(position.step, run.steps, run.rate[0], settings.schedule, warmup, settings.lr_floor)
+    rate = rate_at(
+        position.step, run.steps, run.rate[0], settings.schedule, warmup, settings.lr_floor
+    )
     set_rate(run.optimiser, rate)
     samples = sum(len(batch["image"]) for batch in group)
     sums: dict[str, Tensor] = {}
@@ -197,7 +212,9 @@ def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str,
             loss, parts = batch_loss(run, batch)
             run.precision.backward(loss * share)
         for name, part in {"loss": loss, **parts}.items():
-            sums[name] = sums.get(name, torch.zeros((), device=ranks.device)) + part.detach() * share
+            sums[name] = (
+                sums.get(name, torch.zeros((), device=ranks.device)) + part.detach() * share
+            )
     norm, stepped = run.precision.step(run.optimiser, run.decoder.parameters(), settings.clip)
     if run.ema:
         run.ema.update(run.decoder)
@@ -209,7 +226,9 @@ def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str,
         run.reporter.warn(f"step {position.step}: the gradient is not finite; the batch is skipped")
     meter.count(samples)
     told = torch.stack(list(sums.values())).tolist()
-    *totals, count = sum_over_ranks([*(value * samples for value in told), float(samples)], ranks.device)
+    *totals, count = sum_over_ranks(
+        [*(value * samples for value in told), float(samples)], ranks.device
+    )
     means = {name: total / count for name, total in zip(sums, totals, strict=True)}
     for name, mean in means.items() if stepped else ():
         position.sums[name] = position.sums.get(name, 0.0) + mean * count
@@ -258,7 +277,9 @@ def finish_epoch(run: Run, held_out: PhotographSet) -> None:
     seconds = run.values.pop("seconds", 0.0)
     run.values = {name: total / images for name, total in sums.items()} | judged | run.values
     best = judged["held_out_psnr"] > position.best_psnr and phase.final
-    position.best_psnr = max(position.best_psnr, judged["held_out_psnr"] if phase.final else -math.inf)
+    position.best_psnr = max(
+        position.best_psnr, judged["held_out_psnr"] if phase.final else -math.inf
+    )
     position.epoch, position.used, position.in_epoch, position.sums = number, 0, 0, {}
     run.reporter.epoch(number, position.step, seconds, run.values)
     epoch_lines(run, number, seconds)
@@ -278,7 +299,9 @@ def show_inputs(run: Run, photographs: PhotographSet) -> None:
     if run.collection.has_depth:
         rows["disparity"] = [item["disparity"][0] for item in items]
     path = run.settings.output_dir.absolute() / "images" / "inputs.png"
-    write_preview(path, rows, "what the decoder is told and should draw", [item["name"] for item in items])
+    write_preview(
+        path, rows, "what the decoder is told and should draw", [item["name"] for item in items]
+    )
     run.reporter.image(path, "inputs and targets of the first images")
 
 
@@ -294,12 +317,16 @@ def train(settings: argparse.Namespace) -> int:
     foreign, resumed_from = foreign_checkpoint(settings, run.ranks), None
     if foreign is None:
         resumed_from = resume(run)
-    announce(run, resumed_from, batch_sentence(settings.batch_size, run.ranks.world, settings.accumulate))
+    announce(
+        run, resumed_from, batch_sentence(settings.batch_size, run.ranks.world, settings.accumulate)
+    )
     if foreign is not None:
         resume_foreign(run, *foreign)
     kept = settings.cache_mb * 2**20 if settings.workers == 0 else 0
     training = PhotographSet(run.collection.training, run.collection, run.phase.resolution, kept)
-    held_out = PhotographSet(run.collection.held_out, run.collection, settings.image_size, kept // 4)
+    held_out = PhotographSet(
+        run.collection.held_out, run.collection, settings.image_size, kept // 4
+    )
     if run.position.step == 0 and run.ranks.leads:
         show_inputs(run, training)
     stopped = False
@@ -309,7 +336,7 @@ def train(settings: argparse.Namespace) -> int:
             finish_epoch(run, held_out)
             stopped = run.position.epoch < settings.epochs and run.stop.agreed(run.ranks.device)
     if stopped:
-        if run.position.in_epoch or run.saved is None:
+        if run.saved_step != run.position.step:
             save(run)
         run.reporter.say(f"stopped on {stop.reason or 'request'} after step {run.position.step}")
         run.reporter.say(f"resume with  --resume {run.saved}")

@@ -42,7 +42,11 @@ def load_trained(path: Path) -> Trained:
         decoder = make_decoder(guess_settings(foreign.weights, foreign.geometry, path))
         load_weights(decoder, foreign, path)
         writer = "the Fresnel project" if foreign.upstream else "this trainer's first version"
-        told = "dinov2" if foreign.upstream else str(content.get("settings", {}).get("features", "dinov2"))
+        told = (
+            "dinov2"
+            if foreign.upstream
+            else str(content.get("settings", {}).get("features", "dinov2"))
+        )
         size = int(content.get("settings", {}).get("image_size", 256))
         return Trained(decoder.eval(), told, foreign.blur or UPSTREAM_BLUR, size, writer)
     weights = content["ema"]["weights"] if "ema" in content else content["model"]
@@ -52,7 +56,11 @@ def load_trained(path: Path) -> Trained:
     decoder.load_state_dict(weights)
     step = content["written_by"]["step"]
     return Trained(
-        decoder.eval(), settings["features"], settings["blur"], settings["image_size"], f"step {step} of a run"
+        decoder.eval(),
+        settings["features"],
+        settings["blur"],
+        settings["image_size"],
+        f"step {step} of a run",
     )
 
 
@@ -78,13 +86,17 @@ def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> Dec
         depth_dim = rows("depth_encoder.encoder.4.weight") if fused else 64
         outputs = rows("mlp.net.12.weight")
         if outputs % OUTPUTS:
-            raise SettingsError(f"{path}: {outputs} outputs are no multiple of 16: phase outputs are left out here")
+            raise SettingsError(
+                f"{path}: {outputs} outputs are no multiple of 16: phase outputs are left out here"
+            )
         return DecoderSettings(
             2, width - depth_dim * fused, outputs // OUTPUTS, fused, depth_dim,
             "pose_encoder.mlp.0.weight" in weights, geometry=geometry,
         )  # fmt: skip
     except KeyError as problem:
-        raise SettingsError(f"{path} holds no decoder of experiment 2, 4 or 5: {problem} is missing") from problem
+        raise SettingsError(
+            f"{path} holds no decoder of experiment 2, 4 or 5: {problem} is missing"
+        ) from problem
 
 
 @dataclass(frozen=True)
@@ -110,13 +122,17 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
     beside = image.parent / "features"
     batch: dict[str, Any] = {"name": image.stem}
     if trained.told == "patch":
-        batch["features"] = files.describe_patches(to_square(picture, GRID * files.PIXELS_PER_PATCH))[None]
+        batch["features"] = files.describe_patches(
+            to_square(picture, GRID * files.PIXELS_PER_PATCH)
+        )[None]
     else:
         batch["features"] = _features(picture, image, dim, sources, beside)[None]
     found = sources.depth or beside / f"{image.stem}{files.DEPTH_SUFFIX}"
     if sources.depth is None and sources.depth_model is not None:
         network = load_network(sources.depth_model, "--depth_model", "predicted_depth")
-        depth = torch.from_numpy(depth_image(network, to_input(picture), 256, "--depth_model").copy())[None, None]
+        depth = torch.from_numpy(
+            depth_image(network, to_input(picture), 256, "--depth_model").copy()
+        )[None, None]
         batch["disparity"] = 1 - depth if sources.polarity == "distance" else depth
     elif found.is_file():
         polarity = sources.polarity if sources.depth else files.read_polarity(beside)
@@ -128,12 +144,18 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
     return batch
 
 
-def _features(picture: Image.Image, image: Path, dim: int, sources: Sources, beside: Path) -> Tensor:
+def _features(
+    picture: Image.Image, image: Path, dim: int, sources: Sources, beside: Path
+) -> Tensor:
     if sources.features is None and sources.features_model is not None:
         network = load_network(sources.features_model, "--features_model", "last_hidden_state")
-        found = torch.from_numpy(patch_features(network, to_input(picture), "--features_model").copy())
+        found = torch.from_numpy(
+            patch_features(network, to_input(picture), "--features_model").copy()
+        )
         if found.shape[-1] != dim:
-            raise SettingsError(f"--features_model answers {found.shape[-1]} channels, the decoder takes {dim}")
+            raise SettingsError(
+                f"--features_model answers {found.shape[-1]} channels, the decoder takes {dim}"
+            )
         return found.permute(2, 0, 1).contiguous()
     suffix = files.FEATURE_SUFFIXES.get(dim, "_dinov2.bin")
     path = sources.features or beside / f"{image.stem}{suffix}"

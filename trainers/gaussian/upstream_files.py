@@ -10,7 +10,17 @@ from trainers.common.files import write_text_whole
 if TYPE_CHECKING:
     from trainers.gaussian.run import Run
 
-TERMS = ("total", "rgb", "ssim", "lpips", "depth", "boundary", "residual", "phase_retrieval", "frequency")
+TERMS = (
+    "total",
+    "rgb",
+    "ssim",
+    "lpips",
+    "depth",
+    "boundary",
+    "residual",
+    "phase_retrieval",
+    "frequency",
+)
 OURS = {"total": "loss", "rgb": "l1", "lpips": "lpips", "depth": "depth", "frequency": "frequency"}
 
 

@@ -15,7 +15,9 @@ FACING = math.cos(math.radians(75))
 """Seen more sideways than this, a photograph's pixels tell too little to learn from."""
 
 
-def random_poses(count: int, settings: argparse.Namespace, generator: torch.Generator | None = None) -> Tensor:
+def random_poses(
+    count: int, settings: argparse.Namespace, generator: torch.Generator | None = None
+) -> Tensor:
     """Return poses (count,2), elevation and azimuth in radians, frontal with probability `frontal_prob`."""
     draws = torch.rand(count, 3, generator=generator)
     ranges = torch.tensor([settings.pose_range_elevation, settings.pose_range_azimuth])
@@ -25,7 +27,9 @@ def random_poses(count: int, settings: argparse.Namespace, generator: torch.Gene
 
 
 @torch.no_grad()
-def turned_photographs(image: Tensor, disparity: Tensor, poses: Tensor, nearest: float = 2.0) -> tuple[Tensor, Tensor]:
+def turned_photographs(
+    image: Tensor, disparity: Tensor, poses: Tensor, nearest: float = 2.0
+) -> tuple[Tensor, Tensor]:
     """Return what images (B,3,S,S) look like from poses (B,2), and where that is known (B,1,S,S).
 
     Every pixel is moved as a point at the distance its disparity (B,1,S,S) says, `nearest` for 1; the
