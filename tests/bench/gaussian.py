@@ -1,5 +1,5 @@
-"""Figures of the Gaussian trainer: the renderer against a loop, HFTS against full training, our recipe
-against the Fresnel project's.
+"""Figures of the Gaussian trainer: the renderer against a loop, HFTS against full training, our
+recipe against the Fresnel project's.
 
     python tests/bench/gaussian.py renderer hfts recipe     all three by default; two threads
     python tests/bench/gaussian.py renderer --device cuda   on a GPU: images a second beside the ratios
@@ -51,7 +51,9 @@ def random_gaussians(images: int, count: int, deviation: float) -> Gaussians:
 
 
 def render_in_a_loop(gaussians: Gaussians, camera: Camera, image: int) -> Tensor:
-    """One image (3,S,S), one Gaussian after the other inside its box of three deviations, as upstream does."""
+    """One image (3,S,S), one Gaussian after the other inside its box of three deviations, as
+    upstream does.
+    """
     ellipses = project(gaussians, camera)
     centres, variances, conics = (part[image] for part in ellipses[:3])
     colours, opacities = gaussians.colours[image], gaussians.opacities[image]
@@ -157,7 +159,9 @@ def train(folder: Path, *arguments: str) -> list[dict[str, float]]:
 
 
 def bench_hfts(epochs: int, fast_epochs: list[int], size: int) -> None:
-    """Complete schedules of full and of fast training: seconds of training and held-out PSNR at the end."""
+    """Complete schedules of full and of fast training: seconds of training and held-out PSNR at the
+    end.
+    """
     print(f"| schedule, {size} px, K=4, batch 4, 48 crops | training time | held-out PSNR | SSIM |")
     print("| --- | --- | --- | --- |")
     common = ("--image_size", str(size), "--batch_size", "4", "--blur", "0.3")
@@ -178,7 +182,9 @@ def bench_hfts(epochs: int, fast_epochs: list[int], size: int) -> None:
 
 
 def bench_recipe(epochs: int, seeds: int) -> None:
-    """Upstream's recipe (rate 1e-4, its cosine, no warm-up; geometry right) against ours in the same time."""
+    """Upstream's recipe (rate 1e-4, its cosine, no warm-up; geometry right) against ours in the
+    same time.
+    """
     results: dict[str, list[tuple[float, float, float]]] = {"upstream's recipe": [], "ours": []}
     recipes = {
         "upstream's recipe": ("--lr", "1e-4", "--warmup", "0", "--lr_floor", "0"),

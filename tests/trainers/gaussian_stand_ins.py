@@ -43,7 +43,9 @@ def save(path: Path, nodes: list, weights: dict, output: tuple) -> None:
 
 
 def make_features(path: Path, channels: int, class_token: bool = True) -> None:
-    """A random projection of every patch of 14 pixels, with a class token before them as DINOv2 has one."""
+    """A random projection of every patch of 14 pixels, with a class token before them as DINOv2 has
+    one.
+    """
     chance = np.random.default_rng(channels)
     weights = {
         "kernel": (0.08 * chance.standard_normal((channels, 3, 14, 14))).astype(np.float32),

@@ -1,4 +1,6 @@
-"""The guide's path from photographs to Gaussians, every step its own program; and what preprocessing refuses."""
+"""The guide's path from photographs to Gaussians, every step its own program; and what
+preprocessing refuses.
+"""
 
 import json
 import os
@@ -100,7 +102,9 @@ def test_the_validate_mode_runs_first(project: Path) -> None:
 
 @pytest.fixture(scope="module")
 def last(project: Path) -> Path:
-    """The last checkpoint of a fast run that was killed after its second epoch and resumed as the guide does."""
+    """The last checkpoint of a fast run that was killed after its second epoch and resumed as the
+    guide does.
+    """
     fast = (
         *TRAIN,
         *TINY,

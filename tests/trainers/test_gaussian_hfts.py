@@ -47,7 +47,9 @@ def overlapping(count: int = 40) -> Gaussians:
 
 
 def test_the_mean_of_2000_random_pictures_is_the_full_picture() -> None:
-    """Within 3 standard errors: in the mean over the picture, and in 99 % of its numbers one by one."""
+    """Within 3 standard errors: in the mean over the picture, and in 99 % of its numbers one by
+    one.
+    """
     gaussians, draws, camera = overlapping(), 2000, Camera(12, 0.3)
     full = render(gaussians, camera).image[0]
     chance = torch.Generator().manual_seed(0)

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.trainers
 
 
 def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
-    """A folder of images, red at the top and blue at the bottom, with DINOv2 features and some depths."""
+    """A folder of images, red at the top and blue at the bottom, with DINOv2 features and some
+    depths.
+    """
     (folder / "features").mkdir(parents=True)
     chance = np.random.default_rng(0)
     for number in range(count):

@@ -1,4 +1,6 @@
-"""The renderer against its definition, closed forms and finite differences, on every backend of a CPU."""
+"""The renderer against its definition, closed forms and finite differences, on every backend of a
+CPU.
+"""
 
 import math
 
@@ -98,7 +100,9 @@ def test_gradients_agree_with_the_dense_reference(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_agree_with_finite_differences(backend: str) -> None:
-    """Eight Gaussians that cover the picture, so that none is near its end, the cap or the near plane."""
+    """Eight Gaussians that cover the picture, so that none is near its end, the cap or the near
+    plane.
+    """
     chance = torch.Generator().manual_seed(4)
     numbers = torch.rand(1, 8, 17, generator=chance, dtype=torch.float64)
     start = (
@@ -157,7 +161,9 @@ def test_a_window_is_that_part_of_the_picture(backend: str) -> None:
 
 
 def test_many_tiles_full_to_the_brim_stay_within_the_bound() -> None:
-    """The members' lists, the only thing that grows with tiles x Gaussians, are as large as the bound says."""
+    """The members' lists, the only thing that grows with tiles x Gaussians, are as large as the
+    bound says.
+    """
     gaussians = some_gaussians(1, 64, torch.float32)._replace(scales=torch.full((1, 64, 3), 3.0))
     drawn = render(gaussians, Camera(64), "torch")
     assert drawn.coverage.min() > 0
@@ -182,7 +188,9 @@ def together(*gaussians: Gaussians) -> Gaussians:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_gaussian_is_its_closed_form(backend: str) -> None:
-    """Peak, falloff and integral of a round Gaussian straight ahead: deviation 0.8·S·scale/distance pixels."""
+    """Peak, falloff and integral of a round Gaussian straight ahead: deviation 0.8·S·scale/distance
+    pixels.
+    """
     size, opacity = 65, 0.9
     image = render(
         one_gaussian(0, 0, -2, scale=0.2, opacity=opacity), Camera(size, 0.3), backend

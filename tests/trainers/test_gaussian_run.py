@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.trainers, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, run_trainer):
-    """Two epochs without interruption, started in a folder that has a `trainers` package of its own."""
+    """Two epochs without interruption, started in a folder that has a `trainers` package of its
+    own.
+    """
     home = tmp_path_factory.mktemp("whole")
     (home / "trainers").mkdir()
     (home / "trainers" / "__init__.py").write_text(

@@ -23,7 +23,9 @@ def write_contact_sheet(
     values: Sequence[float],
     title: str,
 ) -> None:
-    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a title."""
+    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a
+    title.
+    """
     count = len(names)
     width = MARGIN + count * (CELL + GAP)
     top = 2 * (LINE + GAP)
@@ -43,7 +45,9 @@ def write_contact_sheet(
 
 
 def to_picture(image: Tensor) -> Image.Image:
-    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel visible."""
+    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel
+    visible.
+    """
     return to_image(image).resize((CELL, CELL), Image.Resampling.NEAREST)
 
 

@@ -62,7 +62,9 @@ class CompiledDrawing(torch.autograd.Function):
 
 @njit(cache=True, parallel=True, nogil=True)
 def list_members(boxes: Any, order: Any, across: int) -> Any:  # pragma: no cover - compiled
-    """Return where each tile's members start (B·tiles+1) and the members, front to back, of all tiles."""
+    """Return where each tile's members start (B·tiles+1) and the members, front to back, of all
+    tiles.
+    """
     images, count = order.shape
     tiles = across * across
     filled = np.zeros(images * tiles, dtype=np.int64)
@@ -92,8 +94,8 @@ def falloffs(
 ) -> None:  # pragma: no cover - compiled
     """Fill out (P,) with exp(-d²/2) of a splat over a tile's pixels, 0 beyond its reach.
 
-    The exponent lies in [-4.5, 0]: a Taylor sum of a sixteenth of it, to the power of 16, is exact to
-    2e-11 and, unlike a call of exp, something the compiler can do for eight pixels at once.
+    The exponent lies in [-4.5, 0]: a Taylor sum of a sixteenth of it, to the power of 16, is exact
+    to 2e-11 and, unlike a call of exp, something the compiler can do for eight pixels at once.
     """
     number = out.dtype.type
     one, part = number(1.0), number(1.0 / 16.0)

@@ -1,7 +1,8 @@
 """The decoders: from the features of an image to 3D Gaussians.
 
-Layer sizes, outputs and the names in a state dict are those of the Fresnel project's experiments 2 (an MLP
-for every patch), 4 (points of a Fibonacci spiral) and 5 (a neural cellular automaton on the same points).
+Layer sizes, outputs and the names in a state dict are those of the Fresnel project's experiments 2
+(an MLP for every patch), 4 (points of a Fibonacci spiral) and 5 (a neural cellular automaton on the
+same points).
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class HiddenLayers(nn.Module):
 
 
 class DepthEncoder(nn.Module):
-    """Three convolutions over the disparity image (B,1,S,S), averaged to the patch grid (B,D,37,37)."""
+    """Three convolutions over the disparity image (B,1,S,S), averaged to the patch grid
+    (B,D,37,37).
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -90,7 +93,9 @@ class DepthEncoder(nn.Module):
 
 
 class PoseEncoder(nn.Module):
-    """Elevation and azimuth (B,2) in radians as sines and cosines of eight octaves, then an MLP: (B,64)."""
+    """Elevation and azimuth (B,2) in radians as sines and cosines of eight octaves, then an MLP:
+    (B,64).
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,12 +110,15 @@ class PoseEncoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """What all decoders share: a learned distance of the nearest plane, and the layout of their points."""
+    """What all decoders share: a learned distance of the nearest plane, and the layout of their
+    points.
+    """
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__()
         self.settings = settings
-        # Lengths grow with distance, so the image cannot tell how far away everything is: this hardly moves.
+        # Lengths grow with distance, so the image cannot tell how far away everything is: this
+        # hardly moves.
         self.depth_offset = nn.Parameter(torch.tensor(-2.0))
 
     @property
@@ -167,11 +175,12 @@ class DirectPatchDecoder(Decoder):
         pose: Tensor | None = None,
         window: PatchWindow | None = None,
     ) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,1,H,W) in [0,1], 1 nearest, or None for a plane.
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) in [0,1], 1 nearest, or None for a
+        plane.
 
-        With slots < K only the first Gaussians of each patch are made, widened to cover the same area; with
-        a window only its patches are; pose (B,2), elevation and azimuth in radians, tells the pose encoder
-        from where the Gaussians will be seen.
+        With slots < K only the first Gaussians of each patch are made, widened to cover the same
+        area; with a window only its patches are; pose (B,2), elevation and azimuth in radians,
+        tells the pose encoder from where the Gaussians will be seen.
         """
         k, used = self.slots, min(slots or self.slots, self.slots)
         window = window or PatchWindow(0, 0, GRID)
@@ -194,7 +203,9 @@ class DirectPatchDecoder(Decoder):
 
 
 class SpiralDecoder(Decoder):
-    """What experiments 4 and 5 share: features and depths sampled at the points of a Fibonacci spiral."""
+    """What experiments 4 and 5 share: features and depths sampled at the points of a Fibonacci
+    spiral.
+    """
 
     spiral_x: Tensor
     spiral_y: Tensor
@@ -243,7 +254,9 @@ class FibonacciPatchDecoder(SpiralDecoder):
 
 
 class NCAGaussianDecoder(SpiralDecoder):
-    """377 cells that tell their six nearest neighbours what they hold and change a little, 16 times (5)."""
+    """377 cells that tell their six nearest neighbours what they hold and change a little, 16 times
+    (5).
+    """
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__(settings)

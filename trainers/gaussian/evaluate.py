@@ -2,8 +2,8 @@
 
     python trainers/gaussian/evaluate.py --checkpoint run/checkpoints/best.pt --data_dir images/training
 
-Only the photographs that training holds out are judged, as the same --held_out and --max_images choose them;
---all judges every one.
+Only the photographs that training holds out are judged, as the same --held_out and --max_images
+choose them; --all judges every one.
 """
 
 # ruff: noqa: E402

@@ -1,4 +1,6 @@
-"""How good a decoder is on photographs it has not seen, beside what each image's mean colour reaches."""
+"""How good a decoder is on photographs it has not seen, beside what each image's mean colour
+reaches.
+"""
 
 from __future__ import annotations
 

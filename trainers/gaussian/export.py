@@ -29,7 +29,9 @@ NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
 class Exported(nn.Module):
-    """A decoder with upstream's inputs `features`, `depth` and outputs, rotations as quaternions w x y z."""
+    """A decoder with upstream's inputs `features`, `depth` and outputs, rotations as quaternions w
+    x y z.
+    """
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
@@ -49,8 +51,8 @@ def missing_packages() -> list[str]:
 def export_onnx(decoder: Decoder, path: Path) -> float:
     """Write a decoder as one ONNX file and return how far onnxruntime is from torch.
 
-    Raises SettingsError where a package is missing, and ArithmeticError where they disagree; then no file is
-    written.
+    Raises SettingsError where a package is missing, and ArithmeticError where they disagree; then
+    no file is written.
     """
     if absent := missing_packages():
         raise SettingsError(

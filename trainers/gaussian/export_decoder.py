@@ -1,6 +1,7 @@
 """Export a trained decoder to ONNX, checked against torch.
 
-python trainers/gaussian/export_decoder.py --checkpoint run/checkpoints/best.pt --output decoder.onnx
+python trainers/gaussian/export_decoder.py --checkpoint run/checkpoints/best.pt --output
+decoder.onnx
 """
 
 # ruff: noqa: E402

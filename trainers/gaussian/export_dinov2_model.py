@@ -2,8 +2,8 @@
 
     python trainers/gaussian/export_dinov2_model.py --size base --weights ~/models/dinov2-base
 
-The weights are a folder with `config.json` and the model's file, or a name that transformers has in its
-cache already; nothing is downloaded unless --download allows it.
+The weights are a folder with `config.json` and the model's file, or a name that transformers has in
+its cache already; nothing is downloaded unless --download allows it.
 """
 
 # ruff: noqa: E402
@@ -69,7 +69,9 @@ def make_parser() -> SettingsParser:
 
 
 def load_model(settings: argparse.Namespace) -> nn.Module:
-    """Return the network of the weights. Raises SettingsError where they are missing or of another size."""
+    """Return the network of the weights. Raises SettingsError where they are missing or of another
+    size.
+    """
     absent = [name for name in ("transformers", *NEEDED) if importlib.util.find_spec(name) is None]
     if absent:
         raise SettingsError(f"the export needs {', '.join(absent)}: pip install {' '.join(absent)}")

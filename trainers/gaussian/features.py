@@ -1,4 +1,6 @@
-"""What the decoder is told about an image: DINOv2 features from a file, or a descriptor of its pixels."""
+"""What the decoder is told about an image: DINOv2 features from a file, or a descriptor of its
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def feature_bytes(feature_dim: int) -> int:
 
 
 def found_feature_dim(folder: Path, stems: list[str]) -> int:
-    """Return the feature size for which the most stems have a file, the larger of equals; 384 for none."""
+    """Return the feature size for which the most stems have a file, the larger of equals; 384 for
+    none.
+    """
     counts = {
         dim: sum((folder / f"{stem}{suffix}").is_file() for stem in stems)
         for dim, suffix in FEATURE_SUFFIXES.items()
@@ -113,7 +117,8 @@ def first_names(paths: list[Path]) -> str:
 def read_features(path: Path, feature_dim: int) -> Tensor:
     """Read a file of rows, columns and channels, row 0 at the top of the image, as (C,37,37).
 
-    Raises ValueError naming the file where it holds a number that is not finite, or nothing but zeros.
+    Raises ValueError naming the file where it holds a number that is not finite, or nothing but
+    zeros.
     """
     values = np.fromfile(path, dtype="<f4").reshape(GRID, GRID, feature_dim)
     if not np.isfinite(values).all():
@@ -137,7 +142,8 @@ def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
 
 
 def read_density(path: Path, size: int) -> Tensor:
-    """Read what a language model found worth detail, (g,g) in [0,1], as weights (1,size,size) in [0.5,1.5].
+    """Read what a language model found worth detail, (g,g) in [0,1], as weights (1,size,size) in
+    [0.5,1.5].
 
     Raises ValueError naming the file where it is no square of finite numbers.
     """
@@ -151,10 +157,11 @@ def read_density(path: Path, size: int) -> Tensor:
 def describe_patches(pixels: Tensor) -> Tensor:
     """Describe the patches of an image (3,148,148) in [0,1] by their pixels, as (384,37,37).
 
-    192 numbers: the 8 x 8 pixels around each patch of 4 x 4, in colour · 147: the mean colours of the 7 x 7
-    patches around · 27: the mean colours of 3 x 3 blocks of 5 x 5 patches around · 18: the patch's column and
-    row, each as itself and as sine and cosine at four octaves. A colour is its grey, its red against blue and
-    its green against both, the last two enlarged because they vary less. Nothing is learned.
+    192 numbers: the 8 x 8 pixels around each patch of 4 x 4, in colour · 147: the mean colours of
+    the 7 x 7 patches around · 27: the mean colours of 3 x 3 blocks of 5 x 5 patches around · 18:
+    the patch's column and row, each as itself and as sine and cosine at four octaves. A colour is
+    its grey, its red against blue and its green against both, the last two enlarged because they
+    vary less. Nothing is learned.
     """
     red, green, blue = pixels
     grey = (pixels.mean(0) - 0.5) / 0.25

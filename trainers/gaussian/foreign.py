@@ -1,9 +1,10 @@
-"""Checkpoints that this trainer did not write: the Fresnel project's, and those of our own first version.
+"""Checkpoints that this trainer did not write: the Fresnel project's, and those of our own first
+version.
 
-Upstream's hold `epoch` (whole epochs, from 1), `model_state_dict`, `optimizer_state_dict`, `losses` and
-`config`. Its weights go on in its own geometry (`upstream`). They cannot be turned into ours: its decoder
-learnt to draw at the bottom what its features saw at the top, so neither the picture nor the places of the
-Gaussians would be right. What can be taken over are the hidden layers.
+Upstream's hold `epoch` (whole epochs, from 1), `model_state_dict`, `optimizer_state_dict`, `losses`
+and `config`. Its weights go on in its own geometry (`upstream`). They cannot be turned into ours:
+its decoder learnt to draw at the bottom what its features saw at the top, so neither the picture
+nor the places of the Gaussians would be right. What can be taken over are the hidden layers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ EXTRAS = ("fresnel_zones.", "edge_detector.")
 
 @dataclass(frozen=True)
 class Foreign:
-    """Weights under upstream's names, the optimiser's state or None, finished epochs, and whose they are."""
+    """Weights under upstream's names, the optimiser's state or None, finished epochs, and whose
+    they are.
+    """
 
     weights: dict[str, Tensor]
     optimiser: dict[str, Any] | None
@@ -40,7 +43,9 @@ class Foreign:
 
 
 def read_any(path: Path) -> dict[str, Any]:
-    """Return a checkpoint's content; upstream's may hold paths, which weights_only refuses by itself."""
+    """Return a checkpoint's content; upstream's may hold paths, which weights_only refuses by
+    itself.
+    """
     kinds = [pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath]
     with torch.serialization.safe_globals(kinds):
         return load_checkpoint(path)
@@ -83,8 +88,9 @@ def with_upstream_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
     """Load foreign weights strictly and return what a user should know.
 
-    Into a decoder of another geometry only the layers before the last are taken. Raises SettingsError
-    naming the first names and shapes that do not fit, or the parts that are left out here.
+    Into a decoder of another geometry only the layers before the last are taken. Raises
+    SettingsError naming the first names and shapes that do not fit, or the parts that are left out
+    here.
     """
     extra = sorted({name.split(".")[0] for name in foreign.weights if name.startswith(EXTRAS)})
     if extra:

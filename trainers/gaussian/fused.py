@@ -1,7 +1,8 @@
-"""Drawing with gsplat's fused CUDA kernels. Written from its documented interface; untested on hardware here.
+"""Drawing with gsplat's fused CUDA kernels. Written from its documented interface; untested on
+hardware here.
 
-gsplat differs in small things: it leaves out what is fainter than 1/255, ends ellipses at 3.33 standard
-deviations and stops behind 0.9999 of cover. Its `eps2d` is our blur.
+gsplat differs in small things: it leaves out what is fainter than 1/255, ends ellipses at 3.33
+standard deviations and stops behind 0.9999 of cover. Its `eps2d` is our blur.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Gaussians as files: `.ply` as 3D Gaussian Splatting viewers read it, and the Fresnel project's `.bin`."""
+"""Gaussians as files: `.ply` as 3D Gaussian Splatting viewers read it, and the Fresnel project's
+`.bin`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PLY_NAMES = (
 
 
 def to_viewer_axes(gaussians: Gaussians) -> Gaussians:
-    """Return Gaussians in OpenCV's axes, y down and z forward: positions and rotations turned about x."""
+    """Return Gaussians in OpenCV's axes, y down and z forward: positions and rotations turned about
+    x.
+    """
     flip = gaussians.positions.new_tensor([1.0, -1.0, -1.0])
     return gaussians._replace(
         positions=gaussians.positions * flip, rotations=flip.unsqueeze(-1) * gaussians.rotations
@@ -30,7 +34,9 @@ def to_viewer_axes(gaussians: Gaussians) -> Gaussians:
 
 
 def of_one_image(gaussians: Gaussians, image: int = 0) -> list[NDArray[np.float32]]:
-    """Return positions, scales, quaternions w x y z, colours and opacities (N,1) of one image as float32."""
+    """Return positions, scales, quaternions w x y z, colours and opacities (N,1) of one image as
+    float32.
+    """
     parts = (
         gaussians.positions,
         gaussians.scales,
@@ -66,14 +72,18 @@ def write_ply(path: Path, gaussians: Gaussians, image: int = 0) -> int:
 
 
 def write_bin(path: Path, gaussians: Gaussians, image: int = 0) -> int:
-    """Write N x 14 float32 without a header: position, scale, quaternion w x y z, colour, opacity; return N."""
+    """Write N x 14 float32 without a header: position, scale, quaternion w x y z, colour, opacity;
+    return N.
+    """
     columns = np.concatenate(of_one_image(gaussians, image), axis=1).astype("<f4")
     write_whole(path, lambda file: file.write(columns.tobytes()))
     return len(columns)
 
 
 def read_bin(path: Path) -> Tensor:
-    """Return what write_bin wrote as (N,14). Raises ValueError where the size is no multiple of 56 bytes."""
+    """Return what write_bin wrote as (N,14). Raises ValueError where the size is no multiple of 56
+    bytes.
+    """
     values = np.fromfile(path, dtype="<f4")
     if values.size % 14:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes, no multiple of 14 float32")

@@ -1,9 +1,11 @@
-"""From a decoder's raw numbers to Gaussians in the camera's frame, in our geometry and in the Fresnel project's.
+"""From a decoder's raw numbers to Gaussians in the camera's frame, in our geometry and in the
+Fresnel project's.
 
-In ours image row 0 is at the top, a disparity of 1 is nearest to the camera, and offsets and scales count in
-patch widths at the Gaussian's own distance, so that the patches cover the whole image however far away they
-lie. In `upstream` row 0 lies at y = -1 (the bottom of the picture), a disparity of 1 is farthest, and lengths
-are world units whatever the distance: kept only so that weights trained that way draw what they learnt.
+In ours image row 0 is at the top, a disparity of 1 is nearest to the camera, and offsets and scales
+count in patch widths at the Gaussian's own distance, so that the patches cover the whole image
+however far away they lie. In `upstream` row 0 lies at y = -1 (the bottom of the picture), a
+disparity of 1 is farthest, and lengths are world units whatever the distance: kept only so that
+weights trained that way draw what they learnt.
 """
 
 from __future__ import annotations
@@ -24,16 +26,20 @@ OUTPUTS = 16
 DEPTH_RANGE = 2.0
 """How much farther away a disparity of 0 lies than a disparity of 1."""
 COLOUR_GAIN = 3.0
-"""Makes strong colours, for which a sigmoid needs large inputs, something a hundred steps can learn."""
+"""Makes strong colours, for which a sigmoid needs large inputs, something a hundred steps can
+learn.
+"""
 LARGEST_SCALE = 6.0
-"""In patch widths; larger Gaussians would say little about their patch and slow the renderer down."""
+"""In patch widths; larger Gaussians would say little about their patch and slow the renderer down.
+"""
 GEOMETRIES = ("patch", "upstream")
 PIVOT = -3.0
 """The point on the z axis about which poses turn: the middle of the depth range."""
 
 
 class Layout(NamedTuple):
-    """Points in the image: across and down (N,) in [-1,1], their spacing in half images, reach, geometry.
+    """Points in the image: across and down (N,) in [-1,1], their spacing in half images, reach,
+    geometry.
 
     `reach` is how far, in world units, a raw offset of 1 moves a Gaussian in upstream's geometry.
     """
@@ -56,7 +62,9 @@ class Layout(NamedTuple):
 
     @classmethod
     def of_spiral(cls, x: Tensor, y: Tensor, geometry: str) -> Layout:
-        """Return points of the unit disc, in our geometry stretched along their radius to the square."""
+        """Return points of the unit disc, in our geometry stretched along their radius to the
+        square.
+        """
         if geometry == "upstream":
             return cls(x, y, math.sqrt(math.pi / len(x)), 0.15, geometry)
         longer = torch.maximum(x.abs(), y.abs()).clamp(min=1e-6)
@@ -71,7 +79,9 @@ def to_gaussians(
     depth_offset: Tensor,
     widening: float = 1.0,
 ) -> Gaussians:
-    """Return B·N·K Gaussians from raw (B,N,K,16) or (B,N,16) and disparity (B,N), or None for a plane."""
+    """Return B·N·K Gaussians from raw (B,N,K,16) or (B,N,16) and disparity (B,N), or None for a
+    plane.
+    """
     raw = raw.unsqueeze(2) if raw.dim() == 3 else raw
     across, down = points.across.view(1, -1, 1), points.down.view(1, -1, 1)
     if points.geometry == "upstream":
@@ -105,7 +115,8 @@ def to_gaussians(
 
 
 def start_of_last_layer(last: nn.Linear, k: int, geometry: str) -> None:
-    """Set a last layer so that an untrained point is a tight cluster of k round, nearly opaque Gaussians.
+    """Set a last layer so that an untrained point is a tight cluster of k round, nearly opaque
+    Gaussians.
 
     In upstream's geometry nothing but the rotation is set, which starts as the identity.
     """
@@ -127,7 +138,9 @@ def start_of_last_layer(last: nn.Linear, k: int, geometry: str) -> None:
 
 
 def rotation_from_6d(raw: Tensor) -> Tensor:
-    """Return rotations (...,3,3) with orthonormal columns from (...,6) numbers, after Zhou et al. 2019."""
+    """Return rotations (...,3,3) with orthonormal columns from (...,6) numbers, after Zhou et al.
+    2019.
+    """
     first = F.normalize(raw[..., :3], dim=-1, eps=1e-6)
     second = raw[..., 3:] - (first * raw[..., 3:]).sum(-1, keepdim=True) * first
     second = F.normalize(second, dim=-1, eps=1e-6)
@@ -163,10 +176,11 @@ def quaternions(rotations: Tensor) -> Tensor:
 
 
 def seen_from(gaussians: Gaussians, pose: Tensor) -> Gaussians:
-    """Return the Gaussians turned so that the camera sees them from pose (B,2), elevation and azimuth.
+    """Return the Gaussians turned so that the camera sees them from pose (B,2), elevation and
+    azimuth.
 
-    In radians, about the middle of the depth range, first about y by the azimuth, then about x by the
-    elevation; a positive azimuth looks at them from the right, a positive elevation from above.
+    In radians, about the middle of the depth range, first about y by the azimuth, then about x by
+    the elevation; a positive azimuth looks at them from the right, a positive elevation from above.
     """
     turn = pose_rotation(pose.to(gaussians.positions))
     middle = gaussians.positions.new_tensor([0.0, 0.0, PIVOT])

@@ -1,9 +1,10 @@
-"""The fast training schedule (HFTS): cheap epochs first, and a last phase with everything at full size.
+"""The fast training schedule (HFTS): cheap epochs first, and a last phase with everything at full
+size.
 
-Four savings, each usable alone: a smaller image (`train_resolution`), fewer Gaussians a patch that become
-more (`progressive_schedule`), random windows of the patch grid instead of whole images (`window`), and
-random Gaussians (`stochastic_k`), whose draw leaves the expected picture as it is. In the last
-`final_share` of the epochs none of them is in force.
+Four savings, each usable alone: a smaller image (`train_resolution`), fewer Gaussians a patch that
+become more (`progressive_schedule`), random windows of the patch grid instead of whole images
+(`window`), and random Gaussians (`stochastic_k`), whose draw leaves the expected picture as it is.
+In the last `final_share` of the epochs none of them is in force.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Savings:
 
 @dataclass(frozen=True)
 class Phase:
-    """What one epoch works with: pixels a side, Gaussians a patch, Gaussians drawn (0: all), window (0: all)."""
+    """What one epoch works with: pixels a side, Gaussians a patch, Gaussians drawn (0: all), window
+    (0: all).
+    """
 
     resolution: int
     slots: int
@@ -71,7 +74,9 @@ def final_epoch(epochs: int, share: float) -> int:
 
 
 def speed_estimate(size: int, slots: int, savings: Savings, epochs: int) -> float:
-    """Return pairs of a pixel and a Gaussian in full training over those of this schedule, all epochs."""
+    """Return pairs of a pixel and a Gaussian in full training over those of this schedule, all
+    epochs.
+    """
     cost = 0.0
     for epoch in range(epochs):
         phase = phase_of(epoch, epochs, size, slots, savings)
@@ -83,12 +88,13 @@ def speed_estimate(size: int, slots: int, savings: Savings, epochs: int) -> floa
 def sample_gaussians(
     gaussians: Gaussians, k: int, generator: torch.Generator | None = None
 ) -> Gaussians:
-    """Return the Gaussians with some at random made invisible and the rest's opacity raised in return.
+    """Return the Gaussians with some at random made invisible and the rest's opacity raised in
+    return.
 
-    Gaussian i stays with probability p = max(k/N, opacity/0.99), by itself, with opacity / p. What a camera
-    sees is linear in every single opacity, so the expected picture is the picture of all, to the bit of the
-    0.99 cap, which opacity / p never passes. That is why at least the sum of the opacities must be drawn:
-    fewer cannot give the same picture in the mean.
+    Gaussian i stays with probability p = max(k/N, opacity/0.99), by itself, with opacity / p. What
+    a camera sees is linear in every single opacity, so the expected picture is the picture of all,
+    to the bit of the 0.99 cap, which opacity / p never passes. That is why at least the sum of the
+    opacities must be drawn: fewer cannot give the same picture in the mean.
     """
     opacities = gaussians.opacities
     chance = keep_chances(opacities.detach(), k)
@@ -107,7 +113,8 @@ def keep_chances(opacities: Tensor, k: int) -> Tensor:
 def random_window(
     side: int, size: int, generator: torch.Generator | None = None
 ) -> tuple[PatchWindow, Camera]:
-    """Return a random window of `side` patches, with a margin to decode, and the camera that sees its pixels.
+    """Return a random window of `side` patches, with a margin to decode, and the camera that sees
+    its pixels.
 
     Positions beyond the border are drawn too and pushed back, so that border patches are not rarer.
     """

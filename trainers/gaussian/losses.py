@@ -37,11 +37,13 @@ def total_loss(
     weights: Tensor | None = None,
     seen: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the loss to minimise and its parts for images (B,3,S,S) and disparity (B,1,S,S) or None.
+    """Return the loss to minimise and its parts for images (B,3,S,S) and disparity (B,1,S,S) or
+    None.
 
-    Parts are bare: `l1`, `ssim` (the similarity itself), `depth`, `lpips`, `frequency`; `share_NAME` is the
-    part's share of the loss. `weights` (B,1,S,S) weigh pixels of L1; `seen` (B,1,S,S) leaves out of L1, the
-    only term that can, pixels nothing is known about, and then the other terms are left out.
+    Parts are bare: `l1`, `ssim` (the similarity itself), `depth`, `lpips`, `frequency`;
+    `share_NAME` is the part's share of the loss. `weights` (B,1,S,S) weigh pixels of L1; `seen`
+    (B,1,S,S) leaves out of L1, the only term that can, pixels nothing is known about, and then the
+    other terms are left out.
     """
     difference = (drawn.image - image).abs()
     if seen is not None:
@@ -72,9 +74,11 @@ def shares(terms: Mapping[str, Tensor], total: Tensor) -> dict[str, Tensor]:
 
 
 def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) -> Tensor:
-    """Return the structural similarity (B,) of images (B,3,H,W) in [0,1]: 1 for equal ones, higher is better.
+    """Return the structural similarity (B,) of images (B,3,H,W) in [0,1]: 1 for equal ones, higher
+    is better.
 
-    Wang et al. 2004: a Gaussian window, K1 = 0.01, K2 = 0.03, the mean over all windows inside the image.
+    Wang et al. 2004: a Gaussian window, K1 = 0.01, K2 = 0.03, the mean over all windows inside the
+    image.
     """
     offsets = torch.arange(window, dtype=first.dtype, device=first.device) - window // 2
     kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
@@ -99,12 +103,15 @@ def psnr(first: Tensor, second: Tensor) -> Tensor:
 
 
 def mean_colour_psnr(image: Tensor) -> Tensor:
-    """Return the PSNR (B,) in dB that each image's own mean colour reaches: what any model has to beat."""
+    """Return the PSNR (B,) in dB that each image's own mean colour reaches: what any model has to
+    beat.
+    """
     return psnr(image, image.mean(dim=(2, 3), keepdim=True).expand_as(image))
 
 
 def depth_loss(distance: Tensor, coverage: Tensor, disparity: Tensor) -> Tensor:
-    """Return the mean difference of rendered distances (B,S,S) and disparities (B,1,S,S), 1 nearest.
+    """Return the mean difference of rendered distances (B,S,S) and disparities (B,1,S,S), 1
+    nearest.
 
     Both are brought to mean 0 and deviation 1 in each image, since a disparity has no scale.
     """
@@ -120,10 +127,11 @@ def standardise(values: Tensor) -> Tensor:
 
 
 def frequency_loss(first: Tensor, second: Tensor, cutoff: float, high_weight: float) -> Tensor:
-    """Return the mean squared difference of amplitude spectra, frequencies above `cutoff` weighed more.
+    """Return the mean squared difference of amplitude spectra, frequencies above `cutoff` weighed
+    more.
 
-    `cutoff` in cycles per pixel. The transform is orthonormal (Parseval: as large as the images' own
-    squared difference), where the Fresnel project's is not and outweighs all other terms.
+    `cutoff` in cycles per pixel. The transform is orthonormal (Parseval: as large as the images'
+    own squared difference), where the Fresnel project's is not and outweighs all other terms.
     """
     spectra = [torch.fft.fft2(image, norm="ortho").abs() for image in (first, second)]
     down, across = (torch.fft.fftfreq(size, device=first.device) for size in first.shape[-2:])

@@ -1,7 +1,7 @@
 """DINOv2 features and Depth Anything depth of an image, from ONNX files or transformers' folders.
 
-Images are squashed to 518 pixels, as the Fresnel project does, and normalised with ImageNet's mean and
-deviation. Nothing is downloaded: every network is a file or folder the user names.
+Images are squashed to 518 pixels, as the Fresnel project does, and normalised with ImageNet's mean
+and deviation. Nothing is downloaded: every network is a file or folder the user names.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def to_input(image: Image.Image) -> Array:
 
 
 def load_network(path: Path, what: str, output: str) -> Network:
-    """Return a network that turns (1,3,518,518) into an array: an .onnx file or a transformers folder.
+    """Return a network that turns (1,3,518,518) into an array: an .onnx file or a transformers
+    folder.
 
-    `output` is the name of what transformers' model answers. Raises SettingsError where it is missing, is
-    no network, or its package is not installed.
+    `output` is the name of what transformers' model answers. Raises SettingsError where it is
+    missing, is no network, or its package is not installed.
     """
     if path.is_dir():
         return _from_transformers(path, what, output)
@@ -114,7 +115,8 @@ def patch_features(network: Network, pixels: Array, name: str) -> Array:
 
 
 def depth_image(network: Network, pixels: Array, size: int, name: str) -> Array:
-    """Return predicted depth as (size,size), its least value 0 and its greatest 1; zeros where it is flat.
+    """Return predicted depth as (size,size), its least value 0 and its greatest 1; zeros where it
+    is flat.
 
     Raises SettingsError where the network answers no picture.
     """

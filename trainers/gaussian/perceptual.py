@@ -65,7 +65,8 @@ class Lpips(nn.Module):
 def find_lpips(folder: Path | None) -> tuple[Lpips | None, str]:
     """Return the network and where its weights lie, or None and which files are missing where.
 
-    `folder` is looked in alone where it is given. Raises SettingsError where a file is none of these.
+    `folder` is looked in alone where it is given. Raises SettingsError where a file is none of
+    these.
     """
     hub = (
         Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch")) / "hub" / "checkpoints"

@@ -37,13 +37,15 @@ HELD_OUT_PHOTOGRAPHS = (
     "sklearn/datasets/images/china.jpg",
     "skimage/data/chelsea.png",
 )
-"""Shipped by scikit-image and scikit-learn, whose README.txt files name authors and licences. The two
-motorcycle pictures show one scene, so both are for training."""
+"""Shipped by scikit-image and scikit-learn, whose README.txt files name authors and licences. The
+two motorcycle pictures show one scene, so both are for training."""
 
 
 @dataclass(frozen=True)
 class Photograph:
-    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its name."""
+    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its
+    name.
+    """
 
     path: Path
     name: str
@@ -79,11 +81,12 @@ def collect(
     held_out: float,
     density: bool = False,
 ) -> Collection:
-    """Choose photographs from a folder, or built-in ones for None, and check that all they need is there.
+    """Choose photographs from a folder, or built-in ones for None, and check that all they need is
+    there.
 
-    kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images counts
-    held-out ones too; held_out is their share; density asks for a language model's weights. Raises
-    SettingsError naming what is missing or wrong.
+    kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images
+    counts held-out ones too; held_out is their share; density asks for a language model's weights.
+    Raises SettingsError naming what is missing or wrong.
     """
     kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
     if density and folder is None:
@@ -131,7 +134,9 @@ def collect(
 def split_folder(
     folder: Path, max_images: int | None, held_out: float
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return the training and the held-out images of a folder, in an order that only their names decide."""
+    """Return the training and the held-out images of a folder, in an order that only their names
+    decide.
+    """
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
     paths = sorted(
@@ -218,11 +223,12 @@ def held_out_count(total: int, share: float) -> int:
 
 
 class PhotographSet(Dataset[dict[str, Any]]):
-    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known, disparity.
+    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known,
+    disparity.
 
-    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S) is left
-    out where there is no depth, `weights` (1,S,S) where no density was asked for. With `keep_bytes`, items
-    stay in memory once read until so many bytes are full.
+    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S)
+    is left out where there is no depth, `weights` (1,S,S) where no density was asked for. With
+    `keep_bytes`, items stay in memory once read until so many bytes are full.
     """
 
     def __init__(

@@ -3,9 +3,9 @@
     python trainers/gaussian/preprocess_training_data.py --data_dir images/training
     python trainers/gaussian/preprocess_training_data.py --data_dir images/training --dinov2_size base
 
-Writes `features/{stem}_dinov2.bin` (`_dinov2_base.bin`, `_dinov2_large.bin`), `features/{stem}_depth.bin` and
-`features/depth_polarity.json`. Files that are there and of the right size are left alone, so that it can be
-stopped and started again.
+Writes `features/{stem}_dinov2.bin` (`_dinov2_base.bin`, `_dinov2_large.bin`),
+`features/{stem}_depth.bin` and `features/depth_polarity.json`. Files that are there and of the
+right size are left alone, so that it can be stopped and started again.
 """
 
 # ruff: noqa: E402
@@ -85,7 +85,9 @@ def make_parser() -> SettingsParser:
 
 
 def images_of(folder: Path) -> list[Path]:
-    """Return the images of a folder in order. Raises SettingsError where there are none, or two share a stem."""
+    """Return the images of a folder in order. Raises SettingsError where there are none, or two
+    share a stem.
+    """
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
     found = sorted(
@@ -107,7 +109,9 @@ def whole(path: Path, size: int) -> bool:
 
 
 def write_floats(path: Path, values: Array) -> None:
-    """Write little-endian float32 without a header. Raises SettingsError where a number is not finite."""
+    """Write little-endian float32 without a header. Raises SettingsError where a number is not
+    finite.
+    """
     if not np.isfinite(values).all():
         raise SettingsError(f"the network's answer for {path.name} is not finite")
     written = np.ascontiguousarray(values, dtype="<f4").tobytes()
@@ -115,7 +119,9 @@ def write_floats(path: Path, values: Array) -> None:
 
 
 def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
-    """Write what the depth files hold. Raises SettingsError where files of the other kind are there."""
+    """Write what the depth files hold. Raises SettingsError where files of the other kind are
+    there.
+    """
     path = folder / POLARITY_NAME
     told = {"polarity": settings.depth_polarity, "source": str(settings.depth_model)}
     if path.is_file() and not settings.overwrite:

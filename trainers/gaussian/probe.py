@@ -22,8 +22,9 @@ CPU_LIMIT = 8
 def probe_batch(run: Run, batch_loss: Callable[[Run, dict[str, Any]], tuple[Tensor, Any]]) -> int:
     """Print each batch that was tried with its peak memory, and the largest that fits; return 0.
 
-    Batches double to the first that does not fit, at full resolution with all Gaussians. On a CPU, where
-    memory runs out for the whole machine, it ends at 8. The GPU branch is untested on hardware here.
+    Batches double to the first that does not fit, at full resolution with all Gaussians. On a CPU,
+    where memory runs out for the whole machine, it ends at 8. The GPU branch is untested on
+    hardware here.
     """
     settings, device, say = run.settings, run.ranks.device, run.reporter.say
     run.position.epoch = settings.epochs - 1

@@ -1,9 +1,11 @@
-"""A differentiable renderer of 3D Gaussians, batched, with bounded memory and no loop over Gaussians.
+"""A differentiable renderer of 3D Gaussians, batched, with bounded memory and no loop over
+Gaussians.
 
-The mathematics is that of 3D Gaussian Splatting (Kerbl et al. 2023) with the EWA projection of Zwicker et
-al. 2001: every Gaussian becomes an ellipse in the image, ellipses are sorted by distance and laid over each
-other from front to back. Three backends draw the ellipses: compiled loops on the CPU (`cpu_kernels`),
-batched PyTorch on any device (`tiles`) and, on CUDA where it is installed, gsplat (`fused`).
+The mathematics is that of 3D Gaussian Splatting (Kerbl et al. 2023) with the EWA projection of
+Zwicker et al. 2001: every Gaussian becomes an ellipse in the image, ellipses are sorted by distance
+and laid over each other from front to back. Three backends draw the ellipses: compiled loops on the
+CPU (`cpu_kernels`), batched PyTorch on any device (`tiles`) and, on CUDA where it is installed,
+gsplat (`fused`).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ BACKENDS = ("auto", "torch", "compiled", "gsplat")
 class Gaussians(NamedTuple):
     """N Gaussians for each of B images, in the camera's frame: x right, y up, looking along -z.
 
-    positions (B,N,3) · scales (B,N,3), standard deviations along the own axes · rotations (B,N,3,3), the
-    axes as columns · colours (B,N,3) and opacities (B,N), both in [0,1].
+    positions (B,N,3) · scales (B,N,3), standard deviations along the own axes · rotations
+    (B,N,3,3), the axes as columns · colours (B,N,3) and opacities (B,N), both in [0,1].
     """
 
     positions: Tensor
@@ -43,7 +45,9 @@ class Gaussians(NamedTuple):
 
 
 class Rendering(NamedTuple):
-    """What the camera sees: image (B,3,S,S) on black, distance (B,S,S) times coverage, coverage (B,S,S)."""
+    """What the camera sees: image (B,3,S,S) on black, distance (B,S,S) times coverage, coverage
+    (B,S,S).
+    """
 
     image: Tensor
     distance: Tensor
@@ -51,10 +55,11 @@ class Rendering(NamedTuple):
 
 
 class Ellipses(NamedTuple):
-    """Gaussians in the image, in pixels: centres (B,N,2), variances and inverse covariances as xx, xy, yy.
+    """Gaussians in the image, in pixels: centres (B,N,2), variances and inverse covariances as xx,
+    xy, yy.
 
-    variances (B,N,2) along x and y · conics (B,N,3) · distances (B,N) from the camera plane · visible (B,N),
-    false where the opacity is 0.
+    variances (B,N,2) along x and y · conics (B,N,3) · distances (B,N) from the camera plane ·
+    visible (B,N), false where the opacity is 0.
     """
 
     centres: Tensor
@@ -65,9 +70,11 @@ class Ellipses(NamedTuple):
 
 
 class Camera(NamedTuple):
-    """A square pinhole image: `size` pixels a side, focal length in image sides, and the added blur in px².
+    """A square pinhole image: `size` pixels a side, focal length in image sides, and the added blur
+    in px².
 
-    `window` (left, top, width) in pixels draws only a square part of the image; None draws all of it.
+    `window` (left, top, width) in pixels draws only a square part of the image; None draws all of
+    it.
     """
 
     size: int
@@ -84,7 +91,8 @@ class Camera(NamedTuple):
 def project(gaussians: Gaussians, camera: Camera) -> Ellipses:
     """Project Gaussians; row 0 is on top, pixel i spans [i, i+1], counted from the window's corner.
 
-    The image's v axis runs down, so dv/dz is -f·y/z² for the negative z of what is in front of the camera.
+    The image's v axis runs down, so dv/dz is -f·y/z² for the negative z of what is in front of the
+    camera.
     """
     x, y, z = gaussians.positions.unbind(-1)
     distances = -z
@@ -116,8 +124,8 @@ def project(gaussians: Gaussians, camera: Camera) -> Ellipses:
 def render(gaussians: Gaussians, camera: Camera, backend: str = "auto") -> Rendering:
     """Draw B sets of Gaussians; nearer ones hide farther, those equally far go by index.
 
-    `auto` takes gsplat on CUDA where it is installed, compiled loops on a CPU with numba, else PyTorch.
-    Raises SettingsError where a backend asked for by name cannot run here.
+    `auto` takes gsplat on CUDA where it is installed, compiled loops on a CPU with numba, else
+    PyTorch. Raises SettingsError where a backend asked for by name cannot run here.
     """
     chosen = choose_backend(backend, gaussians.positions.device)
     if chosen == "gsplat":
@@ -172,9 +180,11 @@ def splat_table(gaussians: Gaussians, ellipses: Ellipses) -> Tensor:
 
 @torch.no_grad()
 def tile_boxes(ellipses: Ellipses, width: int, tile: int) -> tuple[Tensor, Tensor]:
-    """Return the order (B,N) front to back and, in that order, the tiles each ellipse reaches (B,N,4).
+    """Return the order (B,N) front to back and, in that order, the tiles each ellipse reaches
+    (B,N,4).
 
-    Boxes are first and last column, first and last row, in int32; a last before a first reaches no tile.
+    Boxes are first and last column, first and last row, in int32; a last before a first reaches no
+    tile.
     """
     order = torch.argsort(ellipses.distances, dim=1, stable=True)
     reach = REACH * ellipses.variances.sqrt()

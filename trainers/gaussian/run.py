@@ -132,7 +132,9 @@ def save(run: Run, best: bool = False) -> None:
 
 
 def name_as_the_guide(saved: Path, folder: Path, experiment: int) -> None:
-    """Give the newest checkpoint the guide's name too, `decoder_exp2_lastcheckpoint.pt`, beside its folder."""
+    """Give the newest checkpoint the guide's name too, `decoder_exp2_lastcheckpoint.pt`, beside its
+    folder.
+    """
     name = folder / f"decoder_exp{experiment}_lastcheckpoint.pt"
     draft = folder / f".{name.name}.{os.getpid()}.part"
     draft.unlink(missing_ok=True)

@@ -1,8 +1,9 @@
 """The renderer's inner part in batched PyTorch, for any device, without waiting for the device.
 
-The image is cut into square tiles, each tile is given the Gaussians that reach it, and tiles are drawn in
-chunks of at most `PAIRS_PER_CHUNK` pairs of a pixel and a Gaussian, fullest tiles first. On a GPU the host
-never asks how full the tiles are: it uses what an earlier call found, copied over in the background.
+The image is cut into square tiles, each tile is given the Gaussians that reach it, and tiles are
+drawn in chunks of at most `PAIRS_PER_CHUNK` pairs of a pixel and a Gaussian, fullest tiles first.
+On a GPU the host never asks how full the tiles are: it uses what an earlier call found, copied over
+in the background.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from trainers.gaussian.render import OPAQUE, REACH, Ellipses, tile_boxes
 PAIRS_PER_CHUNK = 1 << 23
 """Pairs of a pixel and a Gaussian that are in memory at once."""
 HEADROOM = 1.25
-"""How much fuller than last time tiles may be on a GPU before the farthest Gaussians are left out."""
+"""How much fuller than last time tiles may be on a GPU before the farthest Gaussians are left out.
+"""
 COLUMNS = 10
 
 
@@ -32,7 +34,8 @@ class FillMemory:
     def widths(self, key: tuple[int, ...], counts: Tensor, limit: int) -> list[int]:
         """Return how many members to give each tile, by falling fullness, at most `limit`.
 
-        On a CPU the counts themselves; on a GPU an earlier call's with headroom, and `limit` at first.
+        On a CPU the counts themselves; on a GPU an earlier call's with headroom, and `limit` at
+        first.
         """
         if counts.device.type == "cpu":
             return [int(count) for count in counts.tolist()]
@@ -94,7 +97,8 @@ def tile_counts(boxes: Tensor, across: int) -> Tensor:
 def chunk_bounds(widths: list[int], pixels: int, count: int) -> list[tuple[int, int]]:
     """Return where to cut tiles, sorted by falling fullness, into chunks of bounded memory.
 
-    A chunk holds at most PAIRS_PER_CHUNK pairs, and at most as many decisions which Gaussian is a member.
+    A chunk holds at most PAIRS_PER_CHUNK pairs, and at most as many decisions which Gaussian is a
+    member.
     """
     bounds, first = [], 0
     while first < len(widths):
@@ -107,7 +111,8 @@ def chunk_bounds(widths: list[int], pixels: int, count: int) -> list[tuple[int, 
 
 @torch.no_grad()
 def members_of(tiles: Tensor, boxes: Tensor, order: Tensor, across: int, longest: int) -> Tensor:
-    """Return the first `longest` Gaussians of tiles (R,), front to back, as rows of the table (R,longest).
+    """Return the first `longest` Gaussians of tiles (R,), front to back, as rows of the table
+    (R,longest).
 
     Places without a Gaussian name the table's last row, which draws nothing.
     """
@@ -137,9 +142,11 @@ def corners(tiles: Tensor, across: int, tile: int) -> Tensor:
 
 
 def alphas(splats: Tensor, centres: Tensor, tile: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return bare opacities, the same capped (R,M,P) and the polynomial's basis (6,P) for splats (R,M,10).
+    """Return bare opacities, the same capped (R,M,P) and the polynomial's basis (6,P) for splats
+    (R,M,10).
 
-    The exponent is a quadratic polynomial of the pixel's place in its tile: one product for all pairs.
+    The exponent is a quadratic polynomial of the pixel's place in its tile: one product for all
+    pairs.
     """
     grid = torch.arange(tile, device=splats.device, dtype=splats.dtype) + 0.5 - tile / 2
     v, u = torch.meshgrid(grid, grid, indexing="ij")
@@ -154,7 +161,9 @@ def alphas(splats: Tensor, centres: Tensor, tile: int) -> tuple[Tensor, Tensor, 
 
 
 class Compositing(torch.autograd.Function):
-    """Tiles drawn front to back; keeps nothing for the backward pass but the table and who is where."""
+    """Tiles drawn front to back; keeps nothing for the backward pass but the table and who is
+    where.
+    """
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, members: Tensor, centres: Tensor, tile: int) -> Tensor:
@@ -193,7 +202,9 @@ class Compositing(torch.autograd.Function):
 
 
 def of_polynomial(moments: Tensor, splats: Tensor, centres: Tensor) -> Tensor:
-    """Return the gradients (R,M,6) of centre, conic and opacity from the moments (R,M,6) of the slope."""
+    """Return the gradients (R,M,6) of centre, conic and opacity from the moments (R,M,6) of the
+    slope.
+    """
     uu, uv, vv, u, v, total = moments.unbind(-1)
     x, y = (splats[..., :2] - centres.unsqueeze(1).to(splats.dtype)).unbind(-1)
     a, b, c, opacity = splats[..., 2:6].unbind(-1)
@@ -208,7 +219,9 @@ def of_polynomial(moments: Tensor, splats: Tensor, centres: Tensor) -> Tensor:
 
 
 def sum_rows(pairs: Tensor, members: Tensor, count: int) -> Tensor:
-    """Return the sums (count,10) of pairs (R,M,10) by member; an embedding's gradient has a fixed order."""
+    """Return the sums (count,10) of pairs (R,M,10) by member; an embedding's gradient has a fixed
+    order.
+    """
     index = members.long()
     if pairs.device.type == "cpu":
         summed: Tensor = torch.ops.aten.embedding_dense_backward(pairs, index, count, -1, False)
@@ -217,10 +230,11 @@ def sum_rows(pairs: Tensor, members: Tensor, count: int) -> Tensor:
 
 
 def memory_bound(images: int, count: int, width: int, tile: int = 16, parameters: int = 4) -> int:
-    """Return the most bytes drawing and its gradient can take, were every tile to hold every Gaussian.
+    """Return the most bytes drawing and its gradient can take, were every tile to hold every
+    Gaussian.
 
-    Tables and their gradients, boxes and order, members, the canvas and its gradients, and a chunk's work
-    at 12 arrays of pairs; `parameters` is the size of a float.
+    Tables and their gradients, boxes and order, members, the canvas and its gradients, and a
+    chunk's work at 12 arrays of pairs; `parameters` is the size of a float.
     """
     across = -(-width // tile)
     tiles = images * across * across

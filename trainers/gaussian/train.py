@@ -1,10 +1,11 @@
-"""Train the Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image they draw.
+"""Train the Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image
+they draw.
 
     python trainers/gaussian/train.py --epochs 5 --max_images 50
     torchrun --nproc_per_node=8 trainers/gaussian/train.py --data_dir photographs --epochs 100
 
-Without --data_dir it learns from crops of the photographs that scikit-image and scikit-learn ship, described
-by their own pixels. It stops after the step it is in on SIGINT, SIGTERM, SIGUSR1 or
+Without --data_dir it learns from crops of the photographs that scikit-image and scikit-learn ship,
+described by their own pixels. It stops after the step it is in on SIGINT, SIGTERM, SIGUSR1 or
 `$FRESNEL_RUN_DIR/stop.json`, and --resume goes on from there to the bit.
 """
 
@@ -18,7 +19,8 @@ import time
 from pathlib import Path
 
 BEGUN = time.monotonic()
-# Run by its path, a program has its own folder in front of sys.path, and any other `trainers` wins over ours.
+# Run by its path, a program has its own folder in front of sys.path, and any other `trainers` wins
+# over ours.
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
@@ -66,7 +68,8 @@ from trainers.gaussian.run import TRAINER, Run, foreign_checkpoint, resume, resu
 from trainers.gaussian.upstream_files import write_upstream_history
 from trainers.gaussian.views import random_poses, turned_photographs
 
-# ------------------------------------------------------------------------------------------------------- data
+# --------------------------------------------------------------------------------------------------
+# ----- data
 
 
 def load_data(settings: argparse.Namespace) -> Collection:
@@ -94,7 +97,8 @@ def epoch_loader(run: Run, photographs: PhotographSet) -> DataLoader[Any]:
     return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
 
-# ------------------------------------------------------------------------------------------------------ model
+# --------------------------------------------------------------------------------------------------
+# ---- model
 
 
 def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -137,7 +141,8 @@ def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
     return None if picture is None else picture[..., top : top + width, left : left + width]
 
 
-# -------------------------------------------------------------------------------------------------- optimiser
+# --------------------------------------------------------------------------------------------------
+# optimiser
 
 
 def resolve_geometry(settings: argparse.Namespace) -> str:
@@ -192,7 +197,8 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     return run
 
 
-# ------------------------------------------------------------------------------------------------------- loop
+# --------------------------------------------------------------------------------------------------
+# ----- loop
 
 
 def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str, float]:
@@ -349,7 +355,9 @@ def train(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130 interrupted."""
+    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130
+    interrupted.
+    """
     return run_main(train, options.make_parser(), arguments)
 
 

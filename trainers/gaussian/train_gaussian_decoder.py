@@ -2,8 +2,9 @@
 
     python trainers/gaussian/train_gaussian_decoder.py --experiment 2 --data_dir images/training --fast_mode
 
-Results go to `OUTPUT_DIR/expN`, the newest checkpoint also as `expN/decoder_expN_lastcheckpoint.pt`, where the
-guide looks for it. Defaults that differ: --experiment 2, as upstream's 3 is a placeholder.
+Results go to `OUTPUT_DIR/expN`, the newest checkpoint also as
+`expN/decoder_expN_lastcheckpoint.pt`, where the guide looks for it. Defaults that differ:
+--experiment 2, as upstream's 3 is a placeholder.
 """
 
 # ruff: noqa: E402
@@ -34,14 +35,18 @@ UPSTREAM = {
 
 
 def run(settings: argparse.Namespace) -> int:
-    """Train with results in the experiment's folder, unless a panel gave the run a folder of its own."""
+    """Train with results in the experiment's folder, unless a panel gave the run a folder of its
+    own.
+    """
     if settings.output_dir != run_directory():
         settings.output_dir = settings.output_dir / f"exp{settings.experiment}"
     return train.train(settings)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130 interrupted."""
+    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130
+    interrupted.
+    """
     return run_main(run, make_parser(**UPSTREAM), arguments)
 
 

@@ -22,7 +22,9 @@ from trainers.gaussian.render import UPSTREAM_BLUR
 
 @dataclass(frozen=True)
 class Trained:
-    """A decoder ready to use, what it is told (`patch` or `dinov2`), its blur in px² and image size."""
+    """A decoder ready to use, what it is told (`patch` or `dinov2`), its blur in px² and image
+    size.
+    """
 
     decoder: Decoder
     told: str
@@ -32,9 +34,11 @@ class Trained:
 
 
 def load_trained(path: Path) -> Trained:
-    """Return the decoder of a checkpoint, in evaluation mode on the CPU; averaged weights where it has them.
+    """Return the decoder of a checkpoint, in evaluation mode on the CPU; averaged weights where it
+    has them.
 
-    Raises SettingsError where the file is missing or holds no decoder of ours or the Fresnel project's.
+    Raises SettingsError where the file is missing or holds no decoder of ours or the Fresnel
+    project's.
     """
     content = read_any(path)
     foreign = as_foreign(content, path)
@@ -101,7 +105,9 @@ def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> Dec
 
 @dataclass(frozen=True)
 class Sources:
-    """Where an image's features and depth come from: files, networks, or what lies beside the image."""
+    """Where an image's features and depth come from: files, networks, or what lies beside the
+    image.
+    """
 
     features: Path | None = None
     depth: Path | None = None
@@ -113,8 +119,8 @@ class Sources:
 def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
     """Return `features` (1,C,37,37) and, if known, `disparity` (1,1,S,S) of an image file.
 
-    A file named wins, then a network, then `features/STEM_…` beside the image. Raises SettingsError naming
-    what is missing.
+    A file named wins, then a network, then `features/STEM_…` beside the image. Raises SettingsError
+    naming what is missing.
     """
     with Image.open(image) as opened:
         picture = opened.convert("RGB")

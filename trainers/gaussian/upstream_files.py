@@ -25,7 +25,9 @@ OURS = {"total": "loss", "rgb": "l1", "lpips": "lpips", "depth": "depth", "frequ
 
 
 def write_upstream_history(run: Run) -> None:
-    """Write `training_history_expN.json`: a list per term, one number per epoch; `ssim` is 1 - SSIM there."""
+    """Write `training_history_expN.json`: a list per term, one number per epoch; `ssim` is 1 - SSIM
+    there.
+    """
     if not run.ranks.leads:
         return
     epochs = [entry["values"] for entry in run.reporter.history.epochs]

@@ -1,4 +1,6 @@
-"""Other views of a photograph: poses to train on, and what the photograph shows from there by its depth."""
+"""Other views of a photograph: poses to train on, and what the photograph shows from there by its
+depth.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ FACING = math.cos(math.radians(75))
 def random_poses(
     count: int, settings: argparse.Namespace, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Return poses (count,2), elevation and azimuth in radians, frontal with probability `frontal_prob`."""
+    """Return poses (count,2), elevation and azimuth in radians, frontal with probability
+    `frontal_prob`.
+    """
     draws = torch.rand(count, 3, generator=generator)
     ranges = torch.tensor([settings.pose_range_elevation, settings.pose_range_azimuth])
     degrees = ranges[:, 0] + draws[:, :2] * (ranges[:, 1] - ranges[:, 0])
@@ -32,8 +36,9 @@ def turned_photographs(
 ) -> tuple[Tensor, Tensor]:
     """Return what images (B,3,S,S) look like from poses (B,2), and where that is known (B,1,S,S).
 
-    Every pixel is moved as a point at the distance its disparity (B,1,S,S) says, `nearest` for 1; the
-    nearest of several that meet in a pixel wins. A view turned away further than 75 degrees shows nothing.
+    Every pixel is moved as a point at the distance its disparity (B,1,S,S) says, `nearest` for 1;
+    the nearest of several that meet in a pixel wins. A view turned away further than 75 degrees
+    shows nothing.
     """
     images, _, size, _ = image.shape
     places = ((torch.arange(size, device=image.device) + 0.5) / size - 0.5) / FOCAL_LENGTH
