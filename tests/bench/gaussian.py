@@ -117,8 +117,8 @@ def bench_renderer(device: str) -> None:
             each = 1e3 * loop / batch / count
             print(
                 f"| {count:,}, {words} | {batch}, {size} px | {loop:.1f} s ({each:.2f} ms each) |"
-                f" {times['torch']:.2f} s ({loop / times['torch']:.1f}x) | {times['compiled']:.3f} s |"
-                f" **{loop / times['compiled']:.0f}x** |",
+                f" {times['torch']:.2f} s ({loop / times['torch']:.1f}x) | {times['compiled']:.3f}"
+                f" s | **{loop / times['compiled']:.0f}x** |",
                 flush=True,
             )
     if device == "cuda":
@@ -139,19 +139,30 @@ def bench_gpu() -> None:
         for _ in range(3):
             step()
         print(
-            f"GPU, {backend}: {32 / seconds(step, 5):.0f} images/s at 256 px, 5,476 Gaussians, batch 32"
+            f"GPU, {backend}: {32 / seconds(step, 5):.0f} images/s at 256 px, 5,476 Gaussians,"
+            " batch 32"
         )
 
 
 def train(folder: Path, *arguments: str) -> list[dict[str, float]]:
     """Run the trainer and return its epochs: seconds of training alone, and the values."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    common = ("--threads", str(THREADS), "--device", "cpu", "--no-export_onnx", "--no-tensorboard",
-              "--checkpoint_every", "1000")  # fmt: skip
+    common = (
+        "--threads",
+        str(THREADS),
+        "--device",
+        "cpu",
+        "--no-export_onnx",
+        "--no-tensorboard",
+        "--checkpoint_every",
+        "1000",
+    )
     done = subprocess.run(
         [sys.executable, str(TRAINER), *common, *arguments],
-        env=kept | {"FRESNEL_RUN_DIR": str(folder)}, capture_output=True, text=True,
-    )  # fmt: skip
+        env=kept | {"FRESNEL_RUN_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr[-500:])
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
@@ -197,7 +208,8 @@ def bench_recipe(epochs: int, seeds: int) -> None:
             taken = sum(epoch["seconds"] for epoch in told)
             results[name].append((taken, told[-1]["held_out_psnr"], told[-1]["held_out_ssim"]))
     print(
-        f"| recipe, 64 px, K=4, batch 4, {epochs} epochs, {seeds} seeds | training time | PSNR | SSIM |"
+        f"| recipe, 64 px, K=4, batch 4, {epochs} epochs, {seeds} seeds | training time | PSNR |"
+        " SSIM |"
     )
     print("| --- | --- | --- | --- |")
     for name, rows in results.items():
@@ -224,7 +236,8 @@ def main() -> int:
     torch.set_num_threads(THREADS)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
     print(
-        f"{os.cpu_count()} cores, {THREADS} threads, load {load:.1f} at the start, torch {torch.__version__}\n"
+        f"{os.cpu_count()} cores, {THREADS} threads, load {load:.1f} at the start, torch"
+        f" {torch.__version__}\n"
     )
     if "renderer" in asked.parts:
         bench_renderer(asked.device)

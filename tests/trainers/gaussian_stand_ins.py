@@ -59,8 +59,12 @@ def make_features(path: Path, channels: int, class_token: bool = True) -> None:
         helper.make_node("Concat", ["class", "patches"], ["tokens"], axis=1),
     ]
     tokens = 1370 if class_token else 1369
-    save(path, nodes if class_token else nodes[:3], weights,
-         ("tokens" if class_token else "patches", (1, tokens, channels)))  # fmt: skip
+    save(
+        path,
+        nodes if class_token else nodes[:3],
+        weights,
+        ("tokens" if class_token else "patches", (1, tokens, channels)),
+    )
 
 
 def make_depth(path: Path) -> None:

@@ -7,44 +7,77 @@ torch = pytest.importorskip("torch")
 metrics = pytest.importorskip("skimage.metrics")
 
 from trainers.gaussian import losses  # noqa: E402
-from trainers.gaussian.decoder import DecoderSettings, DirectPatchDecoder, PatchWindow, make_decoder  # noqa: E402
+from trainers.gaussian.decoder import (  # noqa: E402
+    DecoderSettings,
+    DirectPatchDecoder,
+    PatchWindow,
+    make_decoder,
+)
 from trainers.gaussian.geometry import GRID, quaternions, rotation_from_6d  # noqa: E402
 from trainers.gaussian.render import Camera, Rendering, project, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
 NET = {
-    "mlp.net.0.weight": (512, 384), "mlp.net.0.bias": (512,), "mlp.net.3.weight": (512, 512),
-    "mlp.net.3.bias": (512,), "mlp.net.6.weight": (256, 512), "mlp.net.6.bias": (256,),
-    "mlp.net.9.weight": (128, 256), "mlp.net.9.bias": (128,), "mlp.net.12.weight": (64, 128),
-    "mlp.net.12.bias": (64,), "depth_offset": (),
-}  # fmt: skip
+    "mlp.net.0.weight": (512, 384),
+    "mlp.net.0.bias": (512,),
+    "mlp.net.3.weight": (512, 512),
+    "mlp.net.3.bias": (512,),
+    "mlp.net.6.weight": (256, 512),
+    "mlp.net.6.bias": (256,),
+    "mlp.net.9.weight": (128, 256),
+    "mlp.net.9.bias": (128,),
+    "mlp.net.12.weight": (64, 128),
+    "mlp.net.12.bias": (64,),
+    "depth_offset": (),
+}
 DEPTH = {
-    "depth_encoder.encoder.0.weight": (32, 1, 3, 3), "depth_encoder.encoder.0.bias": (32,),
-    "depth_encoder.encoder.2.weight": (64, 32, 3, 3), "depth_encoder.encoder.2.bias": (64,),
-    "depth_encoder.encoder.4.weight": (64, 64, 3, 3), "depth_encoder.encoder.4.bias": (64,),
+    "depth_encoder.encoder.0.weight": (32, 1, 3, 3),
+    "depth_encoder.encoder.0.bias": (32,),
+    "depth_encoder.encoder.2.weight": (64, 32, 3, 3),
+    "depth_encoder.encoder.2.bias": (64,),
+    "depth_encoder.encoder.4.weight": (64, 64, 3, 3),
+    "depth_encoder.encoder.4.bias": (64,),
     "mlp.net.0.weight": (512, 448),
-}  # fmt: skip
+}
 POSE = {
-    "pose_encoder.mlp.0.weight": (64, 32), "pose_encoder.mlp.0.bias": (64,),
-    "pose_encoder.mlp.2.weight": (64, 64), "pose_encoder.mlp.2.bias": (64,),
-    "opacity_modulator.0.weight": (128, 64), "opacity_modulator.0.bias": (128,),
-    "opacity_modulator.2.weight": (1, 128), "opacity_modulator.2.bias": (1,),
-}  # fmt: skip
+    "pose_encoder.mlp.0.weight": (64, 32),
+    "pose_encoder.mlp.0.bias": (64,),
+    "pose_encoder.mlp.2.weight": (64, 64),
+    "pose_encoder.mlp.2.bias": (64,),
+    "opacity_modulator.0.weight": (128, 64),
+    "opacity_modulator.0.bias": (128,),
+    "opacity_modulator.2.weight": (1, 128),
+    "opacity_modulator.2.bias": (1,),
+}
 SPIRAL = {"depth_offset": (), "spiral_x": (377,), "spiral_y": (377,)}
 FIBONACCI = SPIRAL | {
-    "mlp.net.0.weight": (512, 384), "mlp.net.0.bias": (512,), "mlp.net.3.weight": (256, 512),
-    "mlp.net.3.bias": (256,), "mlp.net.6.weight": (128, 256), "mlp.net.6.bias": (128,),
-    "mlp.net.9.weight": (16, 128), "mlp.net.9.bias": (16,),
-}  # fmt: skip
+    "mlp.net.0.weight": (512, 384),
+    "mlp.net.0.bias": (512,),
+    "mlp.net.3.weight": (256, 512),
+    "mlp.net.3.bias": (256,),
+    "mlp.net.6.weight": (128, 256),
+    "mlp.net.6.bias": (128,),
+    "mlp.net.9.weight": (16, 128),
+    "mlp.net.9.bias": (16,),
+}
 NCA = SPIRAL | {
-    "step_size": (), "init_state_net.0.weight": (256, 384), "init_state_net.0.bias": (256,),
-    "init_state_net.2.weight": (128, 256), "init_state_net.2.bias": (128,),
-    "init_state_net.4.weight": (16, 128), "init_state_net.4.bias": (16,),
-    "perception.0.weight": (256, 112), "perception.0.bias": (256,), "perception.2.weight": (128, 256),
-    "perception.2.bias": (128,), "update_rule.0.weight": (128, 128), "update_rule.0.bias": (128,),
-    "update_rule.2.weight": (16, 128), "update_rule.2.bias": (16,),
-}  # fmt: skip
+    "step_size": (),
+    "init_state_net.0.weight": (256, 384),
+    "init_state_net.0.bias": (256,),
+    "init_state_net.2.weight": (128, 256),
+    "init_state_net.2.bias": (128,),
+    "init_state_net.4.weight": (16, 128),
+    "init_state_net.4.bias": (16,),
+    "perception.0.weight": (256, 112),
+    "perception.0.bias": (256,),
+    "perception.2.weight": (128, 256),
+    "perception.2.bias": (128,),
+    "update_rule.0.weight": (128, 128),
+    "update_rule.0.bias": (128,),
+    "update_rule.2.weight": (16, 128),
+    "update_rule.2.bias": (16,),
+}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +100,10 @@ def test_takes_a_state_dict_with_upstreams_names_and_shapes(
     assert sum(parameter.numel() for parameter in decoder.parameters()) == parameters
 
 
-@pytest.mark.parametrize(("feature_dim", "k", "parameters"), [(384, 1, 626_065), (384, 8, 640_513),
-                                                              (768, 4, 828_865), (1024, 4, 959_937)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("feature_dim", "k", "parameters"),
+    [(384, 1, 626_065), (384, 8, 640_513), (768, 4, 828_865), (1024, 4, 959_937)],
+)
 def test_has_the_published_number_of_parameters(feature_dim: int, k: int, parameters: int) -> None:
     decoder = DirectPatchDecoder(DecoderSettings(feature_dim=feature_dim, gaussians_per_patch=k))
     assert sum(parameter.numel() for parameter in decoder.parameters()) == parameters
@@ -177,10 +212,19 @@ def test_quaternions_are_the_rotations() -> None:
     rotations = rotation_from_6d(torch.randn(500, 6, dtype=torch.float64))
     w, x, y, z = quaternions(rotations).unbind(-1)
     again = torch.stack(
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-         2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-         2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)), dim=-1,
-    ).view(-1, 3, 3)  # fmt: skip
+        (
+            1 - 2 * (y * y + z * z),
+            2 * (x * y - w * z),
+            2 * (x * z + w * y),
+            2 * (x * y + w * z),
+            1 - 2 * (x * x + z * z),
+            2 * (y * z - w * x),
+            2 * (x * z - w * y),
+            2 * (y * z + w * x),
+            1 - 2 * (x * x + y * y),
+        ),
+        dim=-1,
+    ).view(-1, 3, 3)
     assert torch.allclose(again, rotations, atol=1e-9)
     half_turn = torch.diag(torch.tensor([1.0, -1.0, -1.0]))[None]
     assert torch.allclose(quaternions(half_turn), torch.tensor([[0.0, 1.0, 0.0, 0.0]]), atol=1e-6)
@@ -191,8 +235,15 @@ def test_ssim_and_psnr_are_what_scikit_image_calls_so() -> None:
     first = chance.random((48, 48, 3)).astype(np.float32)
     second = np.clip(first + 0.2 * chance.standard_normal(first.shape).astype(np.float32), 0, 1)
     a, b = (torch.from_numpy(image).permute(2, 0, 1).unsqueeze(0) for image in (first, second))
-    similarity = metrics.structural_similarity(first, second, channel_axis=2, data_range=1.0,
-        gaussian_weights=True, sigma=1.5, use_sample_covariance=False)  # fmt: skip
+    similarity = metrics.structural_similarity(
+        first,
+        second,
+        channel_axis=2,
+        data_range=1.0,
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+    )
     assert losses.ssim(a, b).item() == pytest.approx(similarity, abs=1e-4)
     assert losses.ssim(a, a).item() == pytest.approx(1.0)
     right = metrics.peak_signal_noise_ratio(first, second, data_range=1.0)
@@ -221,7 +272,14 @@ def test_the_frequency_term_is_of_the_size_of_the_others_and_shares_add_up() -> 
     shares = {name: value for name, value in parts.items() if name.startswith("share_")}
     assert set(shares) == {"share_l1", "share_ssim", "share_depth", "share_frequency"}
     assert sum(shares.values()) == pytest.approx(1.0, abs=1e-5)
-    assert total == pytest.approx((parts["l1"] + 0.5 * (1 - parts["ssim"]) + 0.1 * parts["depth"]
-                                   + 0.1 * parts["frequency"]).item(), abs=1e-5)  # fmt: skip
+    assert total == pytest.approx(
+        (
+            parts["l1"]
+            + 0.5 * (1 - parts["ssim"])
+            + 0.1 * parts["depth"]
+            + 0.1 * parts["frequency"]
+        ).item(),
+        abs=1e-5,
+    )
     heavier = losses.frequency_loss(other, image, 0.1, 4.0)
     assert heavier > losses.frequency_loss(other, image, 0.1, 2.0)

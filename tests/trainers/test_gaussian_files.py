@@ -14,7 +14,13 @@ from trainers.common.settings import SettingsError  # noqa: E402
 from trainers.gaussian import foreign  # noqa: E402
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
 from trainers.gaussian.export import export_onnx, missing_packages  # noqa: E402
-from trainers.gaussian.gaussian_files import PLY_NAMES, SH_DC, read_bin, write_bin, write_ply  # noqa: E402
+from trainers.gaussian.gaussian_files import (  # noqa: E402
+    PLY_NAMES,
+    SH_DC,
+    read_bin,
+    write_bin,
+    write_ply,
+)
 from trainers.gaussian.geometry import GRID, rotation_from_6d  # noqa: E402
 from trainers.gaussian.render import Gaussians  # noqa: E402
 from trainers.gaussian.trained import load_trained  # noqa: E402
@@ -26,8 +32,13 @@ HERE = Path(__file__).resolve().parents[2] / "trainers" / "gaussian"
 def some(count: int = 5) -> Gaussians:
     chance = torch.Generator().manual_seed(0)
     numbers = torch.rand(1, count, 16, generator=chance)
-    return Gaussians(numbers[..., :3] - torch.tensor([0, 0, 3.0]), numbers[..., 3:6], rotation_from_6d(
-        numbers[..., 6:12] - 0.5), numbers[..., 12:15], 0.1 + 0.8 * numbers[..., 15])  # fmt: skip
+    return Gaussians(
+        numbers[..., :3] - torch.tensor([0, 0, 3.0]),
+        numbers[..., 3:6],
+        rotation_from_6d(numbers[..., 6:12] - 0.5),
+        numbers[..., 12:15],
+        0.1 + 0.8 * numbers[..., 15],
+    )
 
 
 def test_a_ply_is_right_side_up_in_viewers(tmp_path: Path) -> None:
@@ -72,8 +83,13 @@ def upstream_file(path: Path, settings: DecoderSettings, **more) -> dict[str, to
     sum(part.sum() for part in decoder(torch.randn(1, 384, GRID, GRID))).backward()
     optimiser.step()
     weights = decoder.state_dict() | more
-    content = {"epoch": 10, "model_state_dict": weights, "optimizer_state_dict": optimiser.state_dict(),
-               "losses": {"total": 0.9}, "config": {"data_dir": pathlib.PosixPath("images")}}  # fmt: skip
+    content = {
+        "epoch": 10,
+        "model_state_dict": weights,
+        "optimizer_state_dict": optimiser.state_dict(),
+        "losses": {"total": 0.9},
+        "config": {"data_dir": pathlib.PosixPath("images")},
+    }
     torch.save(content, path)
     return weights
 
@@ -126,8 +142,12 @@ def test_what_cannot_be_loaded_is_refused_by_name(tmp_path: Path) -> None:
 def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:
     decoder = make_decoder(DecoderSettings())
     old = {name.replace("mlp.net.", "mlp."): part for name, part in decoder.state_dict().items()}
-    content = {"model": old, "optimiser": {}, "progress": {"epoch": 3}, "settings": {"features": "patch",
-               "image_size": 64}}  # fmt: skip
+    content = {
+        "model": old,
+        "optimiser": {},
+        "progress": {"epoch": 3},
+        "settings": {"features": "patch", "image_size": 64},
+    }
     torch.save(content, tmp_path / "epoch_0003.pt")
     trained = load_trained(tmp_path / "epoch_0003.pt")
     assert (trained.told, trained.image_size) == ("patch", 64)
@@ -149,8 +169,17 @@ def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decoder.onnx"]
 
 
-@pytest.mark.parametrize("program", ["train_gaussian_decoder", "preprocess_training_data", "infer", "evaluate",
-                                     "export_decoder", "export_dinov2_model"])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        "train_gaussian_decoder",
+        "preprocess_training_data",
+        "infer",
+        "evaluate",
+        "export_decoder",
+        "export_dinov2_model",
+    ],
+)
 def test_every_program_explains_itself_with_examples(program: str) -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / f"{program}.py"), "--help"],

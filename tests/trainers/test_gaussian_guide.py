@@ -27,8 +27,12 @@ def start(folder: Path, program: str, *arguments: str, **variables: str) -> subp
     kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
     return subprocess.Popen(
         [sys.executable, str(PROGRAMS / program), *arguments],
-        cwd=folder, env=kept | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        cwd=folder,
+        env=kept | variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def run(folder: Path, program: str, *arguments: str, code: int = 0, **variables: str) -> str:
@@ -76,8 +80,16 @@ def test_other_channels_polarities_and_pictures_are_refused_by_name(
     project: Path, tmp_path: Path
 ) -> None:
     data = ("--data_dir", "images/training")
-    told = run(project, "preprocess_training_data.py", *data, "--dinov2_size", "base", "--features_model",
-               "models/dinov2_small.onnx", code=2)  # fmt: skip
+    told = run(
+        project,
+        "preprocess_training_data.py",
+        *data,
+        "--dinov2_size",
+        "base",
+        "--features_model",
+        "models/dinov2_small.onnx",
+        code=2,
+    )
     assert "answers 384 channels, not 768; it is --dinov2_size small" in told
     told = run(
         project, "preprocess_training_data.py", *data, "--depth_polarity", "distance", code=2
@@ -94,8 +106,20 @@ def test_other_channels_polarities_and_pictures_are_refused_by_name(
 
 
 def test_the_validate_mode_runs_first(project: Path) -> None:
-    told = run(project, *TRAIN, *TINY, "--epochs", "1", "--max_images", "10", "--no-export_onnx",
-               "--output_dir", "validated", "--gaussians_per_patch", "1")  # fmt: skip
+    told = run(
+        project,
+        *TRAIN,
+        *TINY,
+        "--epochs",
+        "1",
+        "--max_images",
+        "10",
+        "--no-export_onnx",
+        "--output_dir",
+        "validated",
+        "--gaussians_per_patch",
+        "1",
+    )
     assert "training images 8, held out 2" in told
     assert "depth files (disparity)" in told
 
@@ -150,9 +174,22 @@ def test_the_checkpoint_is_exported(project: Path, last: Path) -> None:
 
 
 def test_a_photograph_becomes_gaussians(project: Path, last: Path) -> None:
-    told = run(project, "infer.py", "--checkpoint", str(last), "--image", "images/training/photo_0.jpg",
-               "--features_model", "models/dinov2_small.onnx", "--depth_model",
-               "models/depth_anything_v2_small.onnx", "--output_dir", "out", "--azimuth", "15")  # fmt: skip
+    told = run(
+        project,
+        "infer.py",
+        "--checkpoint",
+        str(last),
+        "--image",
+        "images/training/photo_0.jpg",
+        "--features_model",
+        "models/dinov2_small.onnx",
+        "--depth_model",
+        "models/depth_anything_v2_small.onnx",
+        "--output_dir",
+        "out",
+        "--azimuth",
+        "15",
+    )
     assert told.split()[0] == "5476"
     assert (project / "out" / "photo_0.bin").stat().st_size == 5476 * 56
     assert (project / "out" / "photo_0.ply").stat().st_size > 5476 * 68
@@ -160,16 +197,49 @@ def test_a_photograph_becomes_gaussians(project: Path, last: Path) -> None:
 
 
 def test_phase_two_finds_the_larger_features_and_refuses_the_old_decoder(project: Path) -> None:
-    run(project, "preprocess_training_data.py", "--data_dir", "images/training", "--dinov2_size", "base",
-        "--no-depth")  # fmt: skip
+    run(
+        project,
+        "preprocess_training_data.py",
+        "--data_dir",
+        "images/training",
+        "--dinov2_size",
+        "base",
+        "--no-depth",
+    )
     try:
-        told = run(project, "train_gaussian_decoder.py", "--data_dir", "images/training", *TINY, "--epochs",
-                   "1", "--gaussians_per_patch", "1", "--no-export_onnx", "--output_dir", "larger",
-                   "--use_depth_fusion")  # fmt: skip
+        told = run(
+            project,
+            "train_gaussian_decoder.py",
+            "--data_dir",
+            "images/training",
+            *TINY,
+            "--epochs",
+            "1",
+            "--gaussians_per_patch",
+            "1",
+            "--no-export_onnx",
+            "--output_dir",
+            "larger",
+            "--use_depth_fusion",
+        )
         assert "DINOv2 features of 768 channels" in told
-        told = run(project, "train_gaussian_decoder.py", "--data_dir", "images/training", *TINY,
-                   "--feature_dim", "384", "--gaussians_per_patch", "1", "--output_dir", "smaller", "--resume",
-                   "larger/exp2/decoder_exp2_lastcheckpoint.pt", "--use_depth_fusion", code=2)  # fmt: skip
+        told = run(
+            project,
+            "train_gaussian_decoder.py",
+            "--data_dir",
+            "images/training",
+            *TINY,
+            "--feature_dim",
+            "384",
+            "--gaussians_per_patch",
+            "1",
+            "--output_dir",
+            "smaller",
+            "--resume",
+            "larger/exp2/decoder_exp2_lastcheckpoint.pt",
+            "--use_depth_fusion",
+            code=2,
+        )
         assert "feature_dim is 768 there and 384 here" in told
     finally:
         for path in features(project).glob("*_dinov2_base.bin"):
@@ -185,10 +255,29 @@ def test_upstreams_checkpoint_goes_on_at_its_next_epoch(project: Path) -> None:
     sum(part.sum() for part in decoder(torch.randn(1, 384, 37, 37))).backward()
     optimiser.step()
     theirs = project / "decoder_exp2_epoch2.pt"
-    torch.save({"epoch": 2, "model_state_dict": decoder.state_dict(), "config": {"data_dir": Path("images")},
-                "optimizer_state_dict": optimiser.state_dict(), "losses": {"total": 1.0}}, theirs)  # fmt: skip
-    common = ("train_gaussian_decoder.py", "--data_dir", "images/training", *TINY, "--epochs", "3",
-              "--gaussians_per_patch", "1", "--no-export_onnx", "--resume", str(theirs))  # fmt: skip
+    torch.save(
+        {
+            "epoch": 2,
+            "model_state_dict": decoder.state_dict(),
+            "config": {"data_dir": Path("images")},
+            "optimizer_state_dict": optimiser.state_dict(),
+            "losses": {"total": 1.0},
+        },
+        theirs,
+    )
+    common = (
+        "train_gaussian_decoder.py",
+        "--data_dir",
+        "images/training",
+        *TINY,
+        "--epochs",
+        "3",
+        "--gaussians_per_patch",
+        "1",
+        "--no-export_onnx",
+        "--resume",
+        str(theirs),
+    )
     told = run(project, *common, "--output_dir", "theirs")
     assert "the Fresnel project's: 2 whole epochs are done" in told
     assert "geometry upstream" in told

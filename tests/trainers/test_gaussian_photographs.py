@@ -147,8 +147,22 @@ def test_a_folder_with_depth_trains_on_it(
 
     monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
     folder = make_folder(tmp_path / "data", 4, depths=4)
-    assert train.main(["--data_dir", str(folder), "--image_size", "32", "--epochs", "1", "--device", "cpu",
-                       "--no-export_onnx"]) == 0  # fmt: skip
+    assert (
+        train.main(
+            [
+                "--data_dir",
+                str(folder),
+                "--image_size",
+                "32",
+                "--epochs",
+                "1",
+                "--device",
+                "cpu",
+                "--no-export_onnx",
+            ]
+        )
+        == 0
+    )
     values = read_events(tmp_path / "run", "summary")[0]["values"]
     assert 0 < values["depth"] < 3
     assert sum(values[name] for name in ("share_l1", "share_ssim", "share_depth")) == pytest.approx(
@@ -158,8 +172,11 @@ def test_a_folder_with_depth_trains_on_it(
 
 def test_the_sidecar_says_what_is_near(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "data", 4, depths=4)
-    nearer_below = PhotographSet(collect(folder, "auto", None, None, 0.5).training, collect(
-        folder, "auto", None, None, 0.5), 32)[0]["disparity"]  # fmt: skip
+    nearer_below = PhotographSet(
+        collect(folder, "auto", None, None, 0.5).training,
+        collect(folder, "auto", None, None, 0.5),
+        32,
+    )[0]["disparity"]
     (folder / "features" / features.POLARITY_NAME).write_text('{"polarity": "distance"}')
     found = collect(folder, "auto", None, None, 0.5)
     assert found.polarity == "distance"

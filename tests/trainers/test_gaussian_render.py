@@ -9,12 +9,24 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainers.gaussian import tiles  # noqa: E402
-from trainers.gaussian.geometry import Layout, rotation_from_6d, seen_from, to_gaussians  # noqa: E402
+from trainers.gaussian.geometry import (  # noqa: E402
+    Layout,
+    rotation_from_6d,
+    seen_from,
+    to_gaussians,
+)
 from trainers.gaussian.render import Camera, Gaussians, Rendering, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
-BACKENDS = ["torch", pytest.param("compiled", marks=pytest.mark.skipif(
-    pytest.importorskip("importlib.util").find_spec("numba") is None, reason="no numba"))]  # fmt: skip
+BACKENDS = [
+    "torch",
+    pytest.param(
+        "compiled",
+        marks=pytest.mark.skipif(
+            pytest.importorskip("importlib.util").find_spec("numba") is None, reason="no numba"
+        ),
+    ),
+]
 
 
 def some_gaussians(images: int, count: int, dtype: torch.dtype, seed: int = 0) -> Gaussians:

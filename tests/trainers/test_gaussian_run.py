@@ -71,8 +71,16 @@ def test_events_follow_the_run(whole, read_events) -> None:
     epochs = read_events(run, "epoch")
     assert [(event["epoch"], event["step"]) for event in epochs] == [(1, 4), (2, 8)]
     assert epochs[1]["values"]["loss"] < epochs[0]["values"]["loss"]
-    names = ("loss", "held_out_psnr", "held_out_ssim", "mean_colour_psnr", "share_l1", "peak_memory_bytes",
-             "data_wait_share", "samples_per_second_per_device")  # fmt: skip
+    names = (
+        "loss",
+        "held_out_psnr",
+        "held_out_ssim",
+        "mean_colour_psnr",
+        "share_l1",
+        "peak_memory_bytes",
+        "data_wait_share",
+        "samples_per_second_per_device",
+    )
     for name in names:
         assert events[-1]["values"][name] == epochs[1]["values"][name]
 
@@ -133,12 +141,27 @@ def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
     same(*(folder / "checkpoints" / "epoch_0002.pt" for folder in (run, straight)))
 
 
-FAST = ("--epochs", "3", "--image_size", "64", "--fast_mode", "--stochastic_k", "500", "--no-export_onnx",
-        "--no-tensorboard", "--ema", "0.9", "--gaussians_per_patch", "2")  # fmt: skip
+FAST = (
+    "--epochs",
+    "3",
+    "--image_size",
+    "64",
+    "--fast_mode",
+    "--stochastic_k",
+    "500",
+    "--no-export_onnx",
+    "--no-tensorboard",
+    "--ema",
+    "0.9",
+    "--gaussians_per_patch",
+    "2",
+)
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_bit(tmp_path, run_trainer, start_trainer) -> None:
-    """Windows, random Gaussians, dropout and averaged weights included; each kill at a later line."""
+    """Windows, random Gaussians, dropout and averaged weights included; each kill at a later
+    line.
+    """
     straight = tmp_path / "straight"
     assert run_trainer(*FAST, run_directory=straight).returncode == 0
     run = tmp_path / "run"
@@ -291,8 +314,19 @@ def test_the_largest_batch_is_probed_without_training(
     tmp_path, monkeypatch, capfd, keep_signals
 ) -> None:
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
-    arguments = ["--probe_batch", "--image_size", "16", "--max_images", "4", "--gaussians_per_patch", "1",
-                 "--device", "cpu", "--output_dir", str(tmp_path)]  # fmt: skip
+    arguments = [
+        "--probe_batch",
+        "--image_size",
+        "16",
+        "--max_images",
+        "4",
+        "--gaussians_per_patch",
+        "1",
+        "--device",
+        "cpu",
+        "--output_dir",
+        str(tmp_path),
+    ]
     code, told, _ = main(arguments, capfd)
     assert code == 0
     assert re.search("batch     8  peak [0-9.]+ GiB", told)
@@ -309,8 +343,23 @@ def test_a_loss_that_stays_not_finite_fails_the_run(
         losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan")
     )
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
-    code, _, errors = main(["--max_images", "20", "--image_size", "16", "--batch_size", "1", "--device", "cpu",
-                            "--output_dir", str(tmp_path), "--gaussians_per_patch", "1"], capfd)  # fmt: skip
+    code, _, errors = main(
+        [
+            "--max_images",
+            "20",
+            "--image_size",
+            "16",
+            "--batch_size",
+            "1",
+            "--device",
+            "cpu",
+            "--output_dir",
+            str(tmp_path),
+            "--gaussians_per_patch",
+            "1",
+        ],
+        capfd,
+    )
     assert code == 1
     assert errors.count("the gradient is not finite") >= 9
     assert "no finite gradient in 10 steps in a row" in errors

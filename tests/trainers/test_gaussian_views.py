@@ -81,10 +81,33 @@ def test_a_decoder_learns_from_turned_views(
         Image.fromarray(pixels).save(folder / f"p{number}.png")
         disparity.numpy().astype("<f4").tofile(folder / "features" / f"p{number}_depth.bin")
     monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
-    arguments = ["--data_dir", str(folder), "--features", "patch", "--image_size", "32", "--epochs", "3",
-                 "--batch_size", "1", "--device", "cpu", "--no-export_onnx", "--gaussians_per_patch", "1",
-                 "--multi_pose_augmentation", "--use_pose_encoding", "--use_depth_fusion", "--frontal_prob", "0.4",
-                 "--pose_range_azimuth", "-20", "20", "--use_frequency_loss", "--no-tensorboard"]  # fmt: skip
+    arguments = [
+        "--data_dir",
+        str(folder),
+        "--features",
+        "patch",
+        "--image_size",
+        "32",
+        "--epochs",
+        "3",
+        "--batch_size",
+        "1",
+        "--device",
+        "cpu",
+        "--no-export_onnx",
+        "--gaussians_per_patch",
+        "1",
+        "--multi_pose_augmentation",
+        "--use_pose_encoding",
+        "--use_depth_fusion",
+        "--frontal_prob",
+        "0.4",
+        "--pose_range_azimuth",
+        "-20",
+        "20",
+        "--use_frequency_loss",
+        "--no-tensorboard",
+    ]
     assert train.main(arguments) == 0
     values = read_events(tmp_path / "run", "summary")[0]["values"]
     assert math.isfinite(values["loss"]) and values["frequency"] > 0

@@ -32,16 +32,22 @@ def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
         "gaussians": f"{run.decoder.gaussians:,}",
     }
     run.reporter.start(
-        found=found, batch=batch, rate=run.rate[1], epochs=settings.epochs, steps=run.steps,
-        step=run.position.step, resumed_from=resumed_from,
-    )  # fmt: skip
+        found=found,
+        batch=batch,
+        rate=run.rate[1],
+        epochs=settings.epochs,
+        steps=run.steps,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
     say(
-        f"model        {type(run.decoder).__name__}, {parameters:,} parameters, {run.decoder.gaussians:,}"
-        f" Gaussians an image, geometry {settings.geometry}"
+        f"model        {type(run.decoder).__name__}, {parameters:,} parameters,"
+        f" {run.decoder.gaussians:,} Gaussians an image, geometry {settings.geometry}"
     )
     backend = choose_backend(settings.renderer, run.ranks.device)
     say(
-        f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²; {run.precision.name}"
+        f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²;"
+        f" {run.precision.name}"
     )
     asked = savings(settings)
     phases: list[str] = []
@@ -70,7 +76,9 @@ def epoch_lines(run: Run, number: int, seconds: float) -> None:
 
 
 def summarise(run: Run, seconds: float) -> None:
-    """Say how the run ended, after so many seconds in all, and whether the model is worth anything."""
+    """Say how the run ended, after so many seconds in all, and whether the model is worth
+    anything.
+    """
     values, say = run.values, run.reporter.say
     if run.saved is None:
         say("nothing left to train: all epochs were done before")

@@ -1,4 +1,6 @@
-"""A picture to judge a decoder by: held-out photographs with what the decoder made of them below."""
+"""A picture to judge a decoder by: held-out photographs with what the decoder made of them
+below.
+"""
 
 from __future__ import annotations
 

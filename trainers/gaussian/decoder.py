@@ -55,7 +55,9 @@ class PatchWindow(NamedTuple):
 
 
 class HiddenLayers(nn.Module):
-    """Linear layers with ReLU and dropout between them, under the names `net.0`, `net.3`, `net.6` …"""
+    """Linear layers with ReLU and dropout between them, under the names `net.0`, `net.3`,
+    `net.6` …
+    """
 
     def __init__(self, width: int, hidden: tuple[int, ...], outputs: int, dropout: float) -> None:
         super().__init__()
@@ -222,7 +224,9 @@ class SpiralDecoder(Decoder):
 
     @property
     def points(self) -> Layout:
-        """Where the points lie in the image; ours are stretched from the disc to the whole square."""
+        """Where the points lie in the image; ours are stretched from the disc to the whole
+        square.
+        """
         return Layout.of_spiral(self.spiral_x, self.spiral_y, self.settings.geometry)
 
     def at_points(self, grid: Tensor, points: Layout) -> Tensor:
@@ -263,9 +267,12 @@ class NCAGaussianDecoder(SpiralDecoder):
         width = (1 + settings.nca_neighbours) * OUTPUTS
         self.step_size = nn.Parameter(torch.tensor(settings.nca_step_size))
         self.init_state_net = nn.Sequential(
-            nn.Linear(settings.feature_dim, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(),
+            nn.Linear(settings.feature_dim, 256),
+            nn.ReLU(),
+            nn.Linear(256, 128),
+            nn.ReLU(),
             nn.Linear(128, OUTPUTS),
-        )  # fmt: skip
+        )
         self.perception = nn.Sequential(nn.Linear(width, 256), nn.ReLU(), nn.Linear(256, 128))
         self.update_rule = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, OUTPUTS))
         start_of_last_layer(self.init_state_net[-1], 1, settings.geometry)
@@ -273,7 +280,9 @@ class NCAGaussianDecoder(SpiralDecoder):
         nn.init.zeros_(self.update_rule[-1].bias)
 
     def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z stays locked to the depth."""
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z stays locked to the
+        depth.
+        """
         points = self.points
         state = self.init_state_net(self.at_points(features, points))
         depths = None if disparity is None else self.at_points(disparity, points)[..., 0]

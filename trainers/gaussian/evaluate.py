@@ -42,20 +42,33 @@ def make_parser() -> SettingsParser:
         "python trainers/gaussian/evaluate.py --checkpoint best.pt --data_dir images/training",
     )
     add = parser.add_argument
-    # fmt: off
-    add("--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's")
-    add("--data_dir", type=Path, help="folder of images and features/; without it: built-in photographs")
-    add("--output_dir", type=Path, default=Path("evaluation"), help="where the figures and the picture go")
+    add(
+        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
+    )
+    add(
+        "--data_dir",
+        type=Path,
+        help="folder of images and features/; without it: built-in photographs",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        default=Path("evaluation"),
+        help="where the figures and the picture go",
+    )
     add("--all", action="store_true", help="judge all photographs, those trained on too")
     add("--max_images", type=whole_number(1), help="as in training")
     add("--held_out", type=number_between(0, 1), default=0.2, help="as in training")
     add("--image_size", type=whole_number(16, 4096), help="in pixels; without it: as trained")
     add("--batch_size", type=whole_number(1), default=4, help="images at once")
-    add("--blur", type=number_between(0, 100), help="variance in px² added to every Gaussian; else as trained")
+    add(
+        "--blur",
+        type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained",
+    )
     add("--lpips_dir", type=Path, help="folder of alexnet-owt-7be5be79.pth and lpips' alex.pth")
     add("--renderer", choices=BACKENDS, default="auto", help="what draws")
     add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    # fmt: on
     return parser
 
 
@@ -130,8 +143,14 @@ def report(
             file=sys.stderr,
             flush=True,
         )
-    written = {"checkpoint": str(settings.checkpoint), "range": [0, 1], "image_size": camera.size,
-               "blur": camera.blur, "means": means, "photographs": rows}  # fmt: skip
+    written = {
+        "checkpoint": str(settings.checkpoint),
+        "range": [0, 1],
+        "image_size": camera.size,
+        "blur": camera.blur,
+        "means": means,
+        "photographs": rows,
+    }
     write_text_whole(settings.output_dir / "figures.json", json.dumps(written, indent=2) + "\n")
 
 

@@ -74,9 +74,16 @@ def export_onnx(decoder: Decoder, path: Path) -> float:
                 warnings.simplefilter("ignore")
                 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
                 torch.onnx.export(
-                    module, inputs, str(draft), input_names=["features", "depth"], output_names=list(OUTPUTS),
-                    dynamic_shapes=({0: batch}, {0: batch}), dynamo=True, external_data=False, verbose=False,
-                )  # fmt: skip
+                    module,
+                    inputs,
+                    str(draft),
+                    input_names=["features", "depth"],
+                    output_names=list(OUTPUTS),
+                    dynamic_shapes=({0: batch}, {0: batch}),
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
             apart = difference(module, draft, chance)
             if apart > AGREEMENT:
                 raise ArithmeticError(
@@ -90,7 +97,9 @@ def export_onnx(decoder: Decoder, path: Path) -> float:
 
 
 def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
-    """Return the largest difference of any output, for inputs and a batch the export has not seen."""
+    """Return the largest difference of any output, for inputs and a batch the export has not
+    seen.
+    """
     import onnxruntime
 
     features = torch.randn(3, module.decoder.settings.feature_dim, GRID, GRID, generator=chance)

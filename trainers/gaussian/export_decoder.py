@@ -23,7 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
     parser = SettingsParser(
         "Export a trained decoder to ONNX.",
-        "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output models/gaussian_decoder.onnx",
+        "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output"
+        " models/gaussian_decoder.onnx",
     )
     parser.add_argument(
         "--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's"
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2 if isinstance(problem, SettingsError) else 1
     size = settings.output.stat().st_size / 1e6
     print(
-        f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by {apart:.1e})"
+        f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by"
+        f" {apart:.1e})"
     )
     return 0
 

@@ -55,16 +55,22 @@ def make_parser() -> SettingsParser:
     """Return the parser."""
     parser = SettingsParser(
         "Export DINOv2 to ONNX.",
-        "python trainers/gaussian/export_dinov2_model.py --size base --weights ~/models/dinov2-base",
+        "python trainers/gaussian/export_dinov2_model.py --size base --weights"
+        " ~/models/dinov2-base",
     )
     add = parser.add_argument
-    # fmt: off
     add("--size", choices=sorted(CHANNELS), default="small", help="384, 768 or 1024 channels")
-    add("--weights", metavar="FOLDER|NAME", 
-        help="transformers weights; without it: facebook/dinov2-SIZE from the cache")
+    add(
+        "--weights",
+        metavar="FOLDER|NAME",
+        help="transformers weights; without it: facebook/dinov2-SIZE from the cache",
+    )
     add("--output", type=Path, help="the file to write; without it: models/dinov2_SIZE.onnx")
-    add("--download", action="store_true", help="let transformers fetch the weights if it does not have them")
-    # fmt: on
+    add(
+        "--download",
+        action="store_true",
+        help="let transformers fetch the weights if it does not have them",
+    )
     return parser
 
 
@@ -86,8 +92,8 @@ def load_model(settings: argparse.Namespace) -> nn.Module:
     except (OSError, ValueError) as problem:
         first = str(problem).splitlines()[0]
         raise SettingsError(
-            f"--weights: {name} cannot be loaded ({first}); name a folder with config.json and the model's"
-            " file, or allow --download"
+            f"--weights: {name} cannot be loaded ({first}); name a folder with config.json and the"
+            " model's file, or allow --download"
         ) from problem
     channels = int(getattr(model.config, "hidden_size", 0))
     if channels != CHANNELS[settings.size]:
@@ -111,9 +117,15 @@ def export(settings: argparse.Namespace) -> int:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         draft = Path(folder) / "model.onnx"
         torch.onnx.export(
-            module, (pixels,), str(draft), input_names=["pixel_values"], output_names=["patch_tokens"],
-            dynamo=True, external_data=False, verbose=False,
-        )  # fmt: skip
+            module,
+            (pixels,),
+            str(draft),
+            input_names=["pixel_values"],
+            output_names=["patch_tokens"],
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
         apart = compare(module, draft, pixels)
         if apart > AGREEMENT:
             raise ArithmeticError(

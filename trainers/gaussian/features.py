@@ -45,14 +45,18 @@ def found_feature_dim(folder: Path, stems: list[str]) -> int:
 
 
 def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> None:
-    """Raise SettingsError unless every stem has a feature file of the right size for feature_dim."""
+    """Raise SettingsError unless every stem has a feature file of the right size for
+    feature_dim.
+    """
     paths = [folder / f"{stem}{FEATURE_SUFFIXES[feature_dim]}" for stem in stems]
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise SettingsError(
-            f"{len(missing)} of {len(paths)} feature files are missing in {folder}: {first_names(missing)}"
-            f" (make them with: python trainers/gaussian/preprocess_training_data.py --data_dir {folder.parent}"
-            f" --dinov2_size {SIZES[feature_dim]}; or train on pixel descriptors with --features patch)"
+            f"{len(missing)} of {len(paths)} feature files are missing in {folder}:"
+            f" {first_names(missing)} (make them with: python"
+            f" trainers/gaussian/preprocess_training_data.py --data_dir {folder.parent}"
+            f" --dinov2_size {SIZES[feature_dim]}; or train on pixel descriptors with --features"
+            " patch)"
         )
     expected = feature_bytes(feature_dim)
     for path in paths:
@@ -77,8 +81,8 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
         return False
     if missing:
         raise SettingsError(
-            f"{len(missing)} of {len(paths)} depth files are missing in {folder}: {first_names(missing)}"
-            " (depth is used for all images or for none)"
+            f"{len(missing)} of {len(paths)} depth files are missing in {folder}:"
+            f" {first_names(missing)} (depth is used for all images or for none)"
         )
     for path in paths:
         found = path.stat().st_size

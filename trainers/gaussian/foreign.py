@@ -114,9 +114,9 @@ def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
         if not foreign.upstream:
             return []
         return [
-            "these weights draw row 0 of the features at the bottom and take the nearest for the farthest;"
-            " training goes on in that geometry. It cannot be turned round: --geometry patch takes over"
-            " the hidden layers and begins the last one anew"
+            "these weights draw row 0 of the features at the bottom and take the nearest for the"
+            " farthest; training goes on in that geometry. It cannot be turned round: --geometry"
+            " patch takes over the hidden layers and begins the last one anew"
         ]
     kept = {name: here[name] for name in here if name.startswith((head, "depth_offset"))}
     decoder.load_state_dict({**foreign.weights, **kept})
@@ -128,7 +128,9 @@ def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
 def load_optimiser(
     optimiser: torch.optim.Optimizer, state: dict[str, Any], parameters: list[nn.Parameter]
 ) -> str:
-    """Load a foreign optimiser's moments; return a warning where they do not fit and are left out."""
+    """Load a foreign optimiser's moments; return a warning where they do not fit and are left
+    out.
+    """
     moments = state.get("state", {})
     for index, parameter in enumerate(parameters):
         if index in moments and moments[index]["exp_avg"].shape != parameter.shape:

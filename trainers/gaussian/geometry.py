@@ -205,7 +205,16 @@ def pose_rotation(pose: Tensor) -> Tensor:
         nothing,
         azimuth.cos(),
     )
-    about_x = (one, nothing, nothing, nothing, elevation.cos(), -elevation.sin(), nothing, elevation.sin(),
-               elevation.cos())  # fmt: skip
+    about_x = (
+        one,
+        nothing,
+        nothing,
+        nothing,
+        elevation.cos(),
+        -elevation.sin(),
+        nothing,
+        elevation.sin(),
+        elevation.cos(),
+    )
     yaw, pitch = (torch.stack(part, dim=-1).view(-1, 3, 3) for part in (about_y, about_x))
     return pitch @ yaw

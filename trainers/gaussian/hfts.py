@@ -69,7 +69,9 @@ def phase_of(epoch: int, epochs: int, size: int, slots: int, savings: Savings) -
 
 
 def final_epoch(epochs: int, share: float) -> int:
-    """Return the epoch, counted from 0, at which the last phase begins: it has at least one epoch."""
+    """Return the epoch, counted from 0, at which the last phase begins: it has at least one
+    epoch.
+    """
     return max(0, min(epochs - 1, round(epochs * (1 - share))))
 
 

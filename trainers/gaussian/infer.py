@@ -37,26 +37,64 @@ def make_parser() -> SettingsParser:
     """Return the parser."""
     parser = SettingsParser(
         "Turn an image into 3D Gaussians.",
-        "python trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg --features cat_dinov2.bin\n"
-        "python trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg --azimuth 20 --elevation 10",
+        "python trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg --features"
+        " cat_dinov2.bin\npython trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg"
+        " --azimuth 20 --elevation 10",
     )
     add = parser.add_argument
-    # fmt: off
-    add("--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's")
+    add(
+        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
+    )
     add("--image", type=Path, required=True, help="the photograph")
     add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
-    add("--features", type=Path, metavar="FILE", help="its features; else --features_model or features/ beside it")
-    add("--depth", type=Path, metavar="FILE", help="its depth; else --depth_model or features/ beside it")
-    add("--features_model", type=Path, metavar="FILE|FOLDER", help="DINOv2 as .onnx or transformers folder")
+    add(
+        "--features",
+        type=Path,
+        metavar="FILE",
+        help="its features; else --features_model or features/ beside it",
+    )
+    add(
+        "--depth",
+        type=Path,
+        metavar="FILE",
+        help="its depth; else --depth_model or features/ beside it",
+    )
+    add(
+        "--features_model",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="DINOv2 as .onnx or transformers folder",
+    )
     add("--depth_model", type=Path, metavar="FILE|FOLDER", help="Depth Anything, the same")
-    add("--depth_polarity", choices=POLARITIES, default=POLARITIES[0],
-        help="what --depth and --depth_model give; disparity: larger is nearer")
-    add("--size", type=whole_number(16, 4096), help="side of the PNG in pixels; without it: as trained")
-    add("--elevation", type=number_between(-90, 90, closed=True), default=0.0, help="of the view, in degrees")
-    add("--azimuth", type=number_between(-360, 360, closed=True), default=0.0, help="of the view, in degrees")
-    add("--blur", type=number_between(0, 100), help="variance in px² added to every Gaussian; else as trained")
+    add(
+        "--depth_polarity",
+        choices=POLARITIES,
+        default=POLARITIES[0],
+        help="what --depth and --depth_model give; disparity: larger is nearer",
+    )
+    add(
+        "--size",
+        type=whole_number(16, 4096),
+        help="side of the PNG in pixels; without it: as trained",
+    )
+    add(
+        "--elevation",
+        type=number_between(-90, 90, closed=True),
+        default=0.0,
+        help="of the view, in degrees",
+    )
+    add(
+        "--azimuth",
+        type=number_between(-360, 360, closed=True),
+        default=0.0,
+        help="of the view, in degrees",
+    )
+    add(
+        "--blur",
+        type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained",
+    )
     add("--renderer", choices=BACKENDS, default="auto", help="what draws the PNG")
-    # fmt: on
     return parser
 
 
@@ -96,7 +134,8 @@ def infer(settings: argparse.Namespace) -> int:
         print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
     if camera.blur < 0.1:
         print(
-            f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little softer",
+            f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little"
+            " softer",
             flush=True,
         )
     return 0

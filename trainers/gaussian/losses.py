@@ -1,4 +1,6 @@
-"""How far a rendering is from its image: the terms of the loss, their weights and each one's share."""
+"""How far a rendering is from its image: the terms of the loss, their weights and each one's
+share.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) ->
 
 
 def psnr(first: Tensor, second: Tensor) -> Tensor:
-    """Return the peak signal-to-noise ratio (B,) in dB of images (B,3,H,W) in [0,1]; at most 100."""
+    """Return the peak signal-to-noise ratio (B,) in dB of images (B,3,H,W) in [0,1]; at most
+    100.
+    """
     return -10 * (first - second).square().mean(dim=(1, 2, 3)).clamp(min=1e-10).log10()
 
 

@@ -43,8 +43,8 @@ def load_network(path: Path, what: str, output: str) -> Network:
         return _from_transformers(path, what, output)
     if not path.is_file():
         raise SettingsError(
-            f"{what}: there is no {path}; make it with export_dinov2_model.py, or name an .onnx file or a"
-            " folder of transformers weights"
+            f"{what}: there is no {path}; make it with export_dinov2_model.py, or name an .onnx"
+            " file or a folder of transformers weights"
         )
     if importlib.util.find_spec("onnxruntime") is None:
         raise SettingsError(f"{what}: {path.name} needs onnxruntime: pip install onnxruntime")

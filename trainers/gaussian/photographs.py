@@ -1,4 +1,6 @@
-"""Images to learn from: a folder of photographs, or crops of those that two common packages ship."""
+"""Images to learn from: a folder of photographs, or crops of those that two common packages
+ship.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,8 @@ def collect(
     if folder is None:
         if kind == "dinov2":
             raise SettingsError(
-                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features"
+                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2"
+                " features"
             )
         training, judging = built_in_crops(max_images, held_out)
         return Collection(training, judging, features.PATCH_FEATURE_DIM, None, False)
@@ -169,7 +172,9 @@ def split_folder(
 def built_in_crops(
     max_images: int | None, held_out: float
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return distinct square crops of the built-in photographs; none is on both sides of the split."""
+    """Return distinct square crops of the built-in photographs; none is on both sides of the
+    split.
+    """
     training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
     total = min(max_images or len(training) + len(judging), len(training) + len(judging))
     judged = min(held_out_count(total, held_out), len(judging))
@@ -211,8 +216,8 @@ def shipped_file(relative: str) -> Path:
     path = Path(found.origin).parent / inside if found and found.origin else None
     if path is None or not path.is_file():
         raise SettingsError(
-            f"the built-in photograph {relative} is missing: install fresnel-tui with its `train` extra,"
-            " or give photographs of your own with --data_dir"
+            f"the built-in photograph {relative} is missing: install fresnel-tui with its `train`"
+            " extra, or give photographs of your own with --data_dir"
         )
     return path
 

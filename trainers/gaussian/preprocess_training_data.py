@@ -53,33 +53,71 @@ def make_parser() -> SettingsParser:
     """Return the parser: upstream's flags, and ours for the networks' files."""
     parser = SettingsParser(
         "Make DINOv2 features and depth for a folder of photographs.",
-        "python trainers/gaussian/preprocess_training_data.py --data_dir images/training\n"
-        "python trainers/gaussian/preprocess_training_data.py --dinov2_size base --features_model ~/dinov2-base",
+        "python trainers/gaussian/preprocess_training_data.py --data_dir images/training\npython"
+        " trainers/gaussian/preprocess_training_data.py --dinov2_size base --features_model"
+        " ~/dinov2-base",
     )
     add = parser.add_argument
-    # fmt: off
-    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win over it")
-    add("--data_dir", type=Path, default=Path("images/training"), help="folder of images, not searched deeper")
-    add("--output_dir", type=Path, help="where the files go; without it: features/ in the data folder")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="YAML or JSON file of settings; flags win over it",
+    )
+    add(
+        "--data_dir",
+        type=Path,
+        default=Path("images/training"),
+        help="folder of images, not searched deeper",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        help="where the files go; without it: features/ in the data folder",
+    )
     add("--dinov2_size", choices=sorted(DIMS), default="small", help="384, 768 or 1024 channels")
-    add("--features_model", type=Path, metavar="FILE|FOLDER",
-        help="the .onnx file or transformers folder; without it: models/dinov2_SIZE.onnx")
-    add("--depth_model", type=Path, default=Path("models/depth_anything_v2_small.onnx"), metavar="FILE|FOLDER",
-        help="the same for depth")
+    add(
+        "--features_model",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="the .onnx file or transformers folder; without it: models/dinov2_SIZE.onnx",
+    )
+    add(
+        "--depth_model",
+        type=Path,
+        default=Path("models/depth_anything_v2_small.onnx"),
+        metavar="FILE|FOLDER",
+        help="the same for depth",
+    )
     add("--depth", action=argparse.BooleanOptionalAction, default=True, help="make depth files too")
-    add("--depth_size", type=whole_number(8, 2048), default=256, help="side of the depth files, in pixels")
-    add("--depth_polarity", choices=POLARITIES, default=POLARITIES[0],
-        help="what the depth network answers; Depth Anything: disparity, larger is nearer")
+    add(
+        "--depth_size",
+        type=whole_number(8, 2048),
+        default=256,
+        help="side of the depth files, in pixels",
+    )
+    add(
+        "--depth_polarity",
+        choices=POLARITIES,
+        default=POLARITIES[0],
+        help="what the depth network answers; Depth Anything: disparity, larger is nearer",
+    )
     add("--overwrite", action="store_true", help="make files anew that are there")
-    # fmt: on
     parser.refuse(
         "--remove_background",
-        reason="upstream cleans only what the features see and trains on the"
-        " raw image, so that both disagree; remove backgrounds in the images themselves",
-    )  # fmt: skip
+        reason=(
+            "upstream cleans only what the features see and trains on the"
+            " raw image, so that both disagree; remove backgrounds in the images themselves"
+        ),
+    )
     for name in ("use_vlm", "vlm_url", "vlm_grid_size"):
-        parser.refuse(f"--{name}", reason="no language model is asked here; put your own"
-                      " features/STEM_vlm_density.npy there and train with --use_vlm_guidance")  # fmt: skip
+        parser.refuse(
+            f"--{name}",
+            reason=(
+                "no language model is asked here; put your own"
+                " features/STEM_vlm_density.npy there and train with --use_vlm_guidance"
+            ),
+        )
     parser.refuse("--model_size", reason="it is called --dinov2_size")
     return parser
 
@@ -128,8 +166,8 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
         before = json.loads(path.read_text(encoding="utf-8")).get("polarity")
         if before != settings.depth_polarity:
             raise SettingsError(
-                f"{path} says {before}, --depth_polarity says {settings.depth_polarity}: add --overwrite to"
-                " make all depth files anew"
+                f"{path} says {before}, --depth_polarity says {settings.depth_polarity}: add"
+                " --overwrite to make all depth files anew"
             )
     write_text_whole(path, json.dumps(told, indent=2) + "\n")
 
@@ -202,7 +240,9 @@ def preprocess(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, 1 where images could not be read, 2 for a setting that cannot be."""
+    """Run the program; return 0, 1 where images could not be read, 2 for a setting that cannot
+    be.
+    """
     settings = make_parser().read(arguments)
     try:
         return preprocess(settings)

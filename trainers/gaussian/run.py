@@ -31,8 +31,18 @@ from trainers.gaussian.perceptual import Lpips
 from trainers.gaussian.photographs import Collection
 
 TRAINER = "gaussian"
-IDENTITY = ("experiment", "feature_dim", "gaussians_per_patch", "image_size", "use_depth_fusion",
-            "use_pose_encoding", "geometry", "features", "seed", "data_dir")  # fmt: skip
+IDENTITY = (
+    "experiment",
+    "feature_dim",
+    "gaussians_per_patch",
+    "image_size",
+    "use_depth_fusion",
+    "use_pose_encoding",
+    "geometry",
+    "features",
+    "seed",
+    "data_dir",
+)
 """Settings that make another run's checkpoint one that `--resume auto` may go on from."""
 
 
@@ -172,7 +182,8 @@ def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
         run.position.step = run.position.epoch * run.steps_per_epoch
     if foreign.blur is not None and abs(foreign.blur - run.settings.blur) > 1e-3:
         warnings.append(
-            f"it was trained with a blur of 0.3 px²: --blur 0.3 goes on so, here {run.settings.blur:g}"
+            "it was trained with a blur of 0.3 px²: --blur 0.3 goes on so, here"
+            f" {run.settings.blur:g}"
         )
     whose = "the Fresnel project's" if foreign.upstream else "this trainer's first version's"
     run.reporter.say(f"resume       {path}, {whose}: {foreign.epoch} whole epochs are done")
@@ -219,8 +230,16 @@ def refuse_other_decoder(run: Run, content: dict[str, Any], path: Path) -> None:
         name: tuple(part.shape) for name, part in there.items()
     }:
         return
-    names = ("experiment", "gaussians_per_patch", "feature_dim", "use_depth_fusion", "use_pose_encoding",
-             "n_spiral_points", "nca_neighbors", "depth_feature_dim")  # fmt: skip
+    names = (
+        "experiment",
+        "gaussians_per_patch",
+        "feature_dim",
+        "use_depth_fusion",
+        "use_pose_encoding",
+        "n_spiral_points",
+        "nca_neighbors",
+        "depth_feature_dim",
+    )
     settings = vars(run.settings)
     differing = [
         f"{name} is {content['settings'].get(name)!r} there and {settings[name]!r} here"

@@ -25,7 +25,9 @@ COLUMNS = 10
 
 
 class FillMemory:
-    """How full tiles were in earlier calls of the same shape, read without waiting for the device."""
+    """How full tiles were in earlier calls of the same shape, read without waiting for the
+    device.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[tuple[int, ...], tuple[Tensor, Any]] = {}

@@ -74,16 +74,22 @@ from trainers.gaussian.views import random_poses, turned_photographs
 
 def load_data(settings: argparse.Namespace) -> Collection:
     """Choose and check the photographs. Raises SettingsError naming what is missing or wrong."""
-    found = collect(settings.data_dir, settings.features, settings.feature_dim, settings.max_images,
-                    settings.held_out, settings.use_vlm_guidance)  # fmt: skip
+    found = collect(
+        settings.data_dir,
+        settings.features,
+        settings.feature_dim,
+        settings.max_images,
+        settings.held_out,
+        settings.use_vlm_guidance,
+    )
     if settings.use_depth_fusion and not found.has_depth:
         raise SettingsError(
             "--use_depth_fusion needs depth files: make them with preprocess_training_data.py"
         )
     if settings.multi_pose_augmentation and not found.has_depth:
         raise SettingsError(
-            "--multi_pose_augmentation needs depth files: other views of a photograph are its pixels moved by"
-            " their depth"
+            "--multi_pose_augmentation needs depth files: other views of a photograph are its"
+            " pixels moved by their depth"
         )
     return found
 
@@ -91,8 +97,15 @@ def load_data(settings: argparse.Namespace) -> Collection:
 def epoch_loader(run: Run, photographs: PhotographSet) -> DataLoader[Any]:
     """Return this rank's batches that are left of the current epoch."""
     settings, ranks, position = run.settings, run.ranks, run.position
-    batches = epoch_batches(len(photographs), settings.batch_size, settings.seed, position.epoch,
-                            ranks.rank, ranks.world, position.used)  # fmt: skip
+    batches = epoch_batches(
+        len(photographs),
+        settings.batch_size,
+        settings.seed,
+        position.epoch,
+        ranks.rank,
+        ranks.world,
+        position.used,
+    )
     photographs.size = run.phase.resolution
     return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
@@ -187,11 +200,19 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         settings.output_dir / "checkpoints", TRAINER, recorded, ranks, settings.keep
     )
     run = Run(
-        settings, ranks, collection, reporter, folder, stop, decoder, model,
+        settings,
+        ranks,
+        collection,
+        reporter,
+        folder,
+        stop,
+        decoder,
+        model,
         torch.optim.AdamW(decoder.parameters(), lr=settings.lr, weight_decay=1e-5),
-        Precision(settings.precision, ranks.device), Ema(decoder, settings.ema) if settings.ema else None,
+        Precision(settings.precision, ranks.device),
+        Ema(decoder, settings.ema) if settings.ema else None,
         lpips.to(ranks.device) if lpips else None,
-    )  # fmt: skip
+    )
     if lpips is None:
         reporter.say(f"lpips        off: {told}")
     return run
@@ -249,8 +270,10 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
     talk, meter = Pace(2.0), Meter(run.ranks.device, run.ranks.world)
     run.model.train()
     first = position.step == 0
-    run.reporter.phase("warming up" if first else "training",
-                       "first step: kernels are compiled and read" if first else "")  # fmt: skip
+    run.reporter.phase(
+        "warming up" if first else "training",
+        "first step: kernels are compiled and read" if first else "",
+    )
     loader = epoch_loader(run, photographs)
     for group in in_groups(meter.waiting(loader), settings.accumulate):
         values = train_step(run, group, meter)
@@ -259,9 +282,11 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
         run.reporter.step(position.epoch + 1, position.step, values | meter.values(), always=last)
         if talk.due() or position.in_epoch == 1:
             run.reporter.say(
-                f"epoch {position.epoch + 1}/{settings.epochs}  step {position.in_epoch}/{run.steps_per_epoch}"
-                f"  loss {values['loss']:.4f}  l1 {values['l1']:.4f}  ssim {values.get('ssim', math.nan):.4f}"
-                f"  lr {values['learning_rate']:.2e}  {meter.values()['samples_per_second']:.1f} images/s"
+                f"epoch {position.epoch + 1}/{settings.epochs}  step"
+                f" {position.in_epoch}/{run.steps_per_epoch}  loss {values['loss']:.4f}  l1"
+                f" {values['l1']:.4f}  ssim {values.get('ssim', math.nan):.4f}  lr"
+                f" {values['learning_rate']:.2e}  {meter.values()['samples_per_second']:.1f}"
+                " images/s"
             )
         if run.stop.agreed(run.ranks.device) and not last:
             return True

@@ -80,9 +80,12 @@ def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> Dec
     try:
         if "init_state_net.0.weight" in weights:
             return DecoderSettings(
-                5, columns("init_state_net.0.weight"), spiral_points=rows("spiral_x"), geometry=geometry,
+                5,
+                columns("init_state_net.0.weight"),
+                spiral_points=rows("spiral_x"),
+                geometry=geometry,
                 nca_neighbours=columns("perception.0.weight") // OUTPUTS - 1,
-            )  # fmt: skip
+            )
         width = columns("mlp.net.0.weight")
         if "spiral_x" in weights:
             return DecoderSettings(4, width, spiral_points=rows("spiral_x"), geometry=geometry)
@@ -94,9 +97,14 @@ def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> Dec
                 f"{path}: {outputs} outputs are no multiple of 16: phase outputs are left out here"
             )
         return DecoderSettings(
-            2, width - depth_dim * fused, outputs // OUTPUTS, fused, depth_dim,
-            "pose_encoder.mlp.0.weight" in weights, geometry=geometry,
-        )  # fmt: skip
+            2,
+            width - depth_dim * fused,
+            outputs // OUTPUTS,
+            fused,
+            depth_dim,
+            "pose_encoder.mlp.0.weight" in weights,
+            geometry=geometry,
+        )
     except KeyError as problem:
         raise SettingsError(
             f"{path} holds no decoder of experiment 2, 4 or 5: {problem} is missing"
@@ -167,8 +175,8 @@ def _features(
     path = sources.features or beside / f"{image.stem}{suffix}"
     if not path.is_file():
         raise SettingsError(
-            f"there are no features of {image.name} ({path}): give --features FILE or --features_model FILE,"
-            " or make them with preprocess_training_data.py"
+            f"there are no features of {image.name} ({path}): give --features FILE or"
+            " --features_model FILE, or make them with preprocess_training_data.py"
         )
     if path.stat().st_size != files.feature_bytes(dim):
         raise SettingsError(
