@@ -283,3 +283,31 @@ def test_the_frequency_term_is_of_the_size_of_the_others_and_shares_add_up() -> 
     )
     heavier = losses.frequency_loss(other, image, 0.1, 4.0)
     assert heavier > losses.frequency_loss(other, image, 0.1, 2.0)
+
+
+def test_lpips_is_read_from_files_and_is_off_without_them(tmp_path) -> None:
+    from trainers.gaussian.perceptual import BACKBONE, LAYERS, LINEAR, PLACES, find_lpips
+
+    found, told = find_lpips(tmp_path)
+    assert found is None
+    assert BACKBONE in told and LINEAR in told
+    chance = torch.Generator().manual_seed(0)
+    backbone, linear = {}, {}
+    for place, (index, (before, after, side, _, _)) in enumerate(zip(PLACES, LAYERS, strict=True)):
+        shape = (after, before, side, side)
+        backbone[f"features.{index}.weight"] = 0.05 * torch.randn(shape, generator=chance)
+        backbone[f"features.{index}.bias"] = torch.zeros(after)
+        linear[f"lin{place}.model.1.weight"] = torch.rand(1, after, 1, 1, generator=chance)
+    torch.save(backbone, tmp_path / BACKBONE)
+    torch.save(linear, tmp_path / LINEAR)
+    found, _ = find_lpips(tmp_path)
+    image, other = torch.rand(2, 2, 3, 40, 40, generator=chance)
+    assert torch.allclose(found(image, image), torch.zeros(2), atol=1e-6)
+    near, far = (found(image, image + size * (other - image)) for size in (0.1, 1.0))
+    assert (near > 0).all() and (far > near).all()
+    drawn = Rendering(other, torch.ones(2, 40, 40), torch.ones(2, 40, 40))
+    _, parts = losses.total_loss(drawn, image, None, losses.LossSettings(lpips=0.1), found)
+    assert 0 < parts["share_lpips"] < 1
+    torch.save({"a": torch.zeros(1)}, tmp_path / LINEAR)
+    with pytest.raises(ValueError, match="cannot be used"):
+        find_lpips(tmp_path)

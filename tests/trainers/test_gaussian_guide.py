@@ -18,7 +18,7 @@ for needed in ("skimage", "onnx", "onnxruntime"):
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parents[1] / "trainers" / "gaussian"
-pytestmark = [pytest.mark.trainers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
 TRAIN = ("train_gaussian_decoder.py", "--experiment", "2", "--data_dir", "images/training")
 TINY = ("--image_size", "64", "--batch_size", "4", "--device", "cpu", "--threads", "1")
 

@@ -13,7 +13,10 @@ pytest.importorskip("sklearn")
 
 from PIL import Image  # noqa: E402
 
-pytestmark = [pytest.mark.trainers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
+
+
+SHORT = ("--epochs", "2", "--gaussians_per_patch", "1", "--no-export_onnx", "--no-tensorboard")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def load(path: Path):
 
 def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
     _, output = whole
-    assert "632,257 parameters" in output
+    assert "626,065 parameters" in output
     assert "training images 8, held out 2" in output
     assert "not DINOv2 features" in output
     assert "effective batch 2: 2 per device x 1 device(s) x 1 accumulated" in output
@@ -53,7 +56,6 @@ def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
     assert re.search(
         "^held out +PSNR .* dB, SSIM 0.*; the mean colour alone reaches", output, re.MULTILINE
     )
-    assert "ONNX export successful" in output or "onnx         not written" in output
 
 
 def test_events_follow_the_run(whole, read_events) -> None:
@@ -125,14 +127,14 @@ def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
     run = tmp_path / "run"
     run.mkdir()
     (run / "stop.json").write_text("{}")
-    stopped = run_trainer("--epochs", "2", run_directory=run)
+    stopped = run_trainer(*SHORT, run_directory=run)
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped on the stop file after step 1" in stopped.stdout
     saved = run / "checkpoints" / "epoch_0001_step_000001.pt"
     assert not read_events(run, "summary")
 
     (run / "stop.json").unlink()
-    resumed = run_trainer("--epochs", "2", "--resume", "auto", run_directory=run)
+    resumed = run_trainer(*SHORT, "--resume", "auto", run_directory=run)
     assert resumed.returncode == 0, resumed.stderr
     assert (read_events(run, "start")[1]["resumed_from"], read_events(run, "start")[1]["step"]) == (
         str(saved),
@@ -155,6 +157,8 @@ FAST = (
     "0.9",
     "--gaussians_per_patch",
     "2",
+    "--max_images",
+    "8",
 )
 
 
@@ -185,7 +189,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(tmp_path, run_trainer, start
 def test_sigterm_saves_and_ends_well_and_the_checkpoint_is_refused_by_another_decoder(
     tmp_path, start_trainer, run_trainer, read_events
 ) -> None:
-    trainer = start_trainer("--epochs", "1000", run_directory=tmp_path)
+    trainer = start_trainer(*SHORT, "--epochs", "1000", run_directory=tmp_path)
     try:
         for line in trainer.stdout:
             if " step " in line:
@@ -203,7 +207,7 @@ def test_sigterm_saves_and_ends_well_and_the_checkpoint_is_refused_by_another_de
         "--resume", last["path"], "--gaussians_per_patch", "2", "--output_dir", str(tmp_path)
     )
     assert refused.returncode == 2
-    assert "gaussians_per_patch is 4 there and 2 here" in refused.stderr
+    assert "gaussians_per_patch is 1 there and 2 here" in refused.stderr
 
 
 SAME = (
@@ -234,13 +238,13 @@ def test_two_ranks_with_half_the_batch_learn_what_one_does(
 
 def test_two_ranks_write_once_stop_together_and_go_on(tmp_path, run_trainer, read_events) -> None:
     (tmp_path / "stop.json").write_text("{}")
-    stopped = run_trainer("--epochs", "1", run_directory=tmp_path, processes=2)
+    stopped = run_trainer(*SHORT, "--epochs", "1", run_directory=tmp_path, processes=2)
     assert stopped.returncode == 0, stopped.stderr
     assert stopped.stdout.count("stopped on the stop file") == 1
     assert len(read_events(tmp_path, "checkpoint")) == 1
 
     (tmp_path / "stop.json").unlink()
-    more = ("--epochs", "1", "--resume", "auto", "--workers", "1", "--no-export_onnx")
+    more = (*SHORT, "--epochs", "1", "--resume", "auto", "--workers", "1")
     done = run_trainer(*more, run_directory=tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     assert [(event["epoch"], event["step"]) for event in read_events(tmp_path, "epoch")] == [(1, 2)]
