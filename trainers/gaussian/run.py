@@ -48,14 +48,17 @@ IDENTITY = (
 
 @dataclass
 class Position:
-    """How far a run has come. `used` samples and `in_epoch` steps of the current epoch are done."""
+    """How far a run has come. `used` samples and `in_epoch` steps of the current epoch are done.
+
+    `sums` holds for each part of the loss its sum over the epoch's images, and how many had it.
+    """
 
     epoch: int = 0
     step: int = 0
     used: int = 0
     in_epoch: int = 0
     best_psnr: float = -math.inf
-    sums: dict[str, float] = field(default_factory=dict)
+    sums: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """Return it in plain types."""

@@ -123,8 +123,9 @@ def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tenso
     if phase.window:
         window, camera = random_window(phase.window, phase.resolution)
     if settings.multi_pose_augmentation:
-        # One pose for the batch, so that a frontal step has all terms of the loss.
-        pose = random_poses(1, settings).expand(len(image), -1)
+        # One pose for the step on all ranks, so that a frontal step has all terms of the loss.
+        chance = torch.Generator().manual_seed(settings.seed * 1_000_003 + run.position.step)
+        pose = random_poses(1, settings, chance).expand(len(image), -1)
         turned = bool((pose != 0).any())
         pose = pose.to(image.device)
     asked = {"slots": phase.slots, "window": window} if settings.experiment == 2 else {}
@@ -258,9 +259,8 @@ def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str,
     )
     means = {name: total / count for name, total in zip(sums, totals, strict=True)}
     for name, mean in means.items() if stepped else ():
-        position.sums[name] = position.sums.get(name, 0.0) + mean * count
-    if stepped:
-        position.sums["images"] = position.sums.get("images", 0.0) + count
+        total, images = position.sums.get(name, (0.0, 0.0))
+        position.sums[name] = (total + mean * count, images + count)
     return means | {"learning_rate": rate, "gradient_norm": norm}
 
 
@@ -303,10 +303,9 @@ def finish_epoch(run: Run, held_out: PhotographSet) -> None:
     title = f"held-out photographs and renders after epoch {number} of {settings.epochs}"
     run.reporter.phase("validating")
     judged = evaluate(run, held_out, phase.slots, (picture, title) if due else None)
-    sums = dict(position.sums)
-    images = max(sums.pop("images", 0.0), 1e-9)
+    means = {name: total / images for name, (total, images) in position.sums.items()}
     seconds = run.values.pop("seconds", 0.0)
-    run.values = {name: total / images for name, total in sums.items()} | judged | run.values
+    run.values = means | judged | run.values
     best = judged["held_out_psnr"] > position.best_psnr and phase.final
     position.best_psnr = max(
         position.best_psnr, judged["held_out_psnr"] if phase.final else -math.inf
