@@ -2,7 +2,7 @@
 recipe against the Fresnel project's.
 
     python tests/bench/gaussian.py renderer hfts recipe     all three by default; two threads
-    python tests/bench/gaussian.py renderer --device cuda   on a GPU: images a second beside the ratios
+    python tests/bench/gaussian.py renderer --device cuda   on a GPU: images a second too
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def bench_gpu() -> None:
 def train(folder: Path, *arguments: str) -> list[dict[str, float]]:
     """Run the trainer and return its epochs: seconds of training alone, and the values.
 
-    The first epoch also has `cpu`, seconds of all threads of the whole program, start and judging included:
-    on a machine with other work the wall time alone says little.
+    The first epoch also has `cpu`, seconds of all threads of the whole program, start and judging
+    included: on a machine with other work the wall time alone says little.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
@@ -185,7 +185,8 @@ def bench_hfts(epochs: int, fast_epochs: list[int], size: int, images: int) -> N
     end.
     """
     print(
-        f"| schedule, {size} px, K=4, batch 4, {images} crops | training time | CPU time | held-out PSNR | SSIM |"
+        f"| schedule, {size} px, K=4, batch 4, {images} crops | training time | CPU time |"
+        " held-out PSNR | SSIM |"
     )
     print("| --- | --- | --- | --- | --- |")
     common = (
@@ -208,7 +209,8 @@ def bench_hfts(epochs: int, fast_epochs: list[int], size: int, images: int) -> N
             told = train(Path(folder), *common, "--epochs", str(count), *more)
         taken, last = sum(epoch["seconds"] for epoch in told), told[-1]
         print(
-            f"| {name}, {count} epochs | {taken:.0f} s | {told[0]['cpu']:.0f} s | {last['held_out_psnr']:.2f} dB |"
+            f"| {name}, {count} epochs | {taken:.0f} s | {told[0]['cpu']:.0f} s |"
+            f" {last['held_out_psnr']:.2f} dB |"
             f" {last['held_out_ssim']:.3f} |",
             flush=True,
         )

@@ -1,6 +1,6 @@
 """Judge a checkpoint on a folder: PSNR, SSIM, LPIPS where its weights are, and a contact sheet.
 
-    python trainers/gaussian/evaluate.py --checkpoint run/checkpoints/best.pt --data_dir images/training
+    python trainers/gaussian/evaluate.py --checkpoint checkpoints/best.pt --data_dir images/training
 
 Only the photographs that training holds out are judged, as the same --held_out and --max_images
 choose them; --all judges every one.

@@ -19,7 +19,7 @@ from trainers.gaussian.render import BACKENDS, UPSTREAM_BLUR
 
 EXAMPLES = """
 python trainers/gaussian/train.py --epochs 5 --max_images 50
-python trainers/gaussian/train_gaussian_decoder.py --experiment 2 --data_dir images/training --fast_mode
+python trainers/gaussian/train_gaussian_decoder.py --data_dir images/training --fast_mode
 torchrun --nproc_per_node=8 trainers/gaussian/train.py --data_dir photographs --epochs 100
 """
 FAST_RESOLUTION, FAST_WINDOW = 64, 12

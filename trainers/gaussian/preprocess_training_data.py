@@ -1,7 +1,7 @@
 """Make features and depth for a folder of photographs, once, before training.
 
     python trainers/gaussian/preprocess_training_data.py --data_dir images/training
-    python trainers/gaussian/preprocess_training_data.py --data_dir images/training --dinov2_size base
+    python trainers/gaussian/preprocess_training_data.py --dinov2_size base
 
 Writes `features/{stem}_dinov2.bin` (`_dinov2_base.bin`, `_dinov2_large.bin`),
 `features/{stem}_depth.bin` and `features/depth_polarity.json`. Files that are there and of the

@@ -1,6 +1,6 @@
 """The trainer under the Fresnel project's name, with its flags and defaults.
 
-    python trainers/gaussian/train_gaussian_decoder.py --experiment 2 --data_dir images/training --fast_mode
+    python trainers/gaussian/train_gaussian_decoder.py --data_dir images/training --fast_mode
 
 Results go to `OUTPUT_DIR/expN`, the newest checkpoint also as
 `expN/decoder_expN_lastcheckpoint.pt`, where the guide looks for it. Defaults that differ:
