@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainers.cascade.config_keys import Section, check_sections, read_section, unify
-from trainers.cascade.json_comments import read_json
+from trainers.cascade.config_keys import ALIASES, Section, check_sections, read_section, unify
 from trainers.cascade.model import StageSizes
 from trainers.cascade.projector import VIEWS
+from trainers.common.config_file import count_comments, read_config_file
 from trainers.common.settings import SettingsError
 
 MOST_TOKENS_A_SIDE = 32
@@ -51,15 +51,22 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
     Raises SettingsError, naming file and key, for whatever is unknown, of the wrong type, out of range or without
     effect by design; what merely has no effect here is told in the notes.
     """
-    content, comments = read_json(path)
+    content = read_config_file(path)
     notes = []
-    if comments:
+    if comments := count_comments(path):
         notes.append(
             f"{path.name}: {comments} comments passed over (JSON has none; other programs will refuse them)"
         )
-    for dotted, value in (overrides or {}).items():
+    overrides = overrides or {}
+    if "training.batch_size" in overrides and isinstance(content.get("training"), dict):
+        for key in [key for key in content["training"] if key.startswith("batch_size_stage")]:
+            notes.append(f"training.{key} gives way to --batch_size")
+            del content["training"][key]
+    for dotted, value in overrides.items():
         section, key = dotted.split(".")
         content.setdefault(section, {})[key] = value
+        for old in [old for old, new in ALIASES.items() if old.startswith(section) and new == key]:
+            content[section].pop(old.rpartition(".")[2], None)
     try:
         return build_config(unify(content, notes), notes)
     except SettingsError as problem:

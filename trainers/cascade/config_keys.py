@@ -173,6 +173,7 @@ KEYS: dict[Section, dict[str, Key]] = {
         "warmup_steps": Key(whole(0), 500),
         "sampling_steps": Key(whole(1, 1000), 25),
         "validation_samples": Key(whole(1, 64), 1),
+        "validation_patients": Key(whole(1), 8),
         "conditioning_noise": Key(real(0, 2), 0.4),
     },
     Section.DATA: {

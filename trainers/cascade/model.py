@@ -75,7 +75,7 @@ class CascadeStage(nn.Module):
         )
         self.norm = nn.LayerNorm(dim)
         self.unpatch = nn.Linear(dim, sizes.head_channels * sizes.patch**3)
-        self.head = voxel_head(sizes.head_channels, self.inputs)
+        self.head = VoxelHead(sizes.head_channels, self.inputs, dim)
 
     def forward(
         self,
@@ -103,8 +103,8 @@ class CascadeStage(nn.Module):
             else:
                 tokens = block(tokens, context, condition)
         if self.gradient_checkpointing and self.training:
-            return checkpoint(self.to_voxels, tokens, voxels, use_reentrant=False)
-        return self.to_voxels(tokens, voxels)
+            return checkpoint(self.to_voxels, tokens, voxels, condition, use_reentrant=False)
+        return self.to_voxels(tokens, voxels, condition)
 
     def encode(self, xrays: Tensor) -> list[Tensor]:
         """Return each view's features (B, C, S/8, S/8), told apart by an embedding of the view."""
@@ -152,30 +152,40 @@ class CascadeStage(nn.Module):
         ]
         return torch.cat([part.flatten(2).transpose(1, 2) for part in pooled], dim=1)
 
-    def to_voxels(self, tokens: Tensor, voxels: Tensor) -> Tensor:
+    def to_voxels(self, tokens: Tensor, voxels: Tensor, condition: Tensor) -> Tensor:
         """Return the prediction from tokens (B, grid^3, dim) and what is known of every voxel."""
         grid, patch = self.sizes.grid, self.sizes.patch
         cut = self.unpatch(self.norm(tokens)).view(
             len(tokens), grid, grid, grid, -1, patch, patch, patch
         )
         whole = cut.permute(0, 4, 1, 5, 2, 6, 3, 7).flatten(6, 7).flatten(4, 5).flatten(2, 3)
-        return self.head(torch.cat((whole, voxels.to(whole.dtype)), dim=1))
+        return self.head(torch.cat((whole, voxels.to(whole.dtype)), dim=1), condition)
 
 
-def voxel_head(channels: int, inputs: int) -> nn.Sequential:
-    """Return convolutions from channels + inputs numbers a voxel to one, whose first answer is zero."""
-    last = nn.Conv3d(channels, 1, 3, padding=1)
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(
-        nn.Conv3d(channels + inputs, channels, 3, padding=1),
-        nn.GroupNorm(groups_of(channels), channels),
-        nn.SiLU(),
-        nn.Conv3d(channels, channels, 3, padding=1),
-        nn.GroupNorm(groups_of(channels), channels),
-        nn.SiLU(),
-        last,
-    )
+class VoxelHead(nn.Module):
+    """Convolutions from what tokens say and what is known of every voxel to one number each, zero before training.
+
+    The condition scales and shifts its channels: how much of x_t belongs into v depends on t.
+    """
+
+    def __init__(self, channels: int, inputs: int, condition_dim: int) -> None:
+        super().__init__()
+        self.first = nn.Conv3d(channels + inputs, channels, 3, padding=1)
+        self.second = nn.Conv3d(channels, channels, 3, padding=1)
+        self.last = nn.Conv3d(channels, 1, 3, padding=1)
+        self.norms = nn.ModuleList(nn.GroupNorm(groups_of(channels), channels) for _ in range(2))
+        self.modulation = nn.Linear(condition_dim, 4 * channels)
+        for layer in (self.last, self.modulation):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, voxels: Tensor, condition: Tensor) -> Tensor:
+        """Return (B, 1, D, D, D) from (B, channels + inputs, D, D, D) and a condition (B, condition_dim)."""
+        parts = self.modulation(condition)[:, :, None, None, None].chunk(4, dim=1)
+        for place, layer in enumerate((self.first, self.second)):
+            scale, shift = parts[2 * place : 2 * place + 2]
+            voxels = F.silu(self.norms[place](layer(voxels)) * (1 + scale) + shift)
+        return self.last(voxels)
 
 
 def enlarge(volume: Tensor, size: int) -> Tensor:
