@@ -1,4 +1,6 @@
-"""Parts of a stage: attention, transformer blocks, the X-ray encoder and the lifting of views into the volume."""
+"""Parts of a stage: attention, transformer blocks, the X-ray encoder and the lifting of views into
+the volume.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def sinusoids(values: Tensor, width: int, highest: float = 10_000.0) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention of tokens (B, N, dim) to context (B, M, context_dim), or to themselves without one.
+    """Multi-head attention of tokens (B, N, dim) to context (B, M, context_dim), or to themselves
+    without one.
 
     Scores are never kept: PyTorch's fused kernels need memory in proportion to N + M.
     """
@@ -43,9 +46,11 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention, attention to the X-rays and an MLP, each scaled, shifted and gated by a condition.
+    """Self-attention, attention to the X-rays and an MLP, each scaled, shifted and gated by a
+    condition.
 
-    The gates start at zero (adaLN-Zero, Peebles & Xie 2023), so that an untrained block passes its tokens through.
+    The gates start at zero (adaLN-Zero, Peebles & Xie 2023), so that an untrained block passes its
+    tokens through.
     """
 
     def __init__(self, dim: int, heads: int, context_dim: int, condition_dim: int) -> None:
@@ -59,7 +64,9 @@ class Block(nn.Module):
         nn.init.zeros_(self.modulation.bias)
 
     def forward(self, tokens: Tensor, context: Tensor, condition: Tensor) -> Tensor:
-        """Return tokens (B, N, dim) from tokens, context (B, M, context_dim) and condition (B, condition_dim)."""
+        """Return tokens (B, N, dim) from tokens, context (B, M, context_dim) and condition (B,
+        condition_dim).
+        """
         parts = self.modulation(condition)[:, None].chunk(9, dim=-1)
         layers = (self.self_attention, lambda x: self.cross_attention(x, context), self.mlp)
         for place, layer in enumerate(layers):
@@ -96,10 +103,12 @@ def groups_of(channels: int) -> int:
 
 
 class Lifting(nn.Module):
-    """Spreads each view's features along its own rays into a grid of tokens, the views side by side as channels.
+    """Spreads each view's features along its own rays into a grid of tokens, the views side by side
+    as channels.
 
-    With learned depth every pixel says how its features are shared out among the tokens on its ray; without, all get
-    the same. Upstream's lifting holds 512 channels at D x 64 x 64; this one works on the grid of tokens.
+    With learned depth every pixel says how its features are shared out among the tokens on its ray;
+    without, all get the same. Upstream's lifting holds 512 channels at D x 64 x 64; this one works
+    on the grid of tokens.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""A run's configuration: the guide's JSON files, checked key by key, each key acting or refused with a reason."""
+"""A run's configuration: the guide's JSON files, checked key by key, each key acting or refused
+with a reason.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class StageSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a configuration file decides; training, data, checkpointing and logging by their keys' names."""
+    """Everything that a configuration file decides; training, data, checkpointing and logging by
+    their keys' names.
+    """
 
     name: str
     views: tuple[str, ...]
@@ -46,16 +50,18 @@ class Config:
 
 
 def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
-    """Return the configuration in a file, with overrides such as {"training.batch_size": 4} put in first.
+    """Return the configuration in a file, with overrides such as {"training.batch_size": 4} put in
+    first.
 
-    Raises SettingsError, naming file and key, for whatever is unknown, of the wrong type, out of range or without
-    effect by design; what merely has no effect here is told in the notes.
+    Raises SettingsError, naming file and key, for whatever is unknown, of the wrong type, out of
+    range or without effect by design; what merely has no effect here is told in the notes.
     """
     content = read_config_file(path)
     notes = []
     if comments := count_comments(path):
         notes.append(
-            f"{path.name}: {comments} comments passed over (JSON has none; other programs will refuse them)"
+            f"{path.name}: {comments} comments passed over"
+            " (JSON has none; other programs will refuse them)"
         )
     overrides = overrides or {}
     if "training.batch_size" in overrides and isinstance(content.get("training"), dict):
@@ -74,7 +80,9 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
 
 
 def build_config(content: dict[str, Any], notes: list[str]) -> Config:
-    """Return the configuration of a file's content in the schema of multi_view_config.json; extends notes."""
+    """Return the configuration of a file's content in the schema of multi_view_config.json; extends
+    notes.
+    """
     check_sections(content)
     xray = read_section(Section.XRAY, content.get("xray_config", {}))
     training = read_section(Section.TRAINING, content.get("training", {}))
@@ -127,7 +135,9 @@ def read_stage(
     training: dict[str, Any],
     notes: list[str],
 ) -> StageSettings:
-    """Return one stage, checked against the stages before it. Raises SettingsError naming the stage."""
+    """Return one stage, checked against the stages before it. Raises SettingsError naming the
+    stage.
+    """
     where = f"stage_configs[{number - 1}]"
     stage = read_section(Section.STAGE, raw, where)
     size, dim, heads = stage["volume_size"][0], stage["voxel_dim"], stage["num_heads"]
@@ -158,8 +168,8 @@ def read_stage(
         notes.append(f"{name}: use_physics_loss has no effect while physics_weight is 0")
     previous = before[-1].sizes.size if before else None
     sizes = StageSizes(
-        name, size, patch, dim, stage["vit_depth"], heads, stage["head_channels"], stage["use_depth_lifting"],
-        views, xray["share_view_weights"], xray["img_size"], previous,
+        name, size, patch, dim, stage["vit_depth"], heads, stage["head_channels"],
+        stage["use_depth_lifting"], views, xray["share_view_weights"], xray["img_size"], previous,
     )  # fmt: skip
     return StageSettings(
         number, sizes, weight, training.get(f"batch_size_stage{number}") or training["batch_size"]
@@ -167,7 +177,9 @@ def read_stage(
 
 
 def default_patch(size: int) -> int:
-    """Return voxels per side of a token: 16 tokens a side up to 64 voxels as upstream, 32 above, at least 2 voxels."""
+    """Return voxels per side of a token: 16 tokens a side up to 64 voxels as upstream, 32 above, at
+    least 2 voxels.
+    """
     return max(2, size // 16 if size <= 64 else size // MOST_TOKENS_A_SIDE)
 
 

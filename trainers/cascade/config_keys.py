@@ -1,7 +1,8 @@
 """Every key of a configuration file: its type, range and default, or why it is refused.
 
-Keys and defaults follow the Hybrid-ViT-Cascade project's files of December 2025 and January 2026 (multi_view_config,
-single_view, runpod, progressive_3stage, quick_2stage); those that are ours alone say so.
+Keys and defaults follow the Hybrid-ViT-Cascade project's files of December 2025 and January 2026
+(multi_view_config, single_view, runpod, progressive_3stage, quick_2stage); those that are ours
+alone say so.
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ def one_of(*choices: Any) -> Reader:
     """Return a reader of some fixed values."""
 
     def read(value: Any) -> Any:
-        if value not in choices or isinstance(value, bool) != any(
-            value is choice for choice in choices
-        ):
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
             raise ValueError("one of " + ", ".join(str(choice) for choice in choices))
         return value
 
@@ -124,7 +123,7 @@ def unit_range(value: Any) -> list[float]:
         float(part) for part in value if isinstance(part, (int, float))
     ] != [-1, 1]:
         raise ValueError(
-            "[-1, 1]: noise of deviation 1 is added to it, and the HU window is fixed to [-1024, 1024]"
+            "[-1, 1]: noise of deviation 1 is added to it, and it stands for [-1024, 1024] HU"
         )
     return value
 
@@ -153,7 +152,7 @@ KEYS: dict[Section, dict[str, Key]] = {
         "use_depth_lifting": Key(flag, True),
         "use_physics_loss": Key(flag, True),
         "physics_weight": Key(real(0, 1000), 0.1),
-        # Ours: voxels per side of a token, and channels of the head that gives every voxel its own value.
+        # Ours: voxels per side of a token, and channels of the head that gives each voxel a value.
         "patch_size": Key(whole(1, 64), None),
         "head_channels": Key(whole(4, 512), 16),
     },
@@ -225,14 +224,16 @@ REFUSED = {
 }
 
 SECTIONS = {
-    "model_name", "description", "xray_config", "stage_configs", "training", "data", "checkpointing", "logging"
+    "model_name", "description", "xray_config", "stage_configs", "training", "data",
+    "checkpointing", "logging",
 }  # fmt: skip
 OTHER_PROGRAMS = {"model", "loss", "checkpoints"}
 STAGE_BATCH = re.compile(r"batch_size_stage[1-9]\d?")
 
 
 def unify(content: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return content in the schema of multi_view_config.json, whichever of the two schemas it has; extends notes.
+    """Return content in the schema of multi_view_config.json, whichever of the two schemas it has;
+    extends notes.
 
     Keys that start with an underscore are comments of people who know that JSON has none.
     """
@@ -267,15 +268,18 @@ def check_sections(content: dict[str, Any]) -> None:
     foreign = sorted(OTHER_PROGRAMS & content.keys())
     if foreign:
         raise SettingsError(
-            f"the sections {', '.join(foreign)} are those of the regression programs (config_direct.json,"
-            " config_progressive.json); this program trains the diffusion cascade of multi_view_config.json"
+            f"the sections {', '.join(foreign)} are those of the regression programs"
+            " (config_direct.json, config_progressive.json); this program trains the diffusion"
+            " cascade of multi_view_config.json"
         )
     for key in content.keys() - SECTIONS:
         raise SettingsError(f"unknown section {key}{suggestion(key, sorted(SECTIONS))}")
 
 
 def read_section(section: Section, raw: Any, where: str | None = None) -> dict[str, Any]:
-    """Return every key of a section with its value or default. Raises SettingsError naming a key that is wrong."""
+    """Return every key of a section with its value or default. Raises SettingsError naming a key
+    that is wrong.
+    """
     where = where or section.value
     if not isinstance(raw, dict):
         raise SettingsError(f"{where} must be a section in braces")

@@ -1,4 +1,6 @@
-"""What a stage trains on: each patient's volume at the stage's size, X-rays, line integrals and voxel size."""
+"""What a stage trains on: each patient's volume at the stage's size, X-rays, line integrals and
+voxel size.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,13 @@ from trainers.common.randomness import sample_generator
 from trainers.common.settings import SettingsError
 
 SPLIT_SEED = 42
-"""The facts' split: by patient, shuffled from this seed whatever --seed says, so that runs can be compared."""
+"""The facts' split: by patient, shuffled from this seed whatever --seed says, so that runs can be
+compared.
+"""
 CACHE_VERSION = 1
 GAIN = 0.05
-"""Augmentation brightens or darkens what the model sees of an X-ray by up to so much of its range."""
+"""Augmentation brightens or darkens what the model sees of an X-ray by up to so much of its range.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,26 @@ class Splits:
 
 
 def split_patients(patients: Sequence[Patient], shares: tuple[float, float, float]) -> Splits:
-    """Return the patients dealt out by shares. Raises SettingsError where one to train or to judge by is missing."""
+    """Return the patients dealt out by shares. Raises SettingsError where one to train or to judge
+    by is missing.
+    """
     order = np.random.default_rng(SPLIT_SEED).permutation(len(patients))
     dealt = [patients[place] for place in order]
     val = max(1, round(shares[1] * len(dealt)))
     test = round(shares[2] * len(dealt))
     train = len(dealt) - val - test
     if train < 1:
-        raise SettingsError(f"{len(dealt)} patients are too few for splits of {', '.join(f'{s:g}' for s in shares)}")
+        raise SettingsError(
+            f"{len(dealt)} patients are too few for splits of {', '.join(f'{s:g}' for s in shares)}"
+        )
     return Splits(dealt[:train], dealt[train : train + val], dealt[train + val :])
 
 
 @dataclass
 class PatientData:
-    """Loads patients at a stage's size, once resampled kept as .npz in a cache folder, and in memory if asked."""
+    """Loads patients at a stage's size, once resampled kept as .npz in a cache folder, and in
+    memory if asked.
+    """
 
     config: Config
     calibration: Calibration
@@ -59,7 +70,8 @@ class PatientData:
     _kept: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def load(self, patient: Patient) -> dict[str, Tensor]:
-        """Return `volume` (1, D, D, D) and `xrays` (V, S, S) in [-1, 1], `integrals` (V, D, D), `spacing` (3,) in mm.
+        """Return `volume` (1, D, D, D) and `xrays` (V, S, S) in [-1, 1], `integrals` (V, D, D),
+        `spacing` (3,) in mm.
 
         Line integrals are the X-rays' where those are calibrated, else those of the CT itself.
         """
@@ -68,12 +80,17 @@ class PatientData:
         hu, spacing = self.volume(patient)
         volume = unit_from_hu(torch.from_numpy(hu.astype(np.float32)))[None]
         views, flip = self.config.views, bool(self.config.data["flip_drrs_vertical"])
-        seen = [read_xray(patient.xrays[v], self.config.image_size, flip, self.calibration) for v in views]
+        seen = [
+            read_xray(patient.xrays[v], self.config.image_size, flip, self.calibration)
+            for v in views
+        ]
         measured = [integrals for _, integrals in seen if integrals is not None]
         if measured:
             integrals = fit(torch.stack(measured)[None], (self.size, self.size))[0]
         else:
-            integrals = line_integrals(volume[None], views, torch.from_numpy(spacing)[None].float())[0]
+            integrals = line_integrals(
+                volume[None], views, torch.from_numpy(spacing)[None].float()
+            )[0]
         item = {
             "volume": volume,
             "xrays": torch.stack([image for image, _ in seen]),
@@ -85,9 +102,12 @@ class PatientData:
         return item
 
     def volume(self, patient: Patient) -> tuple[np.ndarray, np.ndarray]:
-        """Return HU (D, D, D) as int16 and the voxels' size in mm, from the cache or resampled into it."""
+        """Return HU (D, D, D) as int16 and the voxels' size in mm, from the cache or resampled into
+        it.
+        """
         state = patient.ct.stat()
-        key = f"{CACHE_VERSION} {patient.ct.absolute()} {state.st_size} {state.st_mtime_ns} {self.calibration}"
+        file = f"{patient.ct.absolute()} {state.st_size} {state.st_mtime_ns}"
+        key = f"{CACHE_VERSION} {file} {self.calibration.field_of_view}"
         digest = hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
         path = self.cache / f"{patient.name}_{self.size}_{digest}.npz"
         if path.is_file():
@@ -104,10 +124,16 @@ class PatientData:
 
 
 class PatientSet(Dataset[dict[str, Any]]):
-    """Some patients as a dataset; with an epoch, augmented as its number and the patient's place decide."""
+    """Some patients as a dataset; with an epoch, augmented as its number and the patient's place
+    decide.
+    """
 
     def __init__(
-        self, data: PatientData, patients: Sequence[Patient], seed: int = 0, epoch: int | None = None
+        self,
+        data: PatientData,
+        patients: Sequence[Patient],
+        seed: int = 0,
+        epoch: int | None = None,
     ) -> None:
         self.data, self.patients, self.seed, self.epoch = data, patients, seed, epoch
 
@@ -117,14 +143,20 @@ class PatientSet(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         item = self.data.load(self.patients[index])
         if self.epoch is not None and self.data.config.data["augmentation"]:
-            item = augmented(item, self.data.config.views, sample_generator(self.seed, self.epoch, index))
+            item = augmented(
+                item, self.data.config.views, sample_generator(self.seed, self.epoch, index)
+            )
         return {**item, "index": index}
 
 
-def augmented(item: dict[str, Tensor], views: Sequence[str], random: np.random.Generator) -> dict[str, Tensor]:
-    """Return a patient mirrored left to right or not, X-rays with it, and exposed a little differently.
+def augmented(
+    item: dict[str, Tensor], views: Sequence[str], random: np.random.Generator
+) -> dict[str, Tensor]:
+    """Return a patient mirrored left to right or not, X-rays with it, and exposed a little
+    differently.
 
-    A mirrored patient has a mirrored frontal view and the same lateral one. Line integrals keep their exposure.
+    A mirrored patient has a mirrored frontal view and the same lateral one. Line integrals keep
+    their exposure.
     """
     item = dict(item)
     if random.random() < 0.5:
@@ -138,11 +170,17 @@ def augmented(item: dict[str, Tensor], views: Sequence[str], random: np.random.G
 
 def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
     """Return images (V, rows, columns) as the views of a patient mirrored left to right."""
-    return torch.stack([image.flip(-1) if view == "frontal" else image for image, view in zip(images, views, strict=True)])
+    return torch.stack(
+        [
+            image.flip(-1) if view == "frontal" else image
+            for image, view in zip(images, views, strict=True)
+        ]
+    )
 
 
 def misaligned(item: dict[str, Tensor], views: Sequence[str]) -> tuple[float, str]:
-    """Return the least correlation of an item's X-rays with its CT's projections, and a flip that would fit better.
+    """Return the least correlation of an item's X-rays with its CT's projections, and a flip that
+    would fit better.
 
     X-rays whose meaning is unknown may be negatives: the sign does not count.
     """

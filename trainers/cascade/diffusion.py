@@ -1,8 +1,9 @@
 """Noise schedule, targets and the DDIM sampler of the cascade.
 
-The schedule is diffusers' cosine one (Nichol & Dhariwal 2021), rescaled so that its last step is pure noise (zero
-terminal SNR, Lin et al. 2024, algorithm 1). There eps says nothing about x0, so it goes with v-prediction
-(Salimans & Ho 2022): v = sqrt(abar) eps - sqrt(1 - abar) x0. Without v-prediction the schedule is not rescaled.
+The schedule is diffusers' cosine one (Nichol & Dhariwal 2021), rescaled so that its last step is
+pure noise (zero terminal SNR, Lin et al. 2024, algorithm 1). There eps says nothing about x0, so it
+goes with v-prediction (Salimans & Ho 2022): v = sqrt(abar) eps - sqrt(1 - abar) x0. Without
+v-prediction the schedule is not rescaled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from diffusers import DDIMScheduler
 from torch import Tensor
 
 Denoiser = Callable[[Tensor, Tensor], Tensor]
@@ -22,6 +22,9 @@ class Diffusion:
     """Adds noise, makes targets, reads x0 out of them, and samples, over a number of timesteps."""
 
     def __init__(self, timesteps: int, v_prediction: bool = True) -> None:
+        # Slow to import: a trainer's first words come before it.
+        from diffusers import DDIMScheduler
+
         self.timesteps, self.v_prediction = timesteps, v_prediction
         scheduler = DDIMScheduler(
             num_train_timesteps=timesteps,
@@ -32,7 +35,9 @@ class Diffusion:
         self.alpha_bar = scheduler.alphas_cumprod.double()
 
     def scales(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return sqrt(abar) and sqrt(1 - abar) at t (B,), shaped (B, 1, 1, 1, 1); t = -1 is no noise at all."""
+        """Return sqrt(abar) and sqrt(1 - abar) at t (B,), shaped (B, 1, 1, 1, 1); t = -1 is no
+        noise at all.
+        """
         table = torch.cat((self.alpha_bar, torch.ones(1, dtype=torch.float64)))
         kept = table[t.cpu()].view(-1, 1, 1, 1, 1)
         return kept.sqrt().float().to(t.device), (1 - kept).sqrt().float().to(t.device)
@@ -57,9 +62,11 @@ class Diffusion:
         return (x_t - spread * output) / signal, output
 
     def steps(self, count: int) -> list[tuple[int, int]]:
-        """Return the timesteps of a sampler with count steps, each with the one after it; the last goes to -1.
+        """Return the timesteps of a sampler with count steps, each with the one after it; the last
+        goes to -1.
 
-        They trail, that is, they begin at the last timestep, where a schedule with zero terminal SNR has its noise.
+        They trail, that is, they begin at the last timestep, where a schedule with zero terminal
+        SNR has its noise.
         """
         places = (
             np.round(np.linspace(self.timesteps, 0, min(count, self.timesteps) + 1)).astype(int) - 1
@@ -76,10 +83,11 @@ class Diffusion:
         fresh: Iterator[Tensor] | None = None,
         limit: float | None = 1.0,
     ) -> Tensor:
-        """Return x0 from noise by DDIM (Song et al. 2021) in count steps; eta 0 is deterministic, 1 is DDPM.
+        """Return x0 from noise by DDIM (Song et al. 2021) in count steps; eta 0 is deterministic, 1
+        is DDPM.
 
-        fresh yields the noise of the steps where eta > 0; x0 is clipped to [-limit, limit] at every step, and eps
-        taken from the clipped one, unless limit is None.
+        fresh yields the noise of the steps where eta > 0; x0 is clipped to [-limit, limit] at every
+        step, and eps taken from the clipped one, unless limit is None.
         """
         x = noise
         for now, later in self.steps(count):

@@ -1,4 +1,6 @@
-"""Validation: the loss on held-out patients at fixed noise, and sampled volumes beside the baselines."""
+"""Validation: the loss on held-out patients at fixed noise, and sampled volumes beside the
+baselines.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ FIXED_TIMES = 4
 
 @torch.no_grad()
 def validation_loss(run: Run, baselines: Baselines) -> dict[str, float]:
-    """Return val_loss, val_diffusion and val_physics over all validation patients; every rank calls this.
+    """Return val_loss, val_diffusion and val_physics over all validation patients; every rank calls
+    this.
 
-    The noise is each patient's own and the same every time, and the stage before is what it samples, not the truth.
+    The noise is each patient's own and the same every time, and the stage before is what it
+    samples, not the truth.
     """
     assert run.data is not None
     stage, device = run.cascade.stages[-1], run.ranks.device
@@ -39,7 +43,9 @@ def validation_loss(run: Run, baselines: Baselines) -> dict[str, float]:
         times = torch.arange(FIXED_TIMES, device=device) * 2 + 1
         t = times * run.cascade.diffusion.timesteps // (2 * FIXED_TIMES)
         x0 = item["volume"][None].to(device).expand(FIXED_TIMES, -1, -1, -1, -1)
-        noise = torch.stack([seeded_noise(x0.shape[1:], device, *seed, 99, turn) for turn in range(FIXED_TIMES)])
+        noise = torch.stack(
+            [seeded_noise(x0.shape[1:], device, *seed, 99, turn) for turn in range(FIXED_TIMES)]
+        )
         losses = losses_at(run, item, x0, noise, t, before_of(run, baselines, patient, FIXED_TIMES))
         sums.append([float(part.mean()) if part is not None else 0.0 for part in parts_of(losses)])
     stage.train()
@@ -54,12 +60,20 @@ def parts_of(losses: StageLoss) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def losses_at(
-    run: Run, item: dict[str, Tensor], x0: Tensor, noise: Tensor, t: Tensor, before: tuple[Tensor, Tensor] | None
+    run: Run,
+    item: dict[str, Tensor],
+    x0: Tensor,
+    noise: Tensor,
+    t: Tensor,
+    before: tuple[Tensor, Tensor] | None,
 ) -> StageLoss:
     """Return the losses of one patient's volume at several timesteps."""
     assert run.precision is not None
     stage, device, count = run.cascade.stages[-1], run.ranks.device, len(t)
-    repeated = {k: item[k][None].to(device).expand(count, *item[k].shape) for k in ("xrays", "integrals", "spacing")}
+    repeated = {
+        k: item[k][None].to(device).expand(count, *item[k].shape)
+        for k in ("xrays", "integrals", "spacing")
+    }
     x_t = run.cascade.diffusion.add_noise(x0, noise, t)
     with run.precision.autocast():
         output = stage(x_t, t, repeated["xrays"], *(before or ()))
@@ -68,8 +82,12 @@ def losses_at(
     return stage_loss(run.cascade.diffusion, output, x0, noise, t, physics, weight)
 
 
-def before_of(run: Run, baselines: Baselines, patient: Patient, count: int) -> tuple[Tensor, Tensor] | None:
-    """Return what the stage before sampled for a patient, count times, and the error it is known for."""
+def before_of(
+    run: Run, baselines: Baselines, patient: Patient, count: int
+) -> tuple[Tensor, Tensor] | None:
+    """Return what the stage before sampled for a patient, count times, and the error it is known
+    for.
+    """
     number, device = run.position.stage, run.ranks.device
     if number == 1:
         return None
@@ -78,11 +96,17 @@ def before_of(run: Run, baselines: Baselines, patient: Patient, count: int) -> t
 
 
 def judge(
-    run: Run, baselines: Baselines, patients: Sequence[Patient], words: str = "", zeros: bool = False
+    run: Run,
+    baselines: Baselines,
+    patients: Sequence[Patient],
+    words: str = "",
+    zeros: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Return, for each patient, metrics by what made the volume: model, mean_volume, back_projection, upsampled.
+    """Return, for each patient, metrics by what made the volume: model, mean_volume,
+    back_projection, upsampled.
 
-    With zeros, `zeros` is the model given nothing of the stage before. Every rank calls this and gets all.
+    With zeros, `zeros` is the model given nothing of the stage before. Every rank calls this and
+    gets all.
     """
     mine = list(patients)[run.ranks.rank :: run.ranks.world]
     found = {}
@@ -92,7 +116,7 @@ def judge(
 
 
 def judge_patient(run: Run, baselines: Baselines, patient: Patient, zeros: bool) -> dict[str, Any]:
-    """Return a patient's metrics by what made the volume, and the model's error and physics error."""
+    """Return a patient's metrics by what made the volume, and the model's error and physics."""
     assert run.data is not None
     item = run.data.load(patient)
     before = before_of(run, baselines, patient, 1)
@@ -101,15 +125,21 @@ def judge_patient(run: Run, baselines: Baselines, patient: Patient, zeros: bool)
     for name, baseline in baselines.volumes(item, run.config.views, patient.name).items():
         found[name] = volume_metrics(baseline, item["volume"])
     if zeros and before:
-        found["zeros"] = volume_metrics(sampled(run, item, patient, torch.zeros_like(before[0])), item["volume"])
+        found["zeros"] = volume_metrics(
+            sampled(run, item, patient, torch.zeros_like(before[0])), item["volume"]
+        )
     found["rmse"] = float((volume.clamp(-1, 1) - item["volume"]).square().mean().sqrt())
-    physics = physics_error(volume[None], item["integrals"][None], run.config.views, item["spacing"][None])
+    physics = physics_error(
+        volume[None], item["integrals"][None], run.config.views, item["spacing"][None]
+    )
     found["physics"] = float(physics)
     return found
 
 
 def sampled(run: Run, item: dict[str, Tensor], patient: Patient, before: Tensor | None) -> Tensor:
-    """Return the current stage's volume (1, D, D, D) for a patient: the mean of validation_samples, on the CPU."""
+    """Return the current stage's volume (1, D, D, D) for a patient: the mean of validation_samples,
+    on the CPU.
+    """
     assert run.precision is not None
     training, number = run.config.training, run.position.stage
     with run.precision.autocast():
@@ -121,7 +151,9 @@ def sampled(run: Run, item: dict[str, Tensor], patient: Patient, before: Tensor 
 
 
 def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return means over patients: psnr, ssim, mae_hu, rmse, physics_sampled, and NAME_psnr of each baseline."""
+    """Return means over patients: psnr, ssim, mae_hu, rmse, physics_sampled, and NAME_psnr of each
+    baseline.
+    """
     rows = list(judged.values())
     if not rows:
         return {}
@@ -135,22 +167,32 @@ def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 
 def picture(run: Run, baselines: Baselines, patient: Patient, path_name: str, title: str) -> None:
-    """Write, on rank 0, a held-out patient's CT, what the stage makes of the X-rays, and the baselines."""
+    """Write, on rank 0, a held-out patient's CT, what the stage makes of the X-rays, and the
+    baselines.
+    """
     if not run.ranks.leads or run.data is None:
         return
     item = run.data.load(patient)
     before = before_of(run, baselines, patient, 1)
-    volumes = {"CT": item["volume"], run.stage.name: sampled(run, item, patient, before[0] if before else None)}
-    volumes |= {name.replace("_", " "): v for name, v in baselines.volumes(item, run.config.views, patient.name).items()}
+    volumes = {
+        "CT": item["volume"],
+        run.stage.name: sampled(run, item, patient, before[0] if before else None),
+    }
+    volumes |= {
+        name.replace("_", " "): v
+        for name, v in baselines.volumes(item, run.config.views, patient.name).items()
+    }
     path = run.settings.checkpoint_dir / "images" / path_name
     write_comparison(path, volumes, title)
     run.reporter.image(path, title, run.position.step)
 
 
 def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
-    """Return lines of a table: each maker's means with intervals over patients, and the model's lead over it."""
+    """Return lines of a table: each maker's means with intervals over patients, and the model's
+    lead over it.
+    """
     rows = list(judged.values())
-    lines = [f"{title}: {len(rows)} patients, HU window [-1024, 1024], mean [95 % interval over patients]"]
+    lines = [f"{title}: {len(rows)} patients, HU window [-1024, 1024], mean [95 % interval of it]"]
     if not rows:
         return [f"{title}: no patients"]
     makers = [name for name in rows[0] if isinstance(rows[0][name], dict)]
@@ -167,5 +209,7 @@ def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
         lead, low, high = paired_lead(ours, theirs)
         verdict = "above" if low > 0 else "below" if high < 0 else "not told apart from"
         name = maker.replace("_", " ")
-        lines.append(f"  {verdict} {name}: {lead:+.2f} dB [{low:+.2f}, {high:+.2f}], patient by patient")
+        lines.append(
+            f"  {verdict} {name}: {lead:+.2f} dB [{low:+.2f}, {high:+.2f}], patient by patient"
+        )
     return lines

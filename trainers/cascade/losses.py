@@ -1,4 +1,4 @@
-"""The losses of a stage: the error of the prediction, and of the X-rays that its volume would give."""
+"""The losses of a stage: the error of the prediction, and that of the X-rays it would give."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from trainers.cascade.diffusion import Diffusion
 from trainers.cascade.projector import line_integrals
 
 LIMIT = 1.5
-"""An estimate of x0 is clipped to this before it is projected: noise would give line integrals without meaning."""
+"""An estimate of x0 is clipped to this before it is projected: noise would give line integrals
+without meaning.
+"""
 
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The loss to minimise and its parts, for each item of a batch (B,); physics is None where it is off."""
+    """The loss to minimise and its parts, for each item of a batch (B,); physics is None where it
+    is off.
+    """
 
     total: Tensor
     diffusion: Tensor
@@ -27,10 +31,12 @@ class StageLoss:
 def physics_error(
     volume: Tensor, integrals: Tensor, views: Sequence[str], spacing: Tensor
 ) -> Tensor:
-    """Return for each volume how wrong its line integrals are, as a share of the mean line integral (B,).
+    """Return for each volume how wrong its line integrals are, as a share of the mean line integral
+    (B,).
 
-    Volumes (B, 1, D, D, D) are in [-1, 1], integrals (B, V, D, D) are ∫ mu dl, the negative logarithm of the
-    transmission after Beer and Lambert, spacing (B, 3) is in mm. 1.0 is an empty volume, 0.1 means ten per cent wrong.
+    Volumes (B, 1, D, D, D) are in [-1, 1], integrals (B, V, D, D) are ∫ mu dl, the negative
+    logarithm of the transmission after Beer and Lambert, spacing (B, 3) is in mm. 1.0 is an empty
+    volume, 0.1 means ten per cent wrong.
     """
     predicted = line_integrals(volume.float(), views, spacing)
     error = (predicted - integrals).abs().mean((1, 2, 3))
@@ -46,10 +52,11 @@ def stage_loss(
     physics: tuple[Tensor, Sequence[str], Tensor] | None,
     weight: float,
 ) -> StageLoss:
-    """Return the losses of a model's output at t; physics holds integrals, views and spacing, or is None.
+    """Return the losses of a model's output at t; physics holds integrals, views and spacing, or is
+    None.
 
-    The physics term counts by abar(t), the share of the signal in x_t: where x_t is noise, x0 is a guess at the mean
-    of all patients, whose X-rays need not be this patient's.
+    The physics term counts by abar(t), the share of the signal in x_t: where x_t is noise, x0 is a
+    guess at the mean of all patients, whose X-rays need not be this patient's.
     """
     output = output.float()
     error = (output - diffusion.target(x0, noise, t)).square().mean((1, 2, 3, 4))
@@ -64,11 +71,13 @@ def stage_loss(
 
 
 def spoil(volume: Tensor, level: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-    """Return volumes (B, 1, d, d, d) with noise of deviation level (B,) added, as coarse as errors tend to be.
+    """Return volumes (B, 1, d, d, d) with noise of deviation level (B,) added, as coarse as errors
+    tend to be.
 
-    Training on true volumes spoilt like this, with the level told, is conditioning augmentation (Ho et al. 2022,
-    cascaded diffusion models): the stage learns how far to trust what it is given. Half of the noise is drawn at half
-    the resolution, because a stage's own errors hang together over more than one voxel.
+    Training on true volumes spoilt like this, with the level told, is conditioning augmentation (Ho
+    et al. 2022, cascaded diffusion models): the stage learns how far to trust what it is given.
+    Half of the noise is drawn at half the resolution, because a stage's own errors hang together
+    over more than one voxel.
     """
     size = volume.shape[-1]
     fine = torch.stack(

@@ -1,9 +1,10 @@
-"""Make up patients: ellipsoid chests as CT volumes with exact frontal and lateral X-rays, in folders the trainer reads.
+"""Make up patients: ellipsoid chests as CT volumes with exact frontal and lateral X-rays, in
+folders the trainer reads.
 
     python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64 --img_size 128
 
-The X-rays are integrals in closed form, not projections of the voxels; calibration.json says what their pixels mean.
-The same seed makes the same patients, at any size.
+The X-rays are integrals in closed form, not projections of the voxels; calibration.json says what
+their pixels mean. The same seed makes the same patients, at any size.
 """
 
 # Our own package can only be imported once sys.path is right.
@@ -38,8 +39,12 @@ MAXIMUM = 8.0
 SHORT = {"frontal": "pa", "lateral": "lat"}
 
 
-def make_patients(folder: Path, count: int, volume_size: int, image_size: int, seed: int, shown: bool = True) -> int:
-    """Write patients that are not there yet and return how many were. Raises SettingsError on another seed's folder."""
+def make_patients(
+    folder: Path, count: int, volume_size: int, image_size: int, seed: int, shown: bool = True
+) -> int:
+    """Write patients that are not there yet and return how many were. Raises SettingsError on
+    another seed's folder.
+    """
     told = {
         "xray_calibration": "line_integral",
         "xray_maximum": MAXIMUM,
@@ -48,7 +53,9 @@ def make_patients(folder: Path, count: int, volume_size: int, image_size: int, s
     }
     path = folder / CALIBRATION
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != told:
-        raise SettingsError(f"{folder} holds other patients already (see {CALIBRATION}): choose another folder")
+        raise SettingsError(
+            f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
+        )
     write_text_whole(path, json.dumps(told, indent=2) + "\n")
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
     for place in bar(missing, "made-up patients", shown=shown and bool(missing)):
@@ -79,7 +86,8 @@ def write_patient(folder: Path, place: int, volume_size: int, image_size: int, s
         integrals = pixelise(ellipsoids, view, image_size, WIDTH) * (MU_WATER / 1000)
         pixels = np.rint(integrals / MAXIMUM * 65535).clip(0, 65535).astype(np.uint16)
         write_whole(
-            draft / f"{name}_{SHORT[view]}_drr.png", lambda file, made=pixels: Image.fromarray(made).save(file, "PNG")
+            draft / f"{name}_{SHORT[view]}_drr.png",
+            lambda file, made=pixels: Image.fromarray(made).save(file, "PNG"),
         )
     draft.rename(folder / name)
 
@@ -88,12 +96,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Make patients as the command line says; return 0, or 2 for a bad setting."""
     parser = SettingsParser(
         "Make up patients: ellipsoid chests as CT with exact X-rays.",
-        "python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64 --img_size 128",
+        "python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64",
     )
     parser.add_argument("folder", type=Path, help="where the patients' folders go")
     parser.add_argument("--count", type=whole_number(3, 9999), default=96, help="patients")
-    parser.add_argument("--volume_size", type=whole_number(8, 512), default=64, help="voxels a side")
-    parser.add_argument("--img_size", type=whole_number(16, 4096), default=128, help="pixels a side")
+    parser.add_argument(
+        "--volume_size", type=whole_number(8, 512), default=64, help="voxels a side"
+    )
+    parser.add_argument(
+        "--img_size", type=whole_number(16, 4096), default=128, help="pixels a side"
+    )
     parser.add_argument("--seed", type=whole_number(0), default=0, help="decides every patient")
     settings: argparse.Namespace = parser.parse_args(arguments)
     try:
@@ -103,7 +115,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
-    print(f"{made} patients made, {settings.count - made} were there: {settings.folder}", flush=True)
+    print(
+        f"{made} patients made, {settings.count - made} were there: {settings.folder}", flush=True
+    )
     return 0
 
 

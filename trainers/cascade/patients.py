@@ -1,7 +1,9 @@
-"""Patients on disk: a folder each with a frontal and a lateral X-ray and a CT, under the names of the facts.
+"""Patients on disk: a folder each with a frontal and a lateral X-ray and a CT, under the names of
+the facts.
 
-A CT is NIfTI, brought into canonical orientation by its header, or a .npy that is (D, H, W) already: D to the back, H
-downwards, W to the patient's left (see projector.py). Hounsfield units are clipped to [-1024, 1024].
+A CT is NIfTI, brought into canonical orientation by its header, or a .npy that is (D, H, W)
+already: D to the back, H downwards, W to the patient's left (see projector.py). Hounsfield units
+are clipped to [-1024, 1024].
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Patient:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a pixel, 0 to 1, stands for: its share of a line integral (`line_integral`), a transmission, or nothing.
+    """What a pixel, 0 to 1, stands for: its share of a line integral (`line_integral`), a
+    transmission, or nothing.
 
     field_of_view is the size of the imaged volume in mm along D, H, W, for CTs without a header.
     """
@@ -64,7 +67,9 @@ def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], li
             " trainers/cascade/make_patients.py"
         )
     patients, problems = [], []
-    for place in sorted(entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != "."):
+    for place in sorted(
+        entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != "."
+    ):
         files = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_file()}
         stem = place.name.lower()
         found = {view: first_file(files, names(VIEW_STEMS[view], stem)) for view in views}
@@ -75,10 +80,14 @@ def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], li
         if missing:
             problems.append(f"{place.name}: no {', no '.join(missing)}")
         else:
-            patients.append(Patient(place.name, {view: path for view, path in found.items() if path}, ct))  # type: ignore[arg-type]
+            patients.append(
+                Patient(place.name, {view: path for view, path in found.items() if path}, ct)
+            )  # type: ignore[arg-type]
     if not patients:
         example = f"ID/ID_pa_drr.png, ID/ID_lat_drr.png and ID/ID.nii.gz; {'; '.join(problems[:3])}"
-        raise SettingsError(f"data.dataset_path: no whole patient in {folder}: each needs files such as {example}")
+        raise SettingsError(
+            f"data.dataset_path: no whole patient in {folder}: each needs files such as {example}"
+        )
     return patients, problems
 
 
@@ -93,7 +102,8 @@ def first_file(files: dict[str, Path], candidates: Sequence[str]) -> Path | None
 
 
 def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibration:
-    """Return what pixels mean: what the configuration says, or for `auto` the folder's calibration.json.
+    """Return what pixels mean: what the configuration says, or for `auto` the folder's
+    calibration.json.
 
     Raises SettingsError where the file cannot be read, or line integrals have no maximum.
     """
@@ -108,16 +118,25 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
         kind = str(told.get("xray_calibration", "none"))
         maximum = maximum or told.get("xray_maximum")  # type: ignore[assignment]
     if kind not in ("line_integral", "transmission", "none"):
-        raise SettingsError(f"{path}: xray_calibration {kind!r} is none of line_integral, transmission, none")
+        raise SettingsError(
+            f"{path}: xray_calibration {kind!r} is none of line_integral, transmission, none"
+        )
     if kind == "line_integral" and not maximum:
-        raise SettingsError("data.xray_maximum: what line integral is a white pixel? line_integral needs it")
+        raise SettingsError(
+            "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
+        )
     view = told.get("field_of_view_mm")
-    field = tuple(float(side) for side in view) if isinstance(view, list) and len(view) == 3 else None
+    field = (
+        tuple(float(side) for side in view) if isinstance(view, list) and len(view) == 3 else None
+    )
     return Calibration(kind, maximum, field)  # type: ignore[arg-type]
 
 
-def read_xray(path: Path, size: int, flip: bool, calibration: Calibration) -> tuple[Tensor, Tensor | None]:
-    """Return an X-ray in [-1, 1] as the model sees it, and its line integrals where it is calibrated, (size, size).
+def read_xray(
+    path: Path, size: int, flip: bool, calibration: Calibration
+) -> tuple[Tensor, Tensor | None]:
+    """Return an X-ray in [-1, 1] as the model sees it, and its line integrals where it is
+    calibrated, (size, size).
 
     Raises SettingsError naming the file where it cannot be read or is empty.
     """
@@ -142,18 +161,28 @@ def read_xray(path: Path, size: int, flip: bool, calibration: Calibration) -> tu
 
 
 def fit(grid: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return (B, C, ...) at a shape: axes that shrink are averaged, axes that grow interpolated linearly."""
+    """Return (B, C, ...) at a shape: axes that shrink are averaged, axes that grow interpolated
+    linearly.
+    """
     larger = [max(now, wanted) for now, wanted in zip(grid.shape[2:], shape, strict=True)]
     mode = "bilinear" if grid.ndim == 4 else "trilinear"
     if larger != list(grid.shape[2:]):
         grid = F.interpolate(grid, size=larger, mode=mode, align_corners=False)
-    return grid if list(grid.shape[2:]) == list(shape) else F.interpolate(grid, size=tuple(shape), mode="area")
+    return (
+        grid
+        if list(grid.shape[2:]) == list(shape)
+        else F.interpolate(grid, size=tuple(shape), mode="area")
+    )
 
 
-def read_ct(path: Path, field_of_view: tuple[float, float, float] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm along D, H, W.
+def read_ct(
+    path: Path, field_of_view: tuple[float, float, float] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm along D,
+    H, W.
 
-    Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is not in HU.
+    Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is
+    not in HU.
     """
     try:
         if path.name.endswith(".npy"):
@@ -166,10 +195,14 @@ def read_ct(path: Path, field_of_view: tuple[float, float, float] | None) -> tup
     if volume.ndim != 3 or min(volume.shape) < 2:
         raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")
     if not np.isfinite(volume).all():
-        raise SettingsError(f"{path} has {int((~np.isfinite(volume)).sum()):,} voxels that are not finite")
+        raise SettingsError(
+            f"{path} has {int((~np.isfinite(volume)).sum()):,} voxels that are not finite"
+        )
     low, high = float(volume.min()), float(volume.max())
     if high - low < 10:
-        raise SettingsError(f"{path} lies between {low:g} and {high:g}: that is not Hounsfield units")
+        raise SettingsError(
+            f"{path} lies between {low:g} and {high:g}: that is not Hounsfield units"
+        )
     return volume.clip(HU_LOW, HU_HIGH), extent
 
 
@@ -181,12 +214,17 @@ def from_nifti(path: Path) -> tuple[np.ndarray, np.ndarray]:
         data = data[..., 0]
     if data.ndim != 3:
         return data, np.ones(3)
-    right, front, up = (float(size) * count for size, count in zip(image.header.get_zooms(), data.shape, strict=False))
+    right, front, up = (
+        float(size) * count
+        for size, count in zip(image.header.get_zooms(), data.shape, strict=False)
+    )
     return np.ascontiguousarray(to_body_axes(data)), np.array([front, up, right])
 
 
 def to_body_axes(canonical: np.ndarray) -> np.ndarray:
-    """Return a volume (right, front, up), nibabel's RAS+, as (D to the back, H down, W to the left)."""
+    """Return a volume (right, front, up), nibabel's RAS+, as (D to the back, H down, W to the
+    left).
+    """
     return canonical[::-1, ::-1, ::-1].transpose(1, 2, 0)
 
 

@@ -1,4 +1,6 @@
-"""Pictures of volumes: middle slices and maximum-intensity projections, beside the CT they should be."""
+"""Pictures of volumes: middle slices and maximum-intensity projections, beside the CT they should
+be.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ def maximum_projections(volume: Tensor) -> dict[str, Tensor]:
 
 
 def write_comparison(path: Path, volumes: Mapping[str, Tensor], title: str) -> None:
-    """Write a PNG with a row for each volume (1, D, D, D) in [-1, 1]: three slices, three projections, in HU."""
+    """Write a PNG with a row for each volume (1, D, D, D) in [-1, 1]: three slices, three
+    projections, in HU.
+    """
     rows = {}
     for name, volume in volumes.items():
         hu = hu_from_unit(volume[0].float().clamp(-1, 1))
         rows[name] = [*planes(hu).values(), *maximum_projections(hu).values()]
-    kinds = [f"{how} {plane}" for how in ("slice", "MIP") for plane in ("coronal", "axial", "sagittal")]
+    kinds = [
+        f"{how} {plane}" for how in ("slice", "MIP") for plane in ("coronal", "axial", "sagittal")
+    ]
     write_preview(path, rows, title, kinds)

@@ -1,4 +1,6 @@
-"""What comes before a stage's first step: every patient read, checked and kept small, baselines, a picture of inputs."""
+"""What comes before a stage's first step: every patient read, checked and kept small, baselines, a
+picture of inputs.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,23 @@ from trainers.common.ranks import gather_from_ranks, grouped
 from trainers.common.settings import SettingsError
 
 ALIGNED = 0.5
-"""The correlation of an X-ray with its CT's projection under which the two are said not to belong together."""
+"""The correlation of an X-ray with its CT's projection under which the two are said not to belong
+together.
+"""
 
 
 @dataclass
 class Baselines:
-    """What a stage has to beat, and what it is given of the stage before, for patients to judge by."""
+    """What a stage has to beat, and what it is given of the stage before, for held-out patients."""
 
     mean: Tensor
     slope: float
     offset: float
     before: dict[str, Tensor] = field(default_factory=dict)
 
-    def volumes(self, item: dict[str, Tensor], views: Sequence[str], name: str) -> dict[str, Tensor]:
+    def volumes(
+        self, item: dict[str, Tensor], views: Sequence[str], name: str
+    ) -> dict[str, Tensor]:
         """Return each baseline's volume (1, D, D, D) for a patient."""
         size = self.mean.shape[-1]
         spread = self.slope * spread_views(item, views, size) + self.offset
@@ -45,14 +51,17 @@ class Baselines:
 
 
 def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Tensor:
-    """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered and without a unit."""
+    """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered and without a
+    unit.
+    """
     pixels = fit(item["xrays"][None], (size, size))[0]
     spread = [back_project(image, view, size) for image, view in zip(pixels, views, strict=True)]
     return torch.stack(spread).mean(0)[None]
 
 
 def prepare_stage(run: Run) -> Baselines:
-    """Read and check every patient, each rank its share, and return the baselines; every rank calls this.
+    """Read and check every patient, each rank its share, and return the baselines; every rank calls
+    this.
 
     Raises SettingsError, on every rank, for data that cannot be trained on.
     """
@@ -77,7 +86,9 @@ def prepare_stage(run: Run) -> Baselines:
             if worst < ALIGNED:
                 apart.append((patient.name, worst, better))
     raise_everywhere(trouble)
-    tell_misaligned(run, [one for found in gather_from_ranks(apart) for one in found], len(everyone))
+    tell_misaligned(
+        run, [one for found in gather_from_ranks(apart) for one in found], len(everyone)
+    )
     packed = statistics.packed()
     if grouped():
         shared = packed.to(ranks.device)
@@ -95,17 +106,22 @@ def raise_everywhere(trouble: str) -> None:
 
 
 def tell_misaligned(run: Run, apart: list[tuple[str, float, str]], total: int) -> None:
-    """Warn of X-rays that do not look like their CT; raise SettingsError where that is so for more than half."""
+    """Warn of X-rays that do not look like their CT; raise SettingsError where that is so for more
+    than half.
+    """
     if not apart:
         return
     name, worst, better = min(apart, key=lambda one: one[1])
     hint = f"; {better} would fit better" if better else ""
     text = (
-        f"{len(apart)} of {total} patients have X-rays unlike the projections of their CT: {name} correlates"
-        f" to {worst:.2f}{hint}"
+        f"{len(apart)} of {total} patients have X-rays unlike the projections of their CT:"
+        f" {name} correlates to {worst:.2f}{hint}"
     )
     if 2 * len(apart) > total:
-        remedy = "check data.flip_drrs_vertical and the CTs' orientation, or set data.validate_alignment to false"
+        remedy = (
+            "check data.flip_drrs_vertical and the CTs' orientation,"
+            " or set data.validate_alignment to false"
+        )
         raise SettingsError(f"{text}; {remedy}")
     run.reporter.warn(text)
 
@@ -117,24 +133,30 @@ def sample_before(run: Run, baselines: Baselines, patients: list[Patient]) -> No
         return
     assert run.data is not None and run.precision is not None
     mine = patients[run.ranks.rank :: run.ranks.world]
-    run.reporter.phase("warming up", f"stages 1 to {number - 1} sampled for {len(patients)} patients")
+    run.reporter.phase(
+        "warming up", f"stages 1 to {number - 1} sampled for {len(patients)} patients"
+    )
     for patient in bar(mine, "patients sampled", shown=run.ranks.leads):
         xrays = run.data.load(patient)["xrays"][None].to(run.ranks.device)
         with run.precision.autocast():
             found = run.cascade.run(
-                xrays, [patient_seed(run, patient)], training["sampling_steps"], training["validation_samples"],
-                number - 1,
+                xrays, [patient_seed(run, patient)], training["sampling_steps"],
+                training["validation_samples"], number - 1,
             )  # fmt: skip
         baselines.before[patient.name] = found[-1][0][0].float().cpu()
 
 
 def patient_seed(run: Run, patient: Patient) -> tuple[int, ...]:
-    """Return the seed of a patient's samples: the same in every epoch, on every rank, in every run of a seed."""
+    """Return the seed of a patient's samples: the same in every epoch, on every rank, in every run
+    of a seed.
+    """
     return (run.settings.seed, *patient.name.encode())
 
 
 def preview_inputs(run: Run) -> None:
-    """Write a PNG of the first patients' X-rays beside the middle slices of their CT, before the first step."""
+    """Write a PNG of the first patients' X-rays beside the middle slices of their CT, before the
+    first step.
+    """
     assert run.data is not None
     if not run.ranks.leads:
         return

@@ -1,9 +1,10 @@
 """A parallel projector for two orthogonal views, exact for a voxel grid, with its adjoint.
 
-Volumes are (..., D, H, W): D runs to the patient's back, H downwards, W to the patient's left. The frontal
-view looks along D and is (..., H, W); the lateral view looks along W and is (..., H, D), columns from front to back.
-A ray through the middle of a row of voxels crosses each of them over exactly one voxel's width, so its line
-integral is a sum. Attenuation after Beer and Lambert: I = I0 exp(-∫ mu dl), mu = mu_water (1 + HU / 1000).
+Volumes are (..., D, H, W): D runs to the patient's back, H downwards, W to the patient's left. The
+frontal view looks along D and is (..., H, W); the lateral view looks along W and is (..., H, D),
+columns from front to back. A ray through the middle of a row of voxels crosses each of them over
+exactly one voxel's width, so its line integral is a sum. Attenuation after Beer and Lambert: I = I0
+exp(-∫ mu dl), mu = mu_water (1 + HU / 1000).
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ VIEWS = ("frontal", "lateral")
 """What a patient can be seen from, in the order of the facts."""
 RAY_AXIS = {"frontal": -3, "lateral": -1}
 HU_LOW, HU_HIGH = -1024.0, 1024.0
-"""The window in Hounsfield units that a volume in [-1, 1] stands for, and that every metric is stated in."""
+"""The window in Hounsfield units that a volume in [-1, 1] stands for, and that every metric is
+stated in.
+"""
 MU_WATER = 0.0206
 """Linear attenuation of water per mm at 60 keV (NIST: 0.2059 per cm)."""
 
 
 def project(density: Tensor, view: str, spacing: Tensor | float = 1.0) -> Tensor:
-    """Return the line integrals of density (..., D, H, W) for a view, in density times the unit of spacing.
+    """Return the line integrals of density (..., D, H, W) for a view, in density times the unit of
+    spacing.
 
-    spacing is the voxel's width along the rays, one number or one for each item of the leading dimensions.
+    spacing is the voxel's width along the rays, one number or one for each item of the leading
+    dimensions.
     """
     image = density.sum(RAY_AXIS[view])
     image = image.transpose(-1, -2) if view == "lateral" else image
@@ -33,7 +38,9 @@ def project(density: Tensor, view: str, spacing: Tensor | float = 1.0) -> Tensor
 
 
 def back_project(image: Tensor, view: str, depth: int, spacing: Tensor | float = 1.0) -> Tensor:
-    """Return the adjoint of project: images (..., H, W) or (..., H, D) spread over depth voxels along the rays."""
+    """Return the adjoint of project: images (..., H, W) or (..., H, D) spread over depth voxels
+    along the rays.
+    """
     image = image * widths(spacing, image)
     if view == "lateral":
         image = image.transpose(-1, -2)
@@ -62,12 +69,15 @@ def unit_from_hu(volume: Tensor) -> Tensor:
 
 
 def attenuation(volume: Tensor) -> Tensor:
-    """Return linear attenuation per mm of a volume in [-1, 1]; slightly below 0 between -1024 HU and air."""
+    """Return linear attenuation per mm of a volume in [-1, 1]; slightly below 0 between -1024 HU
+    and air.
+    """
     return MU_WATER * (1 + hu_from_unit(volume) / 1000)
 
 
 def line_integrals(volume: Tensor, views: Sequence[str], spacing: Tensor) -> Tensor:
-    """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1] for each view.
+    """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1] for each
+    view.
 
     spacing (B, 3) is the voxels' size in mm along D, H and W.
     """

@@ -1,4 +1,6 @@
-"""A run in the middle of its work: what it has, where it stands, and how it is saved and taken up again."""
+"""A run in the middle of its work: what it has, where it stands, and how it is saved and taken up
+again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ IDENTITY = ("xray", "stages", "data")
 
 @dataclass
 class Position:
-    """Where a run stands: stage from 1, whole epochs in it, patients used in the next, and sums of that epoch."""
+    """Where a run stands: stage from 1, whole epochs in it, patients used in the next, and sums of
+    that epoch.
+    """
 
     stage: int = 1
     epoch: int = 0
@@ -84,7 +88,9 @@ class Run:
         self.model = wrap_model(network, self.ranks, broadcast_buffers=False)
         seed_everything(self.settings.seed + 7919 * number, self.ranks.rank)
         self.optimiser = torch.optim.AdamW(
-            network.parameters(), lr=training["learning_rate"], weight_decay=training["weight_decay"]
+            network.parameters(),
+            lr=training["learning_rate"],
+            weight_decay=training["weight_decay"],
         )
         self.ema = Ema(network, training["ema_decay"]) if training["ema_decay"] else None
         self.precision = Precision(precision_name(training["mixed_precision"]), self.ranks.device)
@@ -99,13 +105,19 @@ class Run:
         return {
             "stage_name": self.stage.name,
             "epoch": self.position.epoch - 1,
-            "model_state_dict": {name: tensor.detach().cpu().clone() for name, tensor in weights.items()},
+            "model_state_dict": {
+                name: tensor.detach().cpu().clone() for name, tensor in weights.items()
+            },
             "optimizer_state_dict": self.optimiser.state_dict(),
             "ema": self.ema.state_dict() if self.ema else None,
             "precision": self.precision.state_dict(),
             "position": asdict(self.position),
             "levels": [float(level) for level in self.cascade.levels[: number - 1]],
-            "views": list(self.config.views),
+            "calibration": {
+                "kind": self.calibration.kind,
+                "maximum": self.calibration.maximum,
+                "field_of_view": list(self.calibration.field_of_view or ()),
+            },
         }
 
     def save(self, values: dict[str, float] | None = None, best: bool = False) -> None:
@@ -127,10 +139,12 @@ def precision_name(mixed_precision: str) -> str:
 
 
 def resume(run: Run) -> Path | None:
-    """Bring a run to where --resume_from left off, on every rank alike; return the file, or None to begin anew.
+    """Bring a run to where --resume_from left off, on every rank alike; return the file, or None to
+    begin anew.
 
-    stageN_best.pt goes on with its stage; --start_stage begins a stage anew on top of the finished ones.
-    Raises SettingsError where the file is another model's, or lacks the stages before the one to start.
+    stageN_best.pt goes on with its stage; --start_stage begins a stage anew on top of the finished
+    ones. Raises SettingsError where the file is another model's, or lacks the stages before the one
+    to start.
     """
     asked, start = run.settings.resume_from, run.settings.start_stage
     if start and start > len(run.config.stages):
@@ -138,7 +152,9 @@ def resume(run: Run) -> Path | None:
     found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)
     if found is None:
         if start and start > 1:
-            raise SettingsError(f"--start_stage {start} needs --resume_from with stages 1 to {start - 1}")
+            raise SettingsError(
+                f"--start_stage {start} needs --resume_from with stages 1 to {start - 1}"
+            )
         run.begin_stage()
         return None
     content, path, warnings = found
@@ -152,7 +168,9 @@ def resume(run: Run) -> Path | None:
         return path
     run.position = saved
     if start:
-        run.position = Position(saved.stage, 0, 0, 0, saved.step - saved.step_in_stage, saved.epochs_before)
+        run.position = Position(
+            saved.stage, 0, 0, 0, saved.step - saved.step_in_stage, saved.epochs_before
+        )
     load_finished(run, content, saved.stage - 1)
     run.begin_stage()
     if not start:
@@ -161,8 +179,8 @@ def resume(run: Run) -> Path | None:
 
 
 RUN_ONLY = (
-    "resume_from", "start_stage", "checkpoint_dir", "log_dir", "tensorboard", "wandb", "wandb_project", "keep",
-    "save_every", "made_up",
+    "resume_from", "start_stage", "checkpoint_dir", "log_dir", "tensorboard", "wandb",
+    "wandb_project", "keep", "save_every", "made_up",
 )  # fmt: skip
 
 
@@ -172,16 +190,23 @@ def check_model(content: dict[str, Any], run: Run, path: Path) -> None:
         raise SettingsError(f"--resume_from: {path} is not a checkpoint of this trainer")
     there, here = content["settings"], run.folder.settings
     if there["xray"] != here["xray"]:
-        raise SettingsError(f"--resume_from: {path} saw X-rays as {there['xray']}, this run as {here['xray']}")
-    for number, (old, new) in enumerate(zip(there["stages"], here["stages"], strict=False), start=1):
+        raise SettingsError(
+            f"--resume_from: {path} saw X-rays as {there['xray']}, this run as {here['xray']}"
+        )
+    for number, (old, new) in enumerate(
+        zip(there["stages"], here["stages"], strict=False), start=1
+    ):
         for key in old.keys() - {"physics_weight", "batch_size"}:
             if old[key] != new.get(key):
                 raise SettingsError(
-                    f"--resume_from: {path}: stage {number} has {key} {old[key]} there and {new.get(key)} here"
+                    f"--resume_from: {path}: stage {number} has {key} {old[key]} there"
+                    f" and {new.get(key)} here"
                 )
     for key in ("num_timesteps", "v_parameterization"):
         if there["training"][key] != here["training"][key]:
-            raise SettingsError(f"--resume_from: {path} has another training.{key}: {there['training'][key]}")
+            raise SettingsError(
+                f"--resume_from: {path} has another training.{key}: {there['training'][key]}"
+            )
 
 
 def load_finished(run: Run, content: dict[str, Any], count: int) -> None:
@@ -196,7 +221,9 @@ def take_up(run: Run, content: dict[str, Any]) -> None:
     network, name = run.cascade.stages[-1], run.stage.name
     beginning = f"stages.{name}."
     weights = content["model_state_dict"]
-    network.load_state_dict({k.removeprefix(beginning): w for k, w in weights.items() if k.startswith(beginning)})
+    network.load_state_dict(
+        {k.removeprefix(beginning): w for k, w in weights.items() if k.startswith(beginning)}
+    )
     run.optimiser.load_state_dict(content["optimizer_state_dict"])
     if run.ema and content["ema"]:
         run.ema.load_state_dict(content["ema"])
@@ -214,19 +241,30 @@ def restart_at(run: Run, content: dict[str, Any], saved: Position, start: int, p
     if start == saved.stage + 1:
         finish_from(run, content, saved.stage)
         done = saved.stage
-    run.position = Position(start, epochs_before=run.epochs * done, step=saved.step if start > saved.stage else 0)
+    run.position = Position(
+        start, epochs_before=run.epochs * done, step=saved.step if start > saved.stage else 0
+    )
     run.begin_stage()
 
 
 def finish_from(run: Run, content: dict[str, Any], number: int) -> None:
-    """Add stage `number` as finished: with its averaged weights, and the error that was measured with them."""
+    """Add stage `number` as finished: with its averaged weights, and the error that was measured
+    with them.
+    """
     network = run.cascade.add_stage(run.ranks.device)
     weights = content["ema"]["weights"] if content["ema"] else None
     beginning = f"stages.{run.config.stages[number - 1].name}."
-    own = {k.removeprefix(beginning): w for k, w in content["model_state_dict"].items() if k.startswith(beginning)}
+    own = {
+        k.removeprefix(beginning): w
+        for k, w in content["model_state_dict"].items()
+        if k.startswith(beginning)
+    }
     network.load_state_dict(weights or own)
     if "rmse" not in content["values"]:
-        raise SettingsError(f"{run.config.stages[number - 1].name} was never judged in this checkpoint; use its _best.pt")
+        raise SettingsError(
+            f"{run.config.stages[number - 1].name} was never judged in this checkpoint;"
+            " use its _best.pt"
+        )
     run.cascade.levels = [*run.cascade.levels[: number - 1], float(content["values"]["rmse"])]
 
 
@@ -246,6 +284,8 @@ def next_stage(run: Run) -> None:
     position = run.position
     place_best(run)
     run.position = Position(
-        position.stage + 1, step=position.step, epochs_before=position.epochs_before + position.epoch
+        position.stage + 1,
+        step=position.step,
+        epochs_before=position.epochs_before + position.epoch,
     )
     run.begin_stage()

@@ -1,11 +1,14 @@
-"""Train the Hybrid-ViT cascade: a frontal and a lateral X-ray in, a CT volume out, refined in stages by diffusion.
+"""Train the Hybrid-ViT cascade: a frontal and a lateral X-ray in, a CT volume out, refined in
+stages by diffusion.
 
     python trainers/cascade/train.py --config tiny.json --made_up 96
     torchrun --nproc_per_node=4 trainers/cascade/train.py --config config/multi_view_config.json
-    accelerate launch --multi_gpu --num_processes=4 trainers/cascade/train.py --config config/multi_view_config.json
+    accelerate launch --multi_gpu --num_processes=4 trainers/cascade/train.py \\
+        --config config/multi_view_config.json
 
-All three are this program and give the same losses. It stops after the step it is in on SIGINT, SIGTERM, SIGUSR1 or
-`$FRESNEL_RUN_DIR/stop.json`, and --resume_from goes on from there to the bit. See README.md beside it.
+All three are this program and give the same losses. It stops after the step it is in on SIGINT,
+SIGTERM, SIGUSR1 or `$FRESNEL_RUN_DIR/stop.json`, and --resume_from goes on from there to the bit.
+See README.md beside it.
 """
 
 # Our own package can only be imported once sys.path is right.
@@ -18,7 +21,7 @@ import time
 from pathlib import Path
 
 BEGUN = time.monotonic()
-# Run by its path, a program has its own folder in front of sys.path, and any other `trainers` wins over ours.
+# Run by its path, a program has its own folder first in sys.path, and another `trainers` may win.
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
@@ -30,7 +33,6 @@ import torch
 from torch import Tensor
 
 from trainers.cascade.cascade import Cascade
-from trainers.cascade.config import Config
 from trainers.cascade.dataset import PatientSet, split_patients
 from trainers.cascade.diffusion import seeded_generator, seeded_noise
 from trainers.cascade.judging import judge, means, picture, table, validation_loss
@@ -62,11 +64,13 @@ from trainers.common.stopping import StopRequest
 MADE_UP_SIZES = {"volume_size": 64, "image_size": 128}
 RULE = "=" * 60
 
-# ------------------------------------------------------------------------------------------ configuration
+# ----------------------------------------------------------------------------- configuration
 
 
 def prepare(settings: argparse.Namespace) -> Run:
-    """Return a run at the beginning or where it is to go on. Raises SettingsError for what cannot be."""
+    """Return a run at the beginning or where it is to go on. Raises SettingsError for what cannot
+    be.
+    """
     stop = StopRequest()
     stop.listen()
     config = resolve(settings)
@@ -78,13 +82,28 @@ def prepare(settings: argparse.Namespace) -> Run:
     patients = patients[: config.data["max_patients"]]
     shares = (config.data["train_split"], config.data["val_split"], config.data["test_split"])
     splits = split_patients(patients, shares)
-    calibration = read_calibration(source, config.data["xray_calibration"], config.data["xray_maximum"])
+    calibration = read_calibration(
+        source, config.data["xray_calibration"], config.data["xray_maximum"]
+    )
     about = described(settings, config)
     project = settings.wandb_project if settings.wandb else None
     folder = settings.checkpoint_dir
     checkpoints = CheckpointFolder(folder, TRAINER, about, ranks, settings.keep)
-    reporter = Reporter(ranks, folder, TRAINER, about, settings.tensorboard, project, settings.log_dir)
-    run = Run(settings, config, ranks, stop, splits, calibration, reporter, checkpoints, Cascade.of(config))
+    reporter = Reporter(
+        ranks, folder, TRAINER, about, settings.tensorboard, project, settings.log_dir
+    )
+    reporter.phase("loading", f"{len(patients)} patients found in {source}")
+    run = Run(
+        settings,
+        config,
+        ranks,
+        stop,
+        splits,
+        calibration,
+        reporter,
+        checkpoints,
+        Cascade.of(config),
+    )
     for note in config.notes:
         reporter.say(f"note         {note}")
     if problems:
@@ -107,12 +126,14 @@ def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
         "X-rays": xrays.get(run.calibration.kind, f"calibrated as {run.calibration.kind}"),
     }
     sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
-    steps = sum(run.epochs * steps_per_epoch(run, number) for number in range(1, len(config.stages) + 1))
+    steps = sum(
+        run.epochs * steps_per_epoch(run, number) for number in range(1, len(config.stages) + 1)
+    )
     run.reporter.start(
         found=found,
         batch=f"{config.name}, {sentence}; mixed precision {training['mixed_precision']}",
-        rate=f"learning rate {training['learning_rate']:g} at each stage's {training['warmup_steps']} warm-up steps'"
-        " end, then half a cosine; the batch does not change it",
+        rate=f"learning rate {training['learning_rate']:g}, whatever the batch: in each stage"
+        f" {training['warmup_steps']} steps of warm-up, then half a cosine",
         epochs=run.epochs * len(config.stages),
         steps=steps,
         step=run.position.step,
@@ -122,23 +143,31 @@ def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
 
 def steps_per_epoch(run: Run, number: int) -> int:
     """Return how many optimiser steps an epoch of a stage has."""
-    batches = -(-len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world))
+    batches = -(
+        -len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world)
+    )
     return -(-batches // int(run.config.training["accumulation_steps"]))
 
 
-# -------------------------------------------------------------------------------------------------- model
+# ------------------------------------------------------------------------------------- model
 
 
 def losses_of_batch(run: Run, batch: dict[str, Any]) -> StageLoss:
     """Return the losses of a batch at random timesteps.
 
-    What is random follows from seed, stage, epoch and patient alone: no rank, batch size or resume changes it.
+    What is random follows from seed, stage, epoch and patient alone: no rank, batch size or resume
+    changes it.
     """
     position, diffusion, device = run.position, run.cascade.diffusion, run.ranks.device
     x0 = batch["volume"]
-    seeds = [(run.settings.seed, position.stage, position.epoch, index) for index in batch["index"].tolist()]
+    seeds = [
+        (run.settings.seed, position.stage, position.epoch, index)
+        for index in batch["index"].tolist()
+    ]
     generators = [seeded_generator(torch.device("cpu"), *seed, 0) for seed in seeds]
-    t = torch.stack([torch.randint(diffusion.timesteps, (), generator=one) for one in generators]).to(device)
+    t = torch.stack(
+        [torch.randint(diffusion.timesteps, (), generator=one) for one in generators]
+    ).to(device)
     noise = torch.stack([seeded_noise(x0.shape[1:], device, *seed, 1) for seed in seeds])
     before: tuple[Tensor, ...] = ()
     if run.stage.sizes.previous is not None:
@@ -154,11 +183,13 @@ def losses_of_batch(run: Run, batch: dict[str, Any]) -> StageLoss:
     return stage_loss(diffusion, output, x0, noise, t, physics, weight)
 
 
-# --------------------------------------------------------------------------------------------------- loop
+# -------------------------------------------------------------------------------------- loop
 
 
 def train_step(run: Run, group: list[dict[str, Any]], rate: float) -> dict[str, float]:
-    """Take one optimiser step on a group of batches and return the losses' sums over all ranks, and the norm."""
+    """Take one optimiser step on a group of batches and return the losses' sums over all ranks, and
+    the norm.
+    """
     assert run.model is not None and run.optimiser is not None and run.precision is not None
     samples = sum(len(batch["index"]) for batch in group)
     sums = [0.0, 0.0, 0.0]
@@ -171,13 +202,23 @@ def train_step(run: Run, group: list[dict[str, Any]], rate: float) -> dict[str, 
         for column, part in enumerate((losses.total, losses.diffusion, losses.physics)):
             sums[column] += float(part.detach().sum()) if part is not None else 0.0
     parameters = run.cascade.stages[-1].parameters()
-    norm, stepped = run.precision.step(run.optimiser, parameters, run.config.training["gradient_clip"])
+    norm, stepped = run.precision.step(
+        run.optimiser, parameters, run.config.training["gradient_clip"]
+    )
     if stepped and run.ema:
         run.ema.update(run.model)
     total, diffusion, physics, count = sum_over_ranks([*sums, float(samples)], run.ranks.device)
     if not stepped:
-        run.reporter.warn(f"step {run.position.step + 1}: the gradient is not finite; the step is left out")
-    return {"total": total, "diffusion": diffusion, "physics": physics, "count": count, "norm": norm}
+        run.reporter.warn(
+            f"step {run.position.step + 1}: the gradient is not finite; the step is left out"
+        )
+    return {
+        "total": total,
+        "diffusion": diffusion,
+        "physics": physics,
+        "count": count,
+        "norm": norm,
+    }
 
 
 def train_epoch(run: Run) -> bool:
@@ -187,7 +228,9 @@ def train_epoch(run: Run) -> bool:
     seed = run.settings.seed + 7919 * position.stage
     patients = PatientSet(run.data, run.splits.train, seed, position.epoch)
     count, size = len(patients), run.stage.batch_size
-    batches = epoch_batches(count, size, seed, position.epoch, ranks.rank, ranks.world, position.used)
+    batches = epoch_batches(
+        count, size, seed, position.epoch, ranks.rank, ranks.world, position.used
+    )
     # In memory every worker would keep patients of its own: the trainer loads them itself then.
     workers = 0 if run.config.data["cache_in_memory"] else run.config.data["num_workers"]
     loader = make_loader(patients, batches, ranks.device, workers, seed)
@@ -198,7 +241,9 @@ def train_epoch(run: Run) -> bool:
     every = run.config.logging["log_every_n_steps"]
     run.model.train()
     for group in in_groups(meter.waiting(loader), training["accumulation_steps"]):
-        rate = rate_at(position.step_in_stage, everything, training["learning_rate"], "cosine", warmup)
+        rate = rate_at(
+            position.step_in_stage, everything, training["learning_rate"], "cosine", warmup
+        )
         found = train_step(run, group, rate)
         first = position.step_in_stage == 0
         position.step, position.step_in_stage = position.step + 1, position.step_in_stage + 1
@@ -210,7 +255,9 @@ def train_epoch(run: Run) -> bool:
             compare_ranks(run.model, ranks, position.step)
             run.reporter.phase("training")
         meter.count(sum(len(batch["index"]) for batch in group))
-        report_step(run, found, rate, meter, bool(every and position.step % every == 0), talk.due() or first)
+        report_step(
+            run, found, rate, meter, bool(every and position.step % every == 0), talk.due() or first
+        )
         if run.stop.agreed(ranks.device):
             return True
     return False
@@ -222,9 +269,17 @@ def report_step(
     """Report a step's losses, and print them where it is time."""
     position, count = run.position, found["count"]
     loss, diffusion, physics = (found[name] / count for name in ("total", "diffusion", "physics"))
-    values = {"loss": loss, "diffusion": diffusion, "learning_rate": rate, "gradient_norm": found["norm"]}
+    values = {
+        "loss": loss,
+        "diffusion": diffusion,
+        "learning_rate": rate,
+        "gradient_norm": found["norm"],
+    }
     if run.stage.physics_weight:
-        values |= {"physics": physics, "physics_share": run.stage.physics_weight * physics / max(loss, 1e-12)}
+        values |= {
+            "physics": physics,
+            "physics_share": run.stage.physics_weight * physics / max(loss, 1e-12),
+        }
     values |= meter.values()
     epoch = position.epochs_before + position.epoch + 1
     run.reporter.step(epoch, position.step, values, always)
@@ -232,9 +287,11 @@ def report_step(
         steps = steps_per_epoch(run, position.stage)
         done = position.step_in_stage - position.epoch * steps
         run.reporter.say(
-            f"Epoch {position.epoch + 1}/{run.epochs} [Train]: {100 * done // steps:3d}%| | {done}/{steps}"
+            f"Epoch {position.epoch + 1}/{run.epochs} [Train]:"
+            f" {100 * done // steps:3d}%| | {done}/{steps}"
             f" [{clock(meter.seconds)}<{clock(meter.seconds * (steps - done) / max(1, done))},"
-            f" {meter.seconds / max(1, done):.2f}s/it, loss={loss:.4f}, diff={diffusion:.4f}, phys={physics:.4f}]"
+            f" {meter.seconds / max(1, done):.2f}s/it,"
+            f" loss={loss:.4f}, diff={diffusion:.4f}, phys={physics:.4f}]"
         )
 
 
@@ -250,14 +307,18 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
     begun = time.monotonic()
     position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
     trained = {name: sums[name] / sums["count"] for name in ("total", "diffusion", "physics")}
-    values = {f"train_{'loss' if name == 'total' else name}": value for name, value in trained.items()}
+    values = {
+        f"train_{'loss' if name == 'total' else name}": value for name, value in trained.items()
+    }
     last = position.epoch == run.epochs
     network = run.cascade.stages[-1]
     if last or position.epoch % config.logging["validate_every_n_epochs"] == 0:
         run.reporter.phase("validating")
         with run.ema.applied(network) if run.ema else nullcontext():
             values |= validation_loss(run, baselines)
-            few = run.splits.val if last else run.splits.val[: config.training["validation_patients"]]
+            few = (
+                run.splits.val if last else run.splits.val[: config.training["validation_patients"]]
+            )
             values |= means(judge(run, baselines, few))
             title = f"{run.stage.name}, epoch {position.epoch}: {run.splits.val[0].name}, held out"
             name = f"{run.stage.name}_epoch_{position.epoch:04d}.png"
@@ -265,7 +326,12 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
         run.reporter.phase("training")
     spent = seconds + time.monotonic() - begun
     number = position.epochs_before + position.epoch
-    run.reporter.epoch(number, position.step, spent, {f"{run.stage.name}/{k}": v for k, v in values.items()} | values)
+    run.reporter.epoch(
+        number,
+        position.step,
+        spent,
+        {f"{run.stage.name}/{k}": v for k, v in values.items()} | values,
+    )
     tell_epoch(run, trained, values, spent)
     if "val_loss" in values and values["val_loss"] < position.best:
         position.best = values["val_loss"]
@@ -276,7 +342,9 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
         run.save(values)
 
 
-def tell_epoch(run: Run, trained: dict[str, float], values: dict[str, float], seconds: float) -> None:
+def tell_epoch(
+    run: Run, trained: dict[str, float], values: dict[str, float], seconds: float
+) -> None:
     """Print an epoch's losses and metrics in the facts' words, with the baselines beside them."""
     say, position = run.reporter.say, run.position
     say(f"Epoch {position.epoch}/{run.epochs} (time: {seconds:.2f}s):")
@@ -284,9 +352,14 @@ def tell_epoch(run: Run, trained: dict[str, float], values: dict[str, float], se
     say("  Train - " + ", ".join(f"{name}: {value:.6f}" for name, value in parts))
     if "val_loss" not in values:
         return
-    parts = zip(("Total", "Diff", "Phys"), ("val_loss", "val_diffusion", "val_physics"), strict=True)
+    parts = zip(
+        ("Total", "Diff", "Phys"), ("val_loss", "val_diffusion", "val_physics"), strict=True
+    )
     say("  Val   - " + ", ".join(f"{name}: {values[key]:.6f}" for name, key in parts))
-    say(f"  Metrics - PSNR: {values['psnr']:.2f} dB, SSIM: {values['ssim']:.4f}, MAE: {values['mae_hu']:.1f} HU")
+    say(
+        f"  Metrics - PSNR: {values['psnr']:.2f} dB, SSIM: {values['ssim']:.4f},"
+        f" MAE: {values['mae_hu']:.1f} HU"
+    )
     names = {"mean_volume_psnr": "mean volume", "back_projection_psnr": "back-projection",
              "upsampled_psnr": "stage before, enlarged"}  # fmt: skip
     beside = {shown: values[key] for key, shown in names.items() if key in values}
@@ -295,7 +368,10 @@ def tell_epoch(run: Run, trained: dict[str, float], values: dict[str, float], se
     if below:
         say(f"  this model is not above {', '.join(below)} yet")
     if run.stage.physics_weight:
-        say(f"  X-rays  - line integrals of the sampled volumes {100 * values['physics_sampled']:.1f} % wrong (< 10 %)")
+        say(
+            f"  X-rays  - line integrals of sampled volumes {100 * values['physics_sampled']:.1f} %"
+            " wrong (the guide wants < 10 %)"
+        )
 
 
 def train_stage(run: Run) -> bool:
@@ -303,11 +379,17 @@ def train_stage(run: Run) -> bool:
     position, stage, world = run.position, run.stage, run.ranks.world
     say = run.reporter.say
     say(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
-    say(f"Volume size: {[stage.sizes.size] * 3}, {stage.sizes.grid**3:,} tokens of {stage.sizes.patch}^3 voxels")
+    say(
+        f"Volume size: {[stage.sizes.size] * 3},"
+        f" {stage.sizes.grid**3:,} tokens of {stage.sizes.patch}^3 voxels"
+    )
     effective = stage.batch_size * world * run.config.training["accumulation_steps"]
     say(f"Batch size: {stage.batch_size} per GPU ({effective} total effective)")
     parameters = sum(one.numel() for one in run.cascade.stages[-1].parameters())
-    say(f"Parameters: {parameters:,}, all of this stage; {len(run.cascade.stages) - 1} finished stages are frozen")
+    say(
+        f"Parameters: {parameters:,}; finished stages, which stay as they are:"
+        f" {len(run.cascade.stages) - 1}"
+    )
     baselines = prepare_stage(run)
     sample_before(run, baselines, run.splits.val)
     if position.step_in_stage == 0:
@@ -326,15 +408,25 @@ def train_stage(run: Run) -> bool:
 
 
 def report_test(run: Run, baselines: Baselines) -> None:
-    """Judge the last stage's best weights on the test patients (or validation's, without any) and print a table."""
-    patients, name = (run.splits.test, "test") if run.splits.test else (run.splits.val, "validation")
+    """Judge the last stage's best weights on the test patients (or validation's, without any) and
+    print a table.
+    """
+    patients, name = (
+        (run.splits.test, "test") if run.splits.test else (run.splits.val, "validation")
+    )
     place_best(run)
     sample_before(run, baselines, patients)
     judged = judge(run, baselines, patients, f"{name} patients judged", zeros=True)
     for line in table(judged, f"{run.stage.name} on {name} patients"):
         run.reporter.say(line)
     if run.splits.test:
-        picture(run, baselines, patients[0], f"{run.stage.name}_test.png", f"{run.stage.name}: {patients[0].name}, test")
+        picture(
+            run,
+            baselines,
+            patients[0],
+            f"{run.stage.name}_test.png",
+            f"{run.stage.name}: {patients[0].name}, test",
+        )
     run.reporter.finish({f"{name}_{key}": value for key, value in means(judged).items()})
 
 
@@ -344,7 +436,9 @@ def train(settings: argparse.Namespace) -> int:
     while True:
         if train_stage(run):
             run.save()
-            run.reporter.say(f"stopped on request ({run.stop.reason or 'another process was asked'})")
+            run.reporter.say(
+                f"stopped on request ({run.stop.reason or 'another process was asked'})"
+            )
             run.reporter.say(f"resume with  --resume_from {run.folder.folder / 'last.pt'}")
             run.reporter.finish()
             return 0
@@ -355,7 +449,9 @@ def train(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 done or stopped, 1 failed, 2 a setting that cannot be, 130 interrupted twice."""
+    """Run the trainer; return 0 done or stopped, 1 failed, 2 a setting that cannot be, 130
+    interrupted twice.
+    """
     return run_main(train, make_parser(), arguments)
 
 
