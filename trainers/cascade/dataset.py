@@ -27,6 +27,8 @@ SPLIT_SEED = 42
 compared.
 """
 CACHE_VERSION = 1
+BETTER = 0.1
+"""How much more a flipped X-ray must correlate with its CT to be called the wrong way round."""
 GAIN = 0.05
 """Augmentation brightens or darkens what the model sees of an X-ray by up to so much of its range.
 """
@@ -178,23 +180,25 @@ def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
     )
 
 
-def misaligned(item: dict[str, Tensor], views: Sequence[str]) -> tuple[float, str]:
-    """Return the least correlation of an item's X-rays with its CT's projections, and a flip that
-    would fit better.
+def misaligned(item: dict[str, Tensor], views: Sequence[str], signed: bool) -> tuple[float, str]:
+    """Return the least correlation of an item's X-rays with its CT's projections, and a better flip.
 
-    X-rays whose meaning is unknown may be negatives: the sign does not count.
+    The flip is empty unless it fits better by BETTER. Uncalibrated X-rays may be negatives: without
+    signed, the sign does not count.
     """
     size = item["volume"].shape[-1]
     truth = line_integrals(item["volume"][None], views, item["spacing"][None])[0]
     seen = fit(item["xrays"][None], (size, size))[0]
-    worst = min(abs(correlation(a, b)) for a, b in zip(seen, truth, strict=True))
-    flips = {"flip_drrs_vertical": (1,), "a left-right flip": (2,)}
-    fits = {
-        name: min(abs(correlation(a, b)) for a, b in zip(seen.flip(axes), truth, strict=True))
-        for name, axes in flips.items()
-    }
+
+    def likeness(images: Tensor) -> list[float]:
+        found = [correlation(a, b) for a, b in zip(images, truth, strict=True)]
+        return found if signed else [abs(one) for one in found]
+
+    now = likeness(seen)
+    flips = {"data.flip_drrs_vertical": seen.flip(1), "a left-right flip": mirrored(seen, views)}
+    fits = {name: sum(likeness(images)) / len(now) for name, images in flips.items()}
     best = max(fits, key=lambda name: fits[name])
-    return worst, best if fits[best] > worst + 0.05 else ""
+    return min(now), best if fits[best] > sum(now) / len(now) + BETTER else ""
 
 
 def correlation(first: Tensor, second: Tensor) -> float:

@@ -82,8 +82,9 @@ def prepare_stage(run: Run) -> Baselines:
         if patient.name in training:
             statistics.add(item["volume"], spread_views(item, run.config.views, data.size))
         if run.config.data["validate_alignment"] and run.position.stage == 1:
-            worst, better = misaligned(item, run.config.views)
-            if worst < ALIGNED:
+            signed = run.calibration.kind != "none"
+            worst, better = misaligned(item, run.config.views, signed)
+            if worst < ALIGNED or better:
                 apart.append((patient.name, worst, better))
     raise_everywhere(trouble)
     tell_misaligned(
