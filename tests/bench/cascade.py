@@ -1,9 +1,9 @@
-"""Figures of the cascade trainer: memory of attention and lifting, overfitting, and a small cascade's quality.
+"""Figures of the cascade trainer: memory, overfitting, kills, and a small cascade's quality.
 
     python tests/bench/cascade.py                # all, a quarter of an hour on two idle cores
     python tests/bench/cascade.py attention      # or some: attention lifting overfit cascade
 
-Two threads each. Memory is the peak resident memory of a process of its own, less what it had before.
+Two threads each. Memory is the peak of a process of its own, less what it had before.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def lifting_peak() -> int:
 
 
 def overfit_psnr(steps: int = 1200) -> float:
-    """Return how well a sample hits the one random volume, 8^3 voxels, that a stage was trained on, in dB."""
+    """Return, in dB, how well a sample hits the random volume, 8^3, that a stage was trained on."""
     import torch
 
     from trainers.cascade.diffusion import Diffusion, seeded_noise
@@ -101,7 +101,7 @@ def overfit_psnr(steps: int = 1200) -> float:
 
 
 def cascade_table() -> list[str]:
-    """Train the tiny cascade on made-up patients and return its table on the test patients, and the time."""
+    """Train the tiny cascade on made-up patients; return its table on test patients, and the time."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         config = json.loads((ROOT / "trainers/cascade/config/tiny.json").read_text())

@@ -223,6 +223,6 @@ def test_a_file_that_is_nowhere_names_those_shipped(tmp_path, monkeypatch) -> No
     monkeypatch.chdir(tmp_path)
     settings = make_parser().read(["--config", "config/multi_view.json"])
     with pytest.raises(
-        SettingsError, match="no file config/multi_view.json; shipped are .*tiny.json"
+        SettingsError, match=r"no file config/multi_view\.json; shipped are .*tiny\.json"
     ):
         resolve(settings)

@@ -1,4 +1,4 @@
-"""Patients on disk: names, orientation, calibration, damage, splits, cache, augmentation, metrics."""
+"""Patients on disk: names, orientation, calibration, damage, splits, cache; metrics."""
 
 import json
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_voxels_of_different_widths_keep_their_millimetres(tmp_path) -> None:
 def test_a_ct_that_cannot_be_names_its_file(array, expected: str, tmp_path) -> None:
     path = tmp_path / "bad.npy"
     np.save(path, array)
-    with pytest.raises(SettingsError, match="bad.npy") as caught:
+    with pytest.raises(SettingsError, match=r"bad\.npy") as caught:
         read_ct(path, None)
     assert expected in str(caught.value)
 
@@ -131,10 +131,10 @@ def test_a_ct_that_cannot_be_names_its_file(array, expected: str, tmp_path) -> N
 def test_a_cut_off_file_names_itself(folder, tmp_path) -> None:
     whole = next(folder.glob("*/*.nii.gz")).read_bytes()
     (tmp_path / "cut.nii.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SettingsError, match="cut.nii.gz cannot be read as a CT volume"):
+    with pytest.raises(SettingsError, match=r"cut\.nii\.gz cannot be read as a CT volume"):
         read_ct(tmp_path / "cut.nii.gz", None)
     (tmp_path / "cut.png").write_bytes(b"\x89PNG")
-    with pytest.raises(SettingsError, match="cut.png cannot be read as an image"):
+    with pytest.raises(SettingsError, match=r"cut\.png cannot be read as an image"):
         read_xray(tmp_path / "cut.png", 8, False, Calibration("none"))
 
 
@@ -150,7 +150,7 @@ def test_what_a_folder_lacks_is_named(tmp_path) -> None:
     patients, problems = find_patients(tmp_path, VIEWS)
     assert [patient.name for patient in patients] == ["A"]
     assert problems == ["B: no lateral X-ray, no CT volume"]
-    with pytest.raises(SettingsError, match="there is no folder .*make_patients.py"):
+    with pytest.raises(SettingsError, match=r"there is no folder .*make_patients\.py"):
         find_patients(tmp_path / "nowhere", VIEWS)
     with pytest.raises(SettingsError, match="no whole patient"):
         find_patients(tmp_path / "A", VIEWS)

@@ -1,5 +1,7 @@
 """The schedule, the targets and the sampler, on posteriors that are known."""
 
+from itertools import pairwise
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -102,7 +104,7 @@ def test_a_sampler_of_any_length_begins_at_pure_noise_and_ends_without(count: in
     steps = Diffusion(1000).steps(count)
     assert len(steps) == min(count, 1000) and steps[0][0] == 999 and steps[-1][1] == -1
     assert all(now > later for now, later in steps)
-    assert all(first[1] == second[0] for first, second in zip(steps, steps[1:], strict=False))
+    assert all(first[1] == second[0] for first, second in pairwise(steps))
 
 
 def test_noise_follows_from_the_seed_alone() -> None:

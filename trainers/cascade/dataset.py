@@ -181,7 +181,7 @@ def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
 
 
 def misaligned(item: dict[str, Tensor], views: Sequence[str], signed: bool) -> tuple[float, str]:
-    """Return the least correlation of an item's X-rays with its CT's projections, and a better flip.
+    """Return how little an item's X-rays correlate with its CT's projections, and a better flip.
 
     The flip is empty unless it fits better by BETTER. Uncalibrated X-rays may be negatives: without
     signed, the sign does not count.

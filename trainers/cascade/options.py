@@ -36,7 +36,7 @@ python trainers/cascade/train.py --config tiny.json --checkpoint_dir out/tiny
 torchrun --nproc_per_node=4 trainers/cascade/train_distributed.py \\
     --config config/multi_view_config.json
 accelerate launch --multi_gpu --num_processes=4 --mixed_precision=fp16 \\
-    trainers/cascade/train_accelerate.py --config config/multi_view_config.json --checkpoint_dir checkpoints_4gpu --wandb
+    trainers/cascade/train_accelerate.py --config config/multi_view_config.json --wandb
 python trainers/cascade/train.py --config tiny.json --resume_from out/tiny/stage1_best.pt
 """
 
@@ -59,7 +59,7 @@ def make_parser() -> CascadeParser:
     add = parser.add_argument_group("run").add_argument
     # fmt: off
     add("--config", type=Path, default=Path("multi_view_config.json"), metavar="FILE",
-        help="configuration file; as it stands, else the one of that name shipped beside this program")
+        help="configuration file, or the name of one shipped beside this program")
     add("--checkpoint_dir", type=Path,
         help="where checkpoints, pictures and logs go; default: the file's,"
         " else the panel's run folder, else ./checkpoints")
@@ -111,6 +111,25 @@ def make_parser() -> CascadeParser:
         "--local_rank", "--local-rank", reason="start with torchrun, which sets LOCAL_RANK"
     )
     return parser
+
+
+def launcher_notes() -> list[str]:
+    """Return what Accelerate's launcher decided, and what of the user's own files it passed over."""
+    if "ACCELERATE_MIXED_PRECISION" not in os.environ:
+        return []
+    notes = [
+        f"started by accelerate launch, mixed precision {os.environ['ACCELERATE_MIXED_PRECISION']}"
+    ]
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    for name in ("default_config.yaml", "default_config.json"):
+        path = home / "accelerate" / name
+        if path.is_file():
+            notes.append(f"{path} counts only where the launcher's flags say nothing")
+    if "WORLD_SIZE" not in os.environ:
+        notes.append(
+            "accelerate launch started one process; two on a CPU: torchrun --nproc_per_node=2"
+        )
+    return notes
 
 
 def find_config(path: Path) -> Path:

@@ -39,7 +39,7 @@ from trainers.cascade.judging import judge, means, picture, table, validation_lo
 from trainers.cascade.losses import StageLoss, spoil, stage_loss
 from trainers.cascade.make_patients import make_patients
 from trainers.cascade.model import reduce
-from trainers.cascade.options import described, make_parser, resolve
+from trainers.cascade.options import described, launcher_notes, make_parser, resolve
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
 from trainers.cascade.run import TRAINER, Run, next_stage, place_best, resume
@@ -104,7 +104,7 @@ def prepare(settings: argparse.Namespace) -> Run:
         checkpoints,
         Cascade.of(config),
     )
-    for note in config.notes:
+    for note in [*launcher_notes(), *config.notes]:
         reporter.say(f"note         {note}")
     if problems:
         reporter.warn(f"{len(problems)} folders of {source} left out: {'; '.join(problems[:5])}")
