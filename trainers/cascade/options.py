@@ -117,9 +117,9 @@ def launcher_notes() -> list[str]:
     """Return what Accelerate's launcher decided, and what of the user's own files it passed over."""
     if "ACCELERATE_MIXED_PRECISION" not in os.environ:
         return []
-    notes = [
-        f"started by accelerate launch, mixed precision {os.environ['ACCELERATE_MIXED_PRECISION']}"
-    ]
+    precision = os.environ["ACCELERATE_MIXED_PRECISION"]
+    precision = os.environ["ACCELERATE_MIXED_PRECISION"]
+    notes = [f"started by accelerate launch, mixed precision {precision}"]
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     for name in ("default_config.yaml", "default_config.json"):
         path = home / "accelerate" / name
