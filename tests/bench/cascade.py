@@ -3,7 +3,7 @@
     python tests/bench/cascade.py                # all, a quarter of an hour on two idle cores
     python tests/bench/cascade.py attention      # or some: attention lifting overfit kills cascade
 
-Two threads each, or BENCH_THREADS. Memory is the peak of a process of its own, less what it had before.
+Two threads each, or BENCH_THREADS. Memory is the peak of a process, less what it had before.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def kills(count: int = 20) -> str:
 
 
 def cascade_table(place: Path) -> list[str]:
-    """Train the tiny cascade on made-up patients; return its table on test patients, and the time."""
+    """Train the tiny cascade on made-up patients; return its table on test patients and time."""
     config = json.loads((ROOT / "trainers/cascade/config/tiny.json").read_text())
     config["training"] |= {"validation_samples": 4, "num_epochs_per_stage": CASCADE_EPOCHS}
     config["data"] |= {"train_split": 0.75, "val_split": 0.125, "test_split": 0.125}

@@ -93,7 +93,8 @@ def test_taking_v_for_eps_would_show() -> None:
     diffusion = Diffusion(1000)
     right = exact_denoiser(diffusion)
     diffusion_wrong = Diffusion(1000)
-    diffusion_wrong.split = lambda out, x, t: (diffusion.split(out, x, t)[0], out)  # type: ignore[method-assign]
+    wrong = lambda output, x, t: (diffusion.split(output, x, t)[0], output)  # noqa: E731
+    diffusion_wrong.split = wrong  # type: ignore[method-assign]
     noise = seeded_noise((1, 1, 16, 16, 16), CPU, 1)
     found = diffusion_wrong.sample(right, noise, 100, limit=None)
     assert abs(found.std().item() / DEVIATION - 1) > 0.2

@@ -1,4 +1,4 @@
-"""The trainer as a program: alike under every launcher, exact after a kill, clear about mistakes."""
+"""The trainer as a program: alike under every launcher, exact after a kill, clear in errors."""
 
 import json
 import os
@@ -28,9 +28,11 @@ SMALL = {
         {"name": "stage2", "volume_size": [16] * 3, "voxel_dim": 16, "vit_depth": 1, "num_heads": 2,
          "head_channels": 4, "patch_size": 4},
     ],
-    "training": {"num_timesteps": 50, "batch_size": 4, "learning_rate": 1e-3, "num_epochs_per_stage": 2,
-                 "ema_decay": 0.9, "warmup_steps": 2, "sampling_steps": 2, "validation_patients": 1},
-    "data": {"train_split": 0.8, "val_split": 0.1, "test_split": 0.1, "num_workers": 0, "augmentation": True},
+    "training": {"num_timesteps": 50, "batch_size": 4, "learning_rate": 1e-3,
+                 "num_epochs_per_stage": 2, "ema_decay": 0.9, "warmup_steps": 2,
+                 "sampling_steps": 2, "validation_patients": 1},
+    "data": {"train_split": 0.8, "val_split": 0.1, "test_split": 0.1, "num_workers": 0,
+             "augmentation": True},
     "logging": {"log_every_n_steps": 1},
 }  # fmt: skip
 TRAIN = ("--device", "cpu", "--threads", "1", "--no-tensorboard")
@@ -191,8 +193,8 @@ def test_accelerate_launch_gives_the_same_losses_and_its_flags_count(
     own = tmp_path / "home" / "accelerate" / "default_config.yaml"
     own.parent.mkdir(parents=True)
     own.write_text("compute_environment: LOCAL_MACHINE\nmixed_precision: bf16\nnum_processes: 1\n")
-    launcher = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes=1", "--num_machines=1",
-                "--mixed_precision=no", "--dynamo_backend=no"]  # fmt: skip
+    launcher = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes=1",
+                "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]  # fmt: skip
     output = finished(
         start(
             config,

@@ -114,7 +114,7 @@ def make_parser() -> CascadeParser:
 
 
 def launcher_notes() -> list[str]:
-    """Return what Accelerate's launcher decided, and what of the user's own files it passed over."""
+    """Return what Accelerate's launcher decided, and what of the user's own files counts less."""
     if "ACCELERATE_MIXED_PRECISION" not in os.environ:
         return []
     precision = os.environ["ACCELERATE_MIXED_PRECISION"]
