@@ -26,6 +26,7 @@ HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
 import argparse
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -42,6 +43,7 @@ from trainers.cascade.model import reduce
 from trainers.cascade.options import described, launcher_notes, make_parser, resolve
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
+from trainers.cascade.progress import announce, report_step, steps_per_epoch, tell_epoch
 from trainers.cascade.run import TRAINER, Run, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.loading import make_loader, to_device
@@ -58,7 +60,7 @@ from trainers.common.ranks import (
 )
 from trainers.common.report import Pace
 from trainers.common.reporter import Reporter
-from trainers.common.schedules import batch_sentence, rate_at, set_rate
+from trainers.common.schedules import rate_at, set_rate
 from trainers.common.stopping import StopRequest
 
 MADE_UP_SIZES = {"volume_size": 64, "image_size": 128}
@@ -111,42 +113,6 @@ def prepare(settings: argparse.Namespace) -> Run:
     resumed_from = resume(run)
     announce(run, len(patients), resumed_from)
     return run
-
-
-def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
-    """Say what is about to happen."""
-    config, world = run.config, run.ranks.world
-    training = config.training
-    xrays = {"none": "uncalibrated; physics compares with the CT's own projections"}
-    found = {
-        "patients": f"{patients} in {config.data['dataset_path']}",
-        "training": len(run.splits.train),
-        "validation": len(run.splits.val),
-        "test": len(run.splits.test),
-        "X-rays": xrays.get(run.calibration.kind, f"calibrated as {run.calibration.kind}"),
-    }
-    sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
-    steps = sum(
-        run.epochs * steps_per_epoch(run, number) for number in range(1, len(config.stages) + 1)
-    )
-    run.reporter.start(
-        found=found,
-        batch=f"{config.name}, {sentence}; mixed precision {training['mixed_precision']}",
-        rate=f"learning rate {training['learning_rate']:g}, whatever the batch: in each stage"
-        f" {training['warmup_steps']} steps of warm-up, then half a cosine",
-        epochs=run.epochs * len(config.stages),
-        steps=steps,
-        step=run.position.step,
-        resumed_from=resumed_from,
-    )
-
-
-def steps_per_epoch(run: Run, number: int) -> int:
-    """Return how many optimiser steps an epoch of a stage has."""
-    batches = -(
-        -len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world)
-    )
-    return -(-batches // int(run.config.training["accumulation_steps"]))
 
 
 # ------------------------------------------------------------------------------------- model
@@ -263,43 +229,6 @@ def train_epoch(run: Run) -> bool:
     return False
 
 
-def report_step(
-    run: Run, found: dict[str, float], rate: float, meter: Meter, always: bool, aloud: bool
-) -> None:
-    """Report a step's losses, and print them where it is time."""
-    position, count = run.position, found["count"]
-    loss, diffusion, physics = (found[name] / count for name in ("total", "diffusion", "physics"))
-    values = {
-        "loss": loss,
-        "diffusion": diffusion,
-        "learning_rate": rate,
-        "gradient_norm": found["norm"],
-    }
-    if run.stage.physics_weight:
-        values |= {
-            "physics": physics,
-            "physics_share": run.stage.physics_weight * physics / max(loss, 1e-12),
-        }
-    values |= meter.values()
-    epoch = position.epochs_before + position.epoch + 1
-    run.reporter.step(epoch, position.step, values, always)
-    if aloud:
-        steps = steps_per_epoch(run, position.stage)
-        done = position.step_in_stage - position.epoch * steps
-        run.reporter.say(
-            f"Epoch {position.epoch + 1}/{run.epochs} [Train]:"
-            f" {100 * done // steps:3d}%| | {done}/{steps}"
-            f" [{clock(meter.seconds)}<{clock(meter.seconds * (steps - done) / max(1, done))},"
-            f" {meter.seconds / max(1, done):.2f}s/it,"
-            f" loss={loss:.4f}, diff={diffusion:.4f}, phys={physics:.4f}]"
-        )
-
-
-def clock(seconds: float) -> str:
-    """Return minutes and seconds."""
-    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
-
-
 def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
     """Judge the averaged weights after an epoch, report, and save."""
     position, config = run.position, run.config
@@ -333,6 +262,8 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
         {f"{run.stage.name}/{k}": v for k, v in values.items()} | values,
     )
     tell_epoch(run, trained, values, spent)
+    if not math.isfinite(values.get("val_loss", 0.0)):
+        raise ArithmeticError(f"{run.stage.name}: the validation loss is not finite")
     if "val_loss" in values and values["val_loss"] < position.best:
         position.best = values["val_loss"]
         run.save(values, best=True)
@@ -340,38 +271,6 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
         run.reporter.say(f"  ✓ Saved best checkpoint: {path} (PSNR: {values['psnr']:.2f} dB)")
     if last or position.epoch % run.settings.save_every == 0:
         run.save(values)
-
-
-def tell_epoch(
-    run: Run, trained: dict[str, float], values: dict[str, float], seconds: float
-) -> None:
-    """Print an epoch's losses and metrics in the facts' words, with the baselines beside them."""
-    say, position = run.reporter.say, run.position
-    say(f"Epoch {position.epoch}/{run.epochs} (time: {seconds:.2f}s):")
-    parts = zip(("Total", "Diff", "Phys"), trained.values(), strict=True)
-    say("  Train - " + ", ".join(f"{name}: {value:.6f}" for name, value in parts))
-    if "val_loss" not in values:
-        return
-    parts = zip(
-        ("Total", "Diff", "Phys"), ("val_loss", "val_diffusion", "val_physics"), strict=True
-    )
-    say("  Val   - " + ", ".join(f"{name}: {values[key]:.6f}" for name, key in parts))
-    say(
-        f"  Metrics - PSNR: {values['psnr']:.2f} dB, SSIM: {values['ssim']:.4f},"
-        f" MAE: {values['mae_hu']:.1f} HU"
-    )
-    names = {"mean_volume_psnr": "mean volume", "back_projection_psnr": "back-projection",
-             "upsampled_psnr": "stage before, enlarged"}  # fmt: skip
-    beside = {shown: values[key] for key, shown in names.items() if key in values}
-    say("  beside  - " + ", ".join(f"{shown} {value:.2f} dB" for shown, value in beside.items()))
-    below = [shown for shown, value in beside.items() if values["psnr"] <= value]
-    if below:
-        say(f"  this model is not above {', '.join(below)} yet")
-    if run.stage.physics_weight:
-        say(
-            f"  X-rays  - line integrals of sampled volumes {100 * values['physics_sampled']:.1f} %"
-            " wrong (the guide wants < 10 %)"
-        )
 
 
 def train_stage(run: Run) -> bool:
