@@ -1,4 +1,4 @@
-"""A trainer of a line through points, built on trainers.common as its README shows; run by the tests."""
+"""A trainer of a line through points, as the README of trainers.common shows; the tests run it."""
 
 # ruff: noqa: E402
 
@@ -13,6 +13,7 @@ sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve()
 import argparse
 import math
 import os
+import signal
 
 import torch
 from torch import nn
@@ -64,8 +65,6 @@ def train(settings: argparse.Namespace) -> int:
     )
     model = wrap_model(net, ranks)
     seed_everything(settings.seed, ranks.rank)
-    if settings.plant == "unsynchronised":
-        model = net
     batch = settings.batch_size * settings.accumulate * ranks.world
     rate, rate_told = schedules.scaled_rate(
         settings.lr, settings.lr_rule, batch, settings.base_batch
@@ -95,7 +94,8 @@ def train(settings: argparse.Namespace) -> int:
             reporter.warn(f"resume: {warning}")
     reporter.start(
         found={"points": settings.points}, batch=schedules.batch_sentence(settings.batch_size,
-        ranks.world, settings.accumulate), rate=rate_told, epochs=settings.epochs, steps=steps,
+        ranks.world, settings.accumulate), rate=rate_told, precision=precision.name,
+        epochs=settings.epochs, steps=steps,
         step=step, resumed_from=path,
     )  # fmt: skip
 
@@ -146,10 +146,12 @@ def train(settings: argparse.Namespace) -> int:
             values = {"loss": mean / count, "learning_rate": rate_now, "gradient_norm": norm}
             reporter.step(epoch + 1, step, {**values, **meter.values()}, always=True)
             reporter.say(f"step {step} loss {mean / count!r}")
-            if settings.plant == f"kill at step {step}":
-                os.kill(os.getpid(), 9)
-            if settings.plant == "save every step":
+            if settings.plant.startswith("save"):
                 save()
+            if settings.plant.endswith(f"SIGKILL at {step}"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            if settings.plant == f"SIGUSR1 at {step}":
+                os.kill(os.getpid(), signal.SIGUSR1)
             if stop.agreed(ranks.device) and in_epoch < steps_per_epoch:
                 save()
                 reporter.say(f"stopped on {stop.reason or 'request'} after step {step}")
@@ -168,6 +170,10 @@ def train(settings: argparse.Namespace) -> int:
             reporter.finish()
             return 0
     save(best=True)
+    if settings.plant == "a gradient that is not shared":
+        nn.functional.mse_loss(net(x), y).backward()
+        precision.step(optimiser, net.parameters())
+        compare_ranks(model, ranks, step + 1)
     reporter.finish({"loss": total / settings.points})
     return 0
 

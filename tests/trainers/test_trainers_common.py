@@ -43,7 +43,9 @@ def test_a_stop_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert stop.agreed(torch.device("cpu"))
 
 
-def test_one_interrupt_asks_and_a_second_one_insists(monkeypatch: pytest.MonkeyPatch, keep_signals: None) -> None:
+def test_one_interrupt_asks_and_a_second_one_insists(
+    monkeypatch: pytest.MonkeyPatch, keep_signals: None
+) -> None:
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     stop = StopRequest()
     stop.listen()
@@ -71,7 +73,9 @@ def test_a_broken_checkpoint_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_the_newest_checkpoint_is_the_one_written_last(tmp_path: Path) -> None:
-    for age, name in enumerate(("best.pt", "epoch_0001.pt", "epoch_0002_step_000003.pt", "epoch_0009.pt")):
+    for age, name in enumerate(
+        ("best.pt", "epoch_0001.pt", "epoch_0002_step_000003.pt", "epoch_0009.pt")
+    ):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
     assert checkpoints.newest_checkpoint(tmp_path) == tmp_path / "epoch_0001.pt"
@@ -85,8 +89,12 @@ def test_generators_go_on_where_they_were(tmp_path: Path) -> None:
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == first
 
 
-@pytest.mark.parametrize(("count", "batch_size", "world"), [(40, 2, 1), (41, 4, 3), (2, 8, 4), (7, 3, 2)])
-def test_ranks_share_an_epoch_evenly_and_miss_nothing(count: int, batch_size: int, world: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "batch_size", "world"), [(40, 2, 1), (41, 4, 3), (2, 8, 4), (7, 3, 2)]
+)
+def test_ranks_share_an_epoch_evenly_and_miss_nothing(
+    count: int, batch_size: int, world: int
+) -> None:
     ranks = [epoch_batches(count, batch_size, 5, 1, rank, world) for rank in range(world)]
     assert len({tuple(map(len, batches)) for batches in ranks}) == 1
     drawn = [index for batches in ranks for batch in batches for index in batch]

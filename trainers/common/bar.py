@@ -1,7 +1,8 @@
-"""A progress bar for long preparations: one line that moves on a terminal, a line now and then in a log."""
+"""A progress bar for long preparations: one moving line on a terminal, or a line now and then."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
@@ -55,5 +56,7 @@ def _line(words: str, done: int, total: int | None, seconds: float) -> str:
 
 
 def _write(out: TextIO, line: str, live: bool) -> None:
-    out.write(f"\r\x1b[2K{line}" if live else f"{line}\n")
+    # A line that wraps could not be rewritten.
+    short = line[: shutil.get_terminal_size().columns - 1]
+    out.write(f"\r\x1b[2K{short}" if live else f"{line}\n")
     out.flush()

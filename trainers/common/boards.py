@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import netrc
 import os
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ class TensorBoardFiles:
     """Scalars and pictures for TensorBoard, written by tensorboardX."""
 
     def __init__(self, folder: Path, from_step: int = 0) -> None:
-        from tensorboardX import SummaryWriter
+        from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
 
         # Steps that an interrupted attempt wrote after its last checkpoint are hidden.
         self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
@@ -40,20 +41,25 @@ class TensorBoardFiles:
         self._writer.close()
 
 
+def require_wandb(project: str) -> None:
+    """Raise SettingsError where wandb is not installed."""
+    if importlib.util.find_spec("wandb") is None:
+        raise SettingsError(
+            f"--wandb {project}: wandb is not installed; pip install wandb, or do without --wandb"
+        )
+
+
 class WandbRun:
     """One run of Weights & Biases; offline unless a key is there or WANDB_MODE says otherwise."""
 
     def __init__(self, project: str, name: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        try:
-            import wandb
-        except ModuleNotFoundError as problem:
-            raise SettingsError(
-                f"--wandb {project}: wandb is not installed; pip install wandb, or leave --wandb away"
-            ) from problem
+        import wandb
+
         # Without a key wandb asks for one on the terminal, where a run under a panel has nobody.
-        self.mode = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+        mode: Any = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+        self.mode = str(mode)
         self._run = wandb.init(
-            project=project, name=name, dir=str(folder), mode=self.mode, config=plain(settings),
+            project=project, name=name, dir=str(folder), mode=mode, config=plain(settings),
             settings=wandb.Settings(silent=True, console="off"),
         )  # fmt: skip
         self._wandb = wandb

@@ -19,7 +19,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.files import remove_drafts, write_whole
 from trainers.common.randomness import random_state as random_state
 from trainers.common.randomness import restore_random_state as restore_random_state
-from trainers.common.ranks import Ranks, gather_from_ranks
+from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
 from trainers.common.settings import plain, read_settings_file, write_settings
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d+)(?:_step_(\d+))?\.pt")
@@ -28,7 +28,7 @@ LAST, BEST = "last.pt", "best.pt"
 
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> int:
-    """Write content to path so that the file is whole or absent, whatever happens; return its bytes."""
+    """Write content to path so that it is whole or absent, whatever happens; return its bytes."""
     return write_whole(path, lambda file: torch.save(content, file))
 
 
@@ -68,7 +68,16 @@ def checkpoint_name(finished_epochs: int, step: int) -> str:
 def numbered_checkpoints(folder: Path) -> list[Path]:
     """Return the numbered checkpoints in folder, the one written first first."""
     found = [path for path in folder.glob("epoch_*.pt") if CHECKPOINT_NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return sorted(found, key=lambda path: (modified(path), path.name))
+
+
+def modified(path: Path) -> int:
+    """Return when a file was written in nanoseconds, 0 where it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        # A run that goes on beside this one has let it go meanwhile.
+        return 0
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
@@ -99,7 +108,7 @@ def versions() -> dict[str, str]:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run: numbered ones of which the newest `keep` stay, last.pt and best.pt.
+    """One run's checkpoints: numbered ones of which the newest `keep` stay, last.pt and best.pt.
 
     `settings` are written beside them at once. Raises SettingsError where the folder cannot be
     written or holds another trainer's checkpoints. Every rank makes one; only rank 0 writes.
@@ -110,16 +119,17 @@ class CheckpointFolder:
     ) -> None:
         self.folder = folder.absolute()
         self.trainer, self.settings, self.ranks, self.keep = trainer, plain(settings), ranks, keep
-        if not ranks.leads:
-            return
+        from_leader(ranks, self._prepare)
+
+    def _prepare(self) -> None:
         before = read_settings_file(self.folder / SETTINGS_NAME)
-        if before and before[0] != trainer:
+        if before and before[0] != self.trainer:
             raise SettingsError(
                 f"{self.folder} holds checkpoints of the trainer {before[0]}: choose another folder"
             )
         try:
             remove_drafts(self.folder)
-            write_settings(self.folder / SETTINGS_NAME, trainer, self.settings)
+            write_settings(self.folder / SETTINGS_NAME, self.trainer, self.settings)
         except OSError as problem:
             raise SettingsError(f"{self.folder} cannot be written: {problem}") from problem
 
@@ -133,7 +143,7 @@ class CheckpointFolder:
         best: bool = False,
         name: str = "",
     ) -> tuple[Path, int] | None:
-        """Write a checkpoint after `epoch` whole epochs and `step` steps in all; every rank calls this.
+        """Write a checkpoint after `epoch` whole epochs and `step` steps; every rank calls this.
 
         `state` holds tensors and plain types. Returns path and bytes on rank 0, else None. With
         `best`, best.pt is written instead of a numbered one, with `name` a file of that name, which
@@ -184,7 +194,7 @@ class CheckpointFolder:
 
 
 def check_loadable(state: Mapping[str, Any]) -> None:
-    """Raise TypeError naming what in a state weights_only would refuse: no tensor and no plain type."""
+    """Raise TypeError naming what weights_only would refuse: no tensor and no plain type."""
     strange = list(_strange(state, ""))
     if strange:
         raise TypeError(f"a checkpoint cannot hold {', '.join(strange[:5])}")

@@ -100,7 +100,7 @@ def apply_config(parser: argparse.ArgumentParser, path: Path) -> None:
     taken: dict[str, str] = {}
     for name, value in flat_keys(read_config_file(path)):
         words = name.replace("-", "_").split(".")
-        choices = ["_".join(words), words[-1]]
+        choices = ["_".join(words[first:]) for first in range(len(words))]
         dest = next(
             (one for one in choices if one in actions and one not in ("help", "config")), None
         )

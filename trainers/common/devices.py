@@ -1,4 +1,4 @@
-"""Which device a process computes on. A GPU that was given and is not seen is an error, never the CPU."""
+"""Which device a process computes on. A GPU given and not seen is an error, never the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def simulated(environment: Mapping[str, str] = os.environ) -> bool:
 def gpus_given(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
     """Return how many GPUs this run was given, and the variable that says so.
 
-    `FRESNEL_GPU_COUNT` decides; without it a *_VISIBLE_DEVICES that names any does. Simulated: none.
+    `FRESNEL_GPU_COUNT` decides, else a *_VISIBLE_DEVICES that names any. Simulated: none.
     """
     if simulated(environment):
         return 0, "FRESNEL_GPUS_SIMULATED"
@@ -44,11 +44,11 @@ def why_no_gpu(environment: Mapping[str, str] = os.environ) -> str:
             " install the build for this machine's GPUs, see https://pytorch.org/get-started"
         )
     if hip is None and environment.get("HIP_VISIBLE_DEVICES") not in (None, "", "-1"):
-        return f"this PyTorch is built for CUDA {build} and the GPUs given are AMD's: install a ROCm build"
+        return f"this PyTorch is built for CUDA {build}, the GPUs are AMD's: install a ROCm build"
     try:
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as problem:
-        # A wrong ordinal is told as "No CUDA GPUs are available"; all else is the driver's own text.
+        # A wrong ordinal is "No CUDA GPUs are available"; all else is the driver's own text.
         told = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         if "No CUDA GPUs" not in told and "No HIP GPUs" not in told:
             return f"the driver refuses ({told}): compare nvidia-smi or rocm-smi with {_built()}"

@@ -10,6 +10,10 @@ class SettingsError(ValueError):
     """Something the user asked for cannot be done; its text is one line for them to read."""
 
 
+class DivergedError(ArithmeticError):
+    """Training has no finite gradient any more; its text is one line for the user to read."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; the nearest is NAME`, or nothing where nothing is known."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)

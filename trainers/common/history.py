@@ -24,7 +24,7 @@ class RunHistory:
         self.epochs: list[dict[str, Any]] = []
 
     def go_on(self, folder: Path, step: int) -> None:
-        """Take over what an earlier attempt's folder tells up to a step; nothing where it tells none."""
+        """Take over what an earlier attempt's folder tells up to a step, if it tells any."""
         try:
             told = json.loads((folder / "history.json").read_text(encoding="utf-8"))
             self.steps = [one for one in told["steps"] if one["step"] <= step]
@@ -53,7 +53,7 @@ class RunHistory:
         return path
 
     def draw(self, title: str) -> Path | None:
-        """Draw curves.png and return its path; None where matplotlib is missing or nothing is there."""
+        """Draw curves.png and return its path; None without matplotlib or anything to draw."""
         series = self._series()
         if not series:
             return None

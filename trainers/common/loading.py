@@ -20,7 +20,7 @@ def make_loader(
     seed: int = 0,
     collate: Callable[[list[Any]], Any] | None = None,
 ) -> DataLoader[Any]:
-    """Return a loader of these batches of indices, in this order, with page-locked memory for a GPU."""
+    """Return a loader of these batches of indices, in this order; page-locked for a GPU."""
     return DataLoader(
         dataset,
         batch_sampler=batches,

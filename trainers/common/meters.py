@@ -45,7 +45,7 @@ class Meter:
         return time.monotonic() - self._begun
 
     def values(self) -> dict[str, float]:
-        """Return samples a second per device and in all, share of time waiting, peak memory in bytes.
+        """Return samples a second in all and per device, share of time waiting, peak bytes.
 
         All ranks do equally much, so rank 0's figures stand for each of them.
         """

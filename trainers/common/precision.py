@@ -1,6 +1,6 @@
 """Mixed precision, loss scaling and clipping of one optimiser step.
 
-bf16 needs no scaler: it has fp32's exponents. fp16 does (Micikevicius et al. 2018, arXiv 1710.03740).
+bf16 has fp32's exponents and needs no scaler; fp16 does (Micikevicius et al., arXiv 1710.03740).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from trainers.common.errors import SettingsError
+from trainers.common.errors import DivergedError, SettingsError
 
 T = TypeVar("T")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
@@ -68,10 +68,10 @@ class Precision:
         parameters: Iterable[nn.Parameter],
         clip: float = 0.0,
     ) -> tuple[float, bool]:
-        """Clip to norm `clip` (0: not at all), step and clear; return the norm and whether it stepped.
+        """Clip to norm `clip` (0: not at all), step and clear; return norm and whether it stepped.
 
-        A gradient that is not finite is dropped. With DDP all ranks hold the same gradients, so they
-        decide alike. Raises ArithmeticError after PATIENCE drops in a row (more while fp16 scales).
+        A gradient that is not finite is dropped. With DDP all ranks hold the same gradients, and
+        decide alike. Raises DivergedError after PATIENCE drops in a row (more while fp16 scales).
         """
         self._scaler.unscale_(optimiser)
         norm = float(nn.utils.clip_grad_norm_(list(parameters), clip or math.inf))
@@ -83,7 +83,7 @@ class Precision:
         self.lost_in_a_row = 0 if stepped else self.lost_in_a_row + 1
         limit = PATIENCE + (_HALVINGS if self.name == "fp16" else 0)
         if self.lost_in_a_row >= limit:
-            raise ArithmeticError(
+            raise DivergedError(
                 f"no finite gradient in {limit} steps in a row: lower the learning rate,"
                 " or use --precision fp32"
             )
@@ -94,7 +94,7 @@ class Precision:
         return {"scaler": self._scaler.state_dict(), "lost_in_a_row": self.lost_in_a_row}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state; one of another precision brings no scaler and leaves ours as it is."""
+        """Go on from a state; one of another precision leaves the scaler as it is."""
         if state["scaler"] and self._scaler.is_enabled():
             self._scaler.load_state_dict(state["scaler"])
         self.lost_in_a_row = int(state["lost_in_a_row"])

@@ -1,4 +1,4 @@
-"""Pictures of arrays: what goes into a model beside what it should answer, before the first step."""
+"""Pictures of arrays: what goes into a model beside what it should answer."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def write_preview(
 def _array(array: Any) -> np.ndarray[Any, Any]:
     if hasattr(array, "detach"):
         array = array.detach().float().cpu().numpy()
-    array = np.asarray(array, dtype=np.float32)
-    if array.ndim == 3 and array.shape[0] in (1, 3):
-        array = np.moveaxis(array, 0, -1)
-    if array.ndim == 3 and array.shape[-1] == 1:
-        array = array[..., 0]
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] != 3):
-        raise ValueError(f"an array of shape {array.shape} is no picture: (H,W) or three colours")
-    return array
+    found: np.ndarray[Any, Any] = np.asarray(array, dtype=np.float32)
+    if found.ndim == 3 and found.shape[0] in (1, 3):
+        found = np.moveaxis(found, 0, -1)
+    if found.ndim == 3 and found.shape[-1] == 1:
+        found = found[..., 0]
+    if found.ndim not in (2, 3) or (found.ndim == 3 and found.shape[-1] != 3):
+        raise ValueError(f"an array of shape {found.shape} is no picture: (H,W) or three colours")
+    return found
 
 
 def _limits(arrays: Sequence[Any]) -> tuple[float, float]:

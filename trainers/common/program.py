@@ -1,4 +1,4 @@
-"""A trainer's main program: flags that all of them have, and errors as one line and an exit code."""
+"""A trainer's main program: flags that all have, and errors as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainers.common.devices import DEVICES
-from trainers.common.errors import SettingsError
+from trainers.common.errors import DivergedError, SettingsError
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import RanksDifferError, leave_ranks
 from trainers.common.report import run_directory
@@ -26,14 +26,16 @@ def add_run_flags(parser: SettingsParser, epochs: int, keep: int = 3) -> None:
     """Add what says where, how long and from where on a run works."""
     add = parser.add_argument_group("run").add_argument
     # fmt: off
-    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win over it")
-    add("--output_dir", type=Path, default=run_directory() or Path("output"), help="where results go")
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win")
+    add("--output_dir", type=Path, default=run_directory() or Path("output"),
+        help="where results go")
     add("--epochs", type=_some, default=epochs, help="times to go through the training set")
-    add("--seed", type=_any, default=0, help="decides the weights, the order of samples and all chance")
+    add("--seed", type=_any, default=0, help="decides weights, order of samples and all chance")
     add("--resume", metavar="PATH|auto|auto-or-new",
-        help="go on from a checkpoint; auto: the newest of this run or of one with the same settings;"
-        " auto-or-new: the same, or begin anew where there is none")
-    add("--checkpoint_every", type=_some, default=1, metavar="EPOCHS", help="save every so many epochs")
+        help="go on from a checkpoint; auto: the newest of this run or of one with the same"
+        " settings; auto-or-new: the same, or begin anew where there is none")
+    add("--checkpoint_every", type=_some, default=1, metavar="EPOCHS",
+        help="save every so many epochs")
     add("--keep", type=_any, default=keep,
         help="keep so many checkpoints, the newest, beside best.pt; 0: all")
     add("--device", choices=DEVICES, default="auto",
@@ -62,10 +64,12 @@ def add_optimiser_flags(
     # fmt: off
     add("--batch_size", type=_some, default=batch_size, help="samples per step and device")
     add("--accumulate", type=_some, default=1, help="batches whose gradients make one step")
-    add("--lr", type=number_between(0, 10), default=lr, help="highest learning rate, before the rule")
-    add("--lr_rule", choices=RATE_RULES, default=rule, help="how the rate follows the effective batch")
-    add("--base_batch", type=_some, default=base_batch, help="effective batch that --lr is meant for")
-    add("--schedule", choices=SCHEDULES, default=schedule, help="how the rate falls after the warm-up")
+    add("--lr", type=number_between(0, 10), default=lr, help="highest rate, before the rule")
+    add("--lr_rule", choices=RATE_RULES, default=rule,
+        help="how the rate follows the effective batch")
+    add("--base_batch", type=_some, default=base_batch, help="effective batch --lr is meant for")
+    add("--schedule", choices=SCHEDULES, default=schedule,
+        help="how the rate falls after the warm-up")
     add("--warmup", type=_any, default=warmup, metavar="STEPS", help="steps of a rising rate")
     add("--lr_floor", type=number_between(0, 1, closed=True), default=0.0,
         help="share of the highest rate that is left at the end")
@@ -96,7 +100,7 @@ def run_main(
         code = record(train)(settings)
         leave_ranks()
         return int(code or 0)
-    except (SettingsError, ArithmeticError, RanksDifferError, OSError) as problem:
+    except (SettingsError, DivergedError, RanksDifferError, OSError) as problem:
         if leads:
             print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1

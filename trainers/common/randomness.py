@@ -13,7 +13,7 @@ from trainers.common.ranks import Ranks, grouped
 
 
 def seed_everything(seed: int, rank: int | None = None) -> None:
-    """Start Python's, NumPy's and PyTorch's generators from a seed; each rank's own where one is given.
+    """Start Python's, NumPy's and PyTorch's generators from a seed; from a rank's own if given.
 
     Without a rank all processes draw alike, as they must for the first weights.
     """
@@ -32,13 +32,13 @@ def sample_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of Python's, NumPy's and PyTorch's generators in types that weights_only loads.
+    """Return the states of Python's, NumPy's and PyTorch's generators, as weights_only loads them.
 
     Alone, all GPUs' generators are taken; with other ranks only the own GPU's, as they take theirs.
     """
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     cuda = None
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         cuda = [torch.cuda.get_rng_state()] if grouped() else torch.cuda.get_rng_state_all()
     return {
         "python": random.getstate(),
@@ -72,7 +72,7 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
 
 
 def restore_rank_state(states: list[Mapping[str, Any]], ranks: Ranks) -> str:
-    """Put this rank's generators back; return a warning where the states are of another world size."""
+    """Put this rank's generators back; return a warning if another world size wrote them."""
     if len(states) == ranks.world:
         restore_random_state(states[ranks.rank])
         return ""

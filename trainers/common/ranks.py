@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -85,7 +85,7 @@ def gather_from_ranks(value: Any) -> list[Any]:
 
 
 def from_leader(ranks: Ranks, action: Callable[[], T]) -> T:
-    """Let rank 0 act and return its answer on every rank; its SettingsError is raised on all of them."""
+    """Let rank 0 act and return its answer on every rank; its SettingsError is raised on all."""
     answer: T | None = None
     trouble: str | None = None
     if ranks.leads:
@@ -96,7 +96,7 @@ def from_leader(ranks: Ranks, action: Callable[[], T]) -> T:
     answer, trouble = gather_from_ranks((answer, trouble))[0]
     if trouble is not None:
         raise SettingsError(trouble)
-    return answer  # type: ignore[return-value]
+    return answer
 
 
 def wrap_model(model: nn.Module, ranks: Ranks, **options: Any) -> nn.Module:
@@ -122,8 +122,10 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def gradients_shared(model: nn.Module, now: bool) -> Iterator[None]:
     """Average gradients over ranks in the backward inside only if now; else they add up locally."""
     shell = getattr(model, "_orig_mod", model)
-    alone = not isinstance(shell, DistributedDataParallel)
-    with nullcontext() if now or alone else shell.no_sync():
+    if isinstance(shell, DistributedDataParallel) and not now:
+        with shell.no_sync():
+            yield
+    else:
         yield
 
 
@@ -144,9 +146,9 @@ def compare_ranks(model: nn.Module, ranks: Ranks, step: int) -> None:
         names = [name for name in first if other.get(name) != first[name]] or ["their names"]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise RanksDifferError(
-            f"after step {step} the weights of rank(s) {', '.join(map(str, wrong))} differ from rank"
-            f" 0's in {names[0]}{more}: a gradient was not averaged over the ranks, or they began"
-            " from different weights"
+            f"after step {step} the weights of rank(s) {', '.join(map(str, wrong))} differ from"
+            f" rank 0's in {names[0]}{more}: a gradient was not averaged over the ranks, or they"
+            " began from different weights"
         )
 
 
@@ -162,7 +164,7 @@ def parameter_digests(parameters: Iterable[tuple[str, Tensor]]) -> dict[str, str
 def epoch_batches(
     count: int, batch_size: int, seed: int, epoch: int, rank: int, world: int, used: int = 0
 ) -> list[list[int]]:
-    """Return this rank's batches of indices below count, in an order that seed and epoch decide alone.
+    """Return this rank's batches of indices below count; seed and epoch alone decide the order.
 
     All ranks get equally many batches of equal sizes; where the last batch cannot be dealt out
     evenly, the first indices of the epoch are drawn again to fill it. `used` samples, counted over

@@ -1,4 +1,4 @@
-"""What a run tells: lines, events, TensorBoard, wandb, history.json and curves.png, from one place."""
+"""What a run tells: lines, events, TensorBoard, wandb, history.json, curves.png, in one place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainers.common.boards import TensorBoardFiles, WandbRun
+from trainers.common.boards import TensorBoardFiles, WandbRun, require_wandb
 from trainers.common.devices import describe_device
 from trainers.common.history import RunHistory
 from trainers.common.ranks import Ranks
@@ -41,6 +41,8 @@ class Reporter:
         self.history = RunHistory(self.folder, trainer)
         self.events = EventLog(run_directory() if ranks.leads else None)
         self._tensorboard, self._wandb = tensorboard and ranks.leads, wandb if ranks.leads else None
+        if self._wandb:
+            require_wandb(self._wandb)
         self._boards: list[TensorBoardFiles | WandbRun] = []
         self._measure, self._draw = Pace(0.5), Pace(30.0)
         self._phase = ""
@@ -72,18 +74,21 @@ class Reporter:
         found: Mapping[str, Any],
         batch: str,
         rate: str,
+        precision: str = "",
         epochs: int,
         steps: int,
         step: int = 0,
         resumed_from: Path | None = None,
     ) -> None:
-        """Say the first words: what was found, the device, `batch_sentence`, `scaled_rate`'s sentence."""
+        """Say the first words: what was found, the device, and the batch's and rate's sentences."""
         if not self.ranks.leads:
             return
         device = describe_device(self.ranks.device)
         many = f"{self.ranks.world} x " if self.ranks.world > 1 else ""
         self.say(f"found        {', '.join(f'{name} {value}' for name, value in found.items())}")
         self.say(f"device       {many}{device} ({self.ranks.reason or self.ranks.device})")
+        if precision:
+            self.say(f"precision    {precision}")
         self.say(f"work         {epochs} epochs, {steps} steps; {batch}")
         self.say(f"rate         {rate}")
         self.say(f"output       {self.folder}")

@@ -10,6 +10,7 @@ from trainers.common.checkpoint import (
     SETTINGS_NAME,
     CheckpointFolder,
     load_checkpoint,
+    modified,
     numbered_checkpoints,
 )
 from trainers.common.errors import SettingsError
@@ -23,7 +24,7 @@ AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
 def find_checkpoint(
     asked: str | None, checkpoints: CheckpointFolder, ranks: Ranks, identity: Iterable[str]
 ) -> tuple[dict[str, Any], Path, list[str]] | None:
-    """Return content, path and warnings of the checkpoint that `--resume` asks for; None to begin anew.
+    """Return content, path and warnings of the checkpoint `--resume` asks for; None to begin anew.
 
     `auto` is the newest readable one of this run's folder, else of a sibling run folder whose
     settings agree in all names of `identity`. Raises SettingsError, on every rank, where a named
@@ -95,7 +96,7 @@ def _siblings(
         if differing:
             refused.append(f"in {folder.name} {differing[0]}")
         elif written:
-            matching.append((written[-1].stat().st_mtime_ns, folder / inside))
+            matching.append((modified(written[-1]), folder / inside))
     yield from (folder for _, folder in sorted(matching, reverse=True))
 
 

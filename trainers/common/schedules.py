@@ -24,14 +24,15 @@ def rate_at(
 ) -> float:
     """Return the rate for a step counted from 0 of `steps`.
 
-    It rises linearly over `warmup` steps, is `highest` in the step after them, and falls to
-    `floor * highest` in the last step, along half a cosine or a line, or stays (`constant`).
+    It rises linearly over `warmup` steps, is `highest` in the step after them, and falls towards
+    `floor * highest`, which it would reach one step after the last, along half a cosine or a line,
+    or stays (`constant`). No step has rate 0.
     """
     if step < warmup:
         return highest * (step + 1) / (warmup + 1)
     if schedule == "constant":
         return highest
-    done = min(1.0, (step - warmup) / max(1, steps - 1 - warmup))
+    done = min(1.0, (step - warmup) / max(1, steps - warmup))
     fall = 0.5 * (1 + math.cos(math.pi * done)) if schedule == "cosine" else 1 - done
     return highest * (floor + (1 - floor) * fall)
 

@@ -17,7 +17,7 @@ from trainers.common.files import write_text_whole
 
 
 class SettingsParser(argparse.ArgumentParser):
-    """An argument parser that shows defaults in its help, and a bad value as one line with exit code 2."""
+    """An argument parser that shows defaults; a bad value is one line and exit code 2."""
 
     def __init__(self, description: str, examples: str = "") -> None:
         super().__init__(
@@ -53,14 +53,14 @@ class SettingsParser(argparse.ArgumentParser):
         return self.parse_args(given)
 
     def refuse(self, *flags: str, reason: str) -> None:
-        """Answer these flags, and configuration keys of their names, with the reason and exit code 2."""
+        """Answer these flags, and file keys of their names, with the reason and exit code 2."""
         refusal = type("_", (_Refusal,), {"reason": reason})
         self.add_argument(*flags, action=refusal, nargs="*", default=argparse.SUPPRESS,
                           help=argparse.SUPPRESS)  # fmt: skip
 
 
 class _ExamplesAndDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Defaults behind every help text that has one, and the epilogue's lines as they were written."""
+    """Defaults behind every help text that has one, and the epilogue's lines as written."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False or action.default == []:
@@ -110,7 +110,7 @@ def number_between(least: float, most: float, closed: bool = False) -> Callable[
 
 
 def plain(value: Any) -> Any:
-    """Return settings in types that JSON and weights_only know: a Path becomes text, a tuple a list."""
+    """Return settings in types that JSON and weights_only know; a Path becomes text."""
     if isinstance(value, argparse.Namespace):
         return plain(vars(value))
     if isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def write_settings(path: Path, trainer: str, settings: Mapping[str, Any]) -> Non
 
 
 def read_settings_file(path: Path) -> tuple[str, dict[str, Any]] | None:
-    """Return the trainer's name and settings that write_settings wrote, or None if it is not there."""
+    """Return the trainer's name and settings that write_settings wrote, or None."""
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
         return str(written["trainer"]), dict(written["settings"])

@@ -16,7 +16,7 @@ STOP_SIGNALS = tuple(
 
 
 class StopRequest:
-    """Remembers that somebody wants this run to end after the step it is in, and how they said so."""
+    """Remembers that somebody wants this run to end after its step, and how they said so."""
 
     def __init__(self) -> None:
         directory = run_directory()
@@ -24,7 +24,7 @@ class StopRequest:
         self.reason = ""
 
     def listen(self) -> None:
-        """Take SIGINT, SIGTERM and SIGUSR1 as requests; a second SIGINT raises KeyboardInterrupt."""
+        """Take STOP_SIGNALS as requests; a second SIGINT raises KeyboardInterrupt."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._receive)
 
