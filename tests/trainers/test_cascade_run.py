@@ -270,13 +270,13 @@ def test_stopped_inside_an_epoch_it_goes_on_from_the_step(tmp_path, whole, confi
 
 def test_the_guide_s_resume_and_start_stage(tmp_path, whole, config) -> None:
     best = whole[0] / "checkpoints" / "stage1_best.pt"
+    flags = ("--start_stage", "2", "--learning_rate", "5e-4")
     output = finished(
-        start(
-            config, tmp_path, "--resume_from", str(best), "--start_stage", "2", launcher=torchrun(2)
-        )
+        start(config, tmp_path, "--resume_from", str(best), *flags, launcher=torchrun(2))
     )
     assert "Training Stage 1/2" not in output and "Training Stage 2/2: stage2" in output
     assert "1 process(es) wrote the checkpoint and 2 go on" in output
+    assert "resume: training.learning_rate is 0.001 there and 0.0005 here" in output
     old, new = (
         weights(whole[0], "stage1_best.pt")["ema"]["weights"],
         weights(tmp_path)["model_state_dict"],

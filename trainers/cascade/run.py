@@ -17,12 +17,13 @@ from trainers.cascade.config import Config, StageSettings
 from trainers.cascade.dataset import PatientData, Splits
 from trainers.cascade.patients import Calibration
 from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
+from trainers.common.config_file import flat_keys
 from trainers.common.ema import Ema
 from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state, seed_everything
 from trainers.common.ranks import Ranks, wrap_model
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import changes_on_resume, differences, find_checkpoint
 from trainers.common.settings import SettingsError
 from trainers.common.stopping import StopRequest
 
@@ -158,7 +159,7 @@ def resume(run: Run) -> Path | None:
         run.begin_stage()
         return None
     content, path, warnings = found
-    for warning in [*warnings, *changes_on_resume(content, run.folder, RUN_ONLY)]:
+    for warning in [*warnings, *changes(content, run.folder)]:
         run.reporter.warn(f"resume: {warning}")
     check_model(content, run, path)
     run.resumed_from = path
@@ -178,10 +179,27 @@ def resume(run: Run) -> Path | None:
     return path
 
 
-RUN_ONLY = (
+RUN_ONLY = {
     "resume_from", "start_stage", "checkpoint_dir", "log_dir", "tensorboard", "wandb",
-    "wandb_project", "keep", "save_every", "made_up",
-)  # fmt: skip
+    "wandb_project", "keep", "save_every", "made_up", "config", "device", "threads",
+    "data.num_workers", "data.cache_in_memory",
+}  # fmt: skip
+"""What a resumed run may have otherwise without a word."""
+
+
+def changes(content: dict[str, Any], folder: CheckpointFolder) -> list[str]:
+    """Return a line for every key that differs from the checkpoint's, and for the world size."""
+    there, here = (
+        dict(flat_keys(by_number(one))) for one in (content["settings"], folder.settings)
+    )
+    lines = differences(there, here, sorted((there.keys() | here.keys()) - RUN_ONLY))
+    return [*lines, *changes_on_resume(content, folder, {*content["settings"], *folder.settings})]
+
+
+def by_number(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the list of stages as a mapping from their numbers."""
+    stages = {str(number): stage for number, stage in enumerate(settings["stages"], start=1)}
+    return {**settings, "stages": stages}
 
 
 def check_model(content: dict[str, Any], run: Run, path: Path) -> None:
