@@ -292,7 +292,7 @@ def read_section(section: Section, raw: Any, where: str | None = None) -> dict[s
         dotted = f"{section.value}.{name}"
         if dotted in REFUSED:
             raise SettingsError(f"{where}.{name} is refused: {REFUSED[dotted]}")
-        known = ALIASES.get(dotted, name)
+        known = ALIASES.get(dotted, str(name))
         if known in given:
             raise SettingsError(f"{where}: {given[known]} and {name} say the same; keep one")
         given[known] = name
@@ -303,7 +303,8 @@ def read_section(section: Section, raw: Any, where: str | None = None) -> dict[s
         else:
             raise SettingsError(f"unknown key {where}.{name}{suggestion(name, sorted(keys))}")
         try:
-            found[known] = None if value is None and keys[known].default is None else read(value)
+            empty = value is None and known in keys and keys[known].default is None
+            found[known] = None if empty else read(value)
         except (ValueError, TypeError) as problem:
             raise SettingsError(f"{where}.{name} is {value!r}; expected {problem}") from problem
     return found

@@ -79,10 +79,9 @@ def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], li
             missing.append("CT volume")
         if missing:
             problems.append(f"{place.name}: no {', no '.join(missing)}")
-        else:
-            patients.append(
-                Patient(place.name, {view: path for view, path in found.items() if path}, ct)
-            )  # type: ignore[arg-type]
+        elif ct is not None:
+            xrays = {view: path for view, path in found.items() if path}
+            patients.append(Patient(place.name, xrays, ct))
     if not patients:
         example = f"ID/ID_pa_drr.png, ID/ID_lat_drr.png and ID/ID.nii.gz; {'; '.join(problems[:3])}"
         raise SettingsError(
@@ -116,7 +115,10 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
             raise SettingsError(f"{path} is not a JSON object: {problem}") from problem
     if kind == "auto":
         kind = str(told.get("xray_calibration", "none"))
-        maximum = maximum or told.get("xray_maximum")  # type: ignore[assignment]
+        written = told.get("xray_maximum")
+        if written is not None and not isinstance(written, (int, float)):
+            raise SettingsError(f"{path}: xray_maximum {written!r} is not a number")
+        maximum = maximum or written
     if kind not in ("line_integral", "transmission", "none"):
         raise SettingsError(
             f"{path}: xray_calibration {kind!r} is none of line_integral, transmission, none"
@@ -126,10 +128,15 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
             "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
         )
     view = told.get("field_of_view_mm")
-    field = (
-        tuple(float(side) for side in view) if isinstance(view, list) and len(view) == 3 else None
-    )
-    return Calibration(kind, maximum, field)  # type: ignore[arg-type]
+    return Calibration(kind, maximum, three_numbers(view))
+
+
+def three_numbers(sides: object) -> tuple[float, float, float] | None:
+    """Return a list of three numbers as a tuple, and None for anything else."""
+    if not isinstance(sides, (list, tuple)) or len(sides) != 3:
+        return None
+    depth, height, width = (float(side) for side in sides)
+    return depth, height, width
 
 
 def read_xray(

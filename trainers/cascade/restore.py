@@ -9,7 +9,7 @@ import torch
 
 from trainers.cascade.cascade import Cascade
 from trainers.cascade.config import Config, build_config
-from trainers.cascade.patients import Calibration
+from trainers.cascade.patients import Calibration, three_numbers
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.settings import SettingsError
 
@@ -49,6 +49,5 @@ def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration
     if content["ema"]:
         cascade.stages[-1].load_state_dict(content["ema"]["weights"])
     told = content["calibration"]
-    field = told["field_of_view"]
-    calibration = Calibration(told["kind"], told["maximum"], tuple(field) if field else None)
+    calibration = Calibration(told["kind"], told["maximum"], three_numbers(told["field_of_view"]))
     return cascade, calibration, content

@@ -28,7 +28,14 @@ from torch import Tensor
 
 from trainers.cascade.losses import physics_error
 from trainers.cascade.metrics import volume_metrics
-from trainers.cascade.patients import Calibration, fit, read_ct, read_xray, to_canonical_axes
+from trainers.cascade.patients import (
+    Calibration,
+    fit,
+    read_ct,
+    read_xray,
+    three_numbers,
+    to_canonical_axes,
+)
 from trainers.cascade.pictures import write_comparison
 from trainers.cascade.projector import HU_HIGH, HU_LOW, hu_from_unit, unit_from_hu
 from trainers.cascade.restore import load_cascade
@@ -149,8 +156,8 @@ def sample(settings: argparse.Namespace) -> int:
     cascade, calibration, _ = load_cascade(settings.checkpoint, device)
     config, number = cascade.config, len(cascade.stages)
     size = cascade.stages[-1].sizes.size
-    field = tuple(settings.field_of_view) if settings.field_of_view else calibration.field_of_view
-    affine = place_in_space(size, settings.like, field)  # type: ignore[arg-type]
+    field = three_numbers(settings.field_of_view) or calibration.field_of_view
+    affine = place_in_space(size, settings.like, field)
     xrays, integrals = read_views(settings, config.views, config.image_size, calibration)
     print(f"device       {describe_device(device)} ({reason})")
     print(f"cascade      {number} stages up to {size}^3, X-rays {' and '.join(config.views)}")
@@ -186,7 +193,7 @@ def sample(settings: argparse.Namespace) -> int:
             f"X-rays       the volume's line integrals are {100 * error:.1f} % off the ones given"
         )
     if settings.truth is not None:
-        truth, _ = read_ct(settings.truth, field)  # type: ignore[arg-type]
+        truth, _ = read_ct(settings.truth, field)
         wanted = unit_from_hu(fit(torch.from_numpy(truth)[None, None], (size,) * 3))[0]
         values = volume_metrics(mean, wanted)
         shown = {"CT": wanted, **shown}

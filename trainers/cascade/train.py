@@ -63,7 +63,7 @@ from trainers.common.reporter import Reporter
 from trainers.common.schedules import rate_at, set_rate
 from trainers.common.stopping import StopRequest
 
-MADE_UP_SIZES = {"volume_size": 64, "image_size": 128}
+MADE_UP_VOLUME, MADE_UP_XRAY = 64, 128
 RULE = "=" * 60
 
 # ----------------------------------------------------------------------------- configuration
@@ -79,7 +79,9 @@ def prepare(settings: argparse.Namespace) -> Run:
     ranks = join_ranks(settings.device)
     source = Path(config.data["dataset_path"])
     if settings.made_up:
-        from_leader(ranks, lambda: make_patients(source, settings.made_up, seed=0, **MADE_UP_SIZES))
+        from_leader(
+            ranks, lambda: make_patients(source, settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0)
+        )
     patients, problems = find_patients(source, config.views)
     patients = patients[: config.data["max_patients"]]
     shares = (config.data["train_split"], config.data["val_split"], config.data["test_split"])
