@@ -141,11 +141,13 @@ class CheckpointFolder:
         step: int,
         step_in_epoch: int = 0,
         best: bool = False,
+        name: str = "",
     ) -> tuple[Path, int] | None:
         """Write a checkpoint after `epoch` whole epochs and `step` steps; every rank calls this.
 
         `state` holds tensors and plain types. Returns path and bytes on rank 0, else None. With
-        `best`, best.pt is written instead of a numbered one. An OSError (a full disk) passes.
+        `best`, best.pt is written instead of a numbered one, with `name` a file of that name, which
+        no rule deletes. An OSError (a full disk) passes.
         """
         check_loadable(state)
         random_states = gather_from_ranks(random_state())
@@ -167,9 +169,10 @@ class CheckpointFolder:
             "settings": self.settings,
             "written_by": written_by,
         }
-        path = self.folder / (BEST if best else checkpoint_name(epoch, step_in_epoch))
+        own_name = BEST if best else name
+        path = self.folder / (own_name or checkpoint_name(epoch, step_in_epoch))
         size = save_checkpoint(path, content)
-        if not best:
+        if not own_name:
             self._name_last(path)
             self._let_go()
         return path, size

@@ -34,6 +34,14 @@ def read_config_file(path: Path) -> dict[str, Any]:
     return content
 
 
+def count_comments(path: Path) -> int:
+    """Return how many comments a JSON file has, which other programs would refuse; 0 for YAML."""
+    if path.suffix.lower() != ".json":
+        return 0
+    found = _COMMENT.finditer(path.read_text(encoding="utf-8-sig"))
+    return sum(one[1] is None for one in found)
+
+
 def _read_json(text: str) -> Any:
     # Comments become blanks, not nothing, so that an error names the right line and column.
     bare = _COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", " ", m[0]), text)

@@ -21,7 +21,7 @@ PHASES = ("loading", "compiling", "warming up", "training", "validating", "savin
 class Reporter:
     """Tells on rank 0 what the run does; on other ranks every method does nothing.
 
-    `folder` takes history.json, curves.png and TensorBoard's files. Events go to
+    `folder` takes history.json, curves.png and, in board_folder, TensorBoard's files. Events go to
     `$FRESNEL_RUN_DIR/events.jsonl`. Raises SettingsError where wandb is wanted and not installed.
     """
 
@@ -33,9 +33,11 @@ class Reporter:
         settings: Mapping[str, Any],
         tensorboard: bool = True,
         wandb: str | None = None,
+        board_folder: str = "tensorboard",
     ) -> None:
         self.ranks, self.folder, self.trainer = ranks, folder.absolute(), trainer
         self.settings = plain(settings)
+        self._board_folder = self.folder / board_folder
         self.history = RunHistory(self.folder, trainer)
         self.events = EventLog(run_directory() if ranks.leads else None)
         self._tensorboard, self._wandb = tensorboard and ranks.leads, wandb if ranks.leads else None
@@ -108,8 +110,8 @@ class Reporter:
     def _open_boards(self, step: int) -> None:
         if self._tensorboard:
             if importlib.util.find_spec("tensorboardX"):
-                self._boards.append(TensorBoardFiles(self.folder / "tensorboard", step))
-                self.say(f"tensorboard  {self.folder / 'tensorboard'}")
+                self._boards.append(TensorBoardFiles(self._board_folder, step))
+                self.say(f"tensorboard  {self._board_folder}")
             else:
                 self.say("tensorboard  no files: pip install tensorboardX")
         if self._wandb:
