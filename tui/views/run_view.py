@@ -44,6 +44,8 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
+    epoch_s: float | None = None
+    """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
 
@@ -106,6 +108,7 @@ def view_run(
         skipped=report.skipped if final is None else 0,
         final={} if final is None else final.metrics,
         alerts=report.alerts.alerts,
+        epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
     )
 
