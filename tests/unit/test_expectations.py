@@ -27,14 +27,14 @@ def view(expect: Expectation = EXPECT, seconds: float = 900.0, **changes: object
         "checkpoint": None,
         "images": (),
         "seconds": seconds,
-        "usage": (GpuUse(0, "GPU-0", 0, 30 * GIB, 80 * GIB, 70.0, None),),
+        "usage": use(30, 70.0),
         "epoch_s": 100.0,
     }
     return RunView(**(fields | changes))  # type: ignore[arg-type]
 
 
 def use(peak: int, mean: float) -> tuple[GpuUse, ...]:
-    return (GpuUse(0, "GPU-0", 0, peak * GIB, 80 * GIB, mean, None),)
+    return (GpuUse(0, "GPU-0", "H100", 0, peak_memory=peak * GIB, mean_utilization=mean),)
 
 
 def test_what_is_as_expected_says_nothing() -> None:
