@@ -82,7 +82,7 @@ class RunCommands:
         def hold() -> None:
             postpone(self._state, _POSTPONED_S)
             self._app.call_later(self.log.note, ["guard", "postpone", "1h"])
-            late = too_late_text(self.state)
+            late = too_late_text(self._state)
             self._tell(late or "the guard holds back for an hour")
 
         self._in_thread(hold)
