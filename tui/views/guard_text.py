@@ -31,7 +31,7 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if state.stage is Stage.HOLDING:
         return f"⚠ {state.note}"
     if state.stage is Stage.ENDING:
-        return f"⚠ {state.reason}: {state.note or 'running the end command'}"
+        return f"⚠ {state.reason}" + ("" if state.note else ": running the end command")
     if state.stage is Stage.ENDED:
         return f"has acted: {state.reason}" + (f"; {state.note}" if state.note else "")
     if held:
