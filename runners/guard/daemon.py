@@ -183,20 +183,14 @@ class Guard:
                 if waited > _ladder_s(run) + _STUCK_AFTER_S:
                     trouble.append(f"{run.id} does not end: nothing further is done before it has")
                 continue
+            if disk_is_full(self.state.guard):
+                # A run's ending takes a few small files: the blocks kept for it are given up.
+                drop_ballast(self.state.guard / "ballast")
             try:
-                self._request_stop(run, f"guard: {progress.reason}")
+                request_stop(self.state, run, reason=f"guard: {progress.reason}")
             except (FresnelError, OSError) as error:
                 trouble.append(f"{run.id} cannot be stopped: {str(error).splitlines()[0]}")
         self.trouble = tuple(trouble)
-
-    def _request_stop(self, run: Run, reason: str) -> None:
-        try:
-            request_stop(self.state, run, reason=reason)
-        except OSError:
-            # The wish to stop is a small file: the blocks that were kept for it are given up.
-            if not drop_ballast(self.state.guard / "ballast"):
-                raise
-            request_stop(self.state, run, reason=reason)
 
     def _announce(self, rule: GuardRule, progress: GuardState, what: str, text: str) -> bool:
         """Say a step once: in the guard's events, and to the webhook; True for the first time."""

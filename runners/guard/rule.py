@@ -240,6 +240,8 @@ def read_guard(state: StateDirectory) -> GuardView:
     problems += progress.problems if progress is not None else ()
     if rule is not None and disk_is_full(state.guard):
         problems.append(full_disk_text(state))
+    if progress is not None and progress.stage is Stage.ENDING and progress.note:
+        problems.append(progress.note)
     if progress is not None and progress.stage is Stage.ENDED and live_run_ids(state):
         problems.append(
             "the guard has acted and watches nothing more: what runs now is not guarded; "

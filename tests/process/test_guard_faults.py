@@ -132,7 +132,7 @@ def test_an_end_command_that_fails_is_tried_again_and_stays_an_alarm(guarded: Co
     eventually(lambda: not is_held(guard_lock(cli.state)))
     progress = view.progress
     assert progress is not None and progress.failed is not None and view.rule is not None
-    failed = progress.failed._replace(up=(progress.failed.up or 0) - 60 * 10**9)
+    failed = progress.failed._replace(boot_ns=(progress.failed.boot_ns or 0) - 60 * 10**9)
     write_guard_state(cli.state, msgspec.structs.replace(progress, failed=failed))
     (cli.state.guard / "guard.json").write_bytes(msgspec.json.encode(view.rule))
     eventually(lambda: cli.run("guard") and stage(cli.state) is Stage.ENDED)
