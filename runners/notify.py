@@ -38,13 +38,10 @@ def announce(run: RunDirectory, kind: str, text: str) -> None:
         result = _run_command(run, wanted, facts)
         append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
-        append_event(
-            run.supervisor_events,
-            "notice",
-            about=kind,
-            by="webhook",
-            result=post_json(wanted.webhook, _message(facts)),
-        )
+        content = notification(kind, text, facts["name"], run=run.id, told_at=time.time())
+        done = post_json(wanted.webhook, content)
+        result = done.answer if done.tries == 1 else f"{done.answer} at try {done.tries}"
+        append_event(run.supervisor_events, "notice", about=kind, by="webhook", result=result)
 
 
 def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -> str:
@@ -70,15 +67,24 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
     return f"exit code {done.returncode}"
 
 
-def _message(facts: dict[str, str]) -> dict[str, object]:
-    """What a webhook is sent; Slack reads `text`, Discord reads `content`."""
-    sentence = f"{facts['name']} on {facts['host']}: {facts['text']}"
+def notification(
+    kind: str, text: str, name: str, told_at: float, **facts: object
+) -> dict[str, object]:
+    """What any webhook of ours is sent, of a run or of the guard; `told_at` in unix seconds.
+
+    Slack reads `text`, Discord reads `content`; `message` is the text without who and where.
+    """
+    host = host_name()
+    sentence = f"{name} on {host}: {text}"
     return {
+        "kind": kind,
+        "name": name,
+        "host": host,
         **facts,
-        "message": facts["text"],
+        "message": text,
         "text": sentence,
         "content": sentence,
-        "time": time.time(),
+        "time": told_at,
     }
 
 

@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"completion", "serve", "monitor", "attach", "shell"}
+    | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 
 

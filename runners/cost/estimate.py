@@ -1,5 +1,5 @@
 """What a run will take, before it is launched: by this preset's own history on this GPU, else by
-the preset's word.
+the preset's estimate.
 
 Earlier runs count when they differ in nothing that costs time: the same parameters but for those
 below, on as many GPUs of the same model. The number of epochs may differ: an epoch after the first
@@ -57,7 +57,10 @@ def forecast(
     ][:ENOUGH]
     rate = None if price is None else hourly_rate(price, len(gpus) if devices is None else devices)
     if not found:
-        return _by_word(spec, epochs, rate)
+        doubt = ""
+        if not gpus and spec.gpus.wants_gpus:
+            doubt = "the preset's word is for a GPU, and this is the CPU"
+        return _by_word(spec, epochs, rate, doubt)
     seconds = median([total for total, _ in found])
     paces = [pace for _, pace in found if pace is not None]
     return Estimate(
@@ -121,20 +124,25 @@ def _costly(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in FREE}
 
 
-def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Estimate | None:
+def _by_word(
+    spec: RunSpec, epochs: int | None, rate: Decimal | None, doubt: str = ""
+) -> Estimate | None:
     """The preset's own word, in proportion when another number of epochs is asked for."""
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
     default = next((_whole(p.default) for p in spec.parameters if p.name == "epochs"), None)
     part = epochs / default if epochs and default else 1.0
-    basis = "the preset's word" + (f" for {default} epochs, in proportion" if part != 1.0 else "")
+    basis = "the preset's estimate" + (
+        f" for {default} epochs, in proportion" if part != 1.0 else ""
+    )
     seconds = None if word.seconds is None else word.seconds * part
     if seconds is not None and rate is not None:
         usd: str | None = str(round(money(rate, seconds), 6))
     else:
         usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
-    return Estimate(seconds, usd, basis, 0, epochs, None, word.doubt)
+    doubts = "; ".join(filter(None, (doubt, word.doubt)))
+    return Estimate(seconds, usd, basis, 0, epochs, None, doubts)
 
 
 def _whole(value: Any) -> int | None:

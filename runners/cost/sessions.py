@@ -144,6 +144,7 @@ def start_session(
     uuids: tuple[str, ...] = (),
     provider: str = "",
     instance: str = "",
+    caveat: str = "",
 ) -> Session:
     """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when
     one is open.
@@ -174,6 +175,7 @@ def start_session(
         provider=provider,
         instance=instance,
         stopping=stopping_words(chosen.name),
+        caveat=caveat,
     )
     return _write(state, session)
 
@@ -189,6 +191,35 @@ def change_budget(state: StateDirectory, budget: str) -> Session:
     amount.
     """
     return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
+
+
+def change_price(
+    state: StateDirectory,
+    price: str,
+    per: Literal["gpu", "machine"] = "gpu",
+    gpus: int | None = None,
+    caveat: str = "",
+) -> Session:
+    """Correct the price of the open session, or of the one that ended last, for the whole of it.
+
+    Raises NotFound when there is none, WrongInput for what is no price.
+    """
+    from runners.cost.prices import choose_price, stopping_words
+
+    session = load_session(state)
+    if session is None:
+        raise NotFound("no session is open", "`fresnel-tui session start --price NAME` opens one")
+    chosen = choose_price(price, "session", per)
+    return _write(
+        state,
+        msgspec.structs.replace(
+            session,
+            price=chosen,
+            gpus=gpus or session.gpus,
+            stopping=stopping_words(chosen.name),
+            caveat=caveat,
+        ),
+    )
 
 
 def _open_one(state: StateDirectory) -> Session:

@@ -18,6 +18,7 @@ from runners.host.procfs import (
     start_ticks,
 )
 from runners.model.errors import FresnelError
+from runners.model.quantities import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 
@@ -81,7 +82,7 @@ def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
     found = os.statvfs(root)
     free = found.f_frsize * found.f_bavail
-    words = f"{free / (1 << 30):,.1f} GB free" + (
+    words = f"{gib_text(free)} free" + (
         ", no inodes left" if found.f_files and not found.f_favail else ""
     )
     if free < _NO_ROOM or (found.f_files and not found.f_favail):
@@ -161,8 +162,8 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
         pids += sorted(holders_of(run.run_lock, run.output))
         if pids:
             left[run_id] = sorted({*left.get(run_id, ()), *pids})
-    for run, pids in left.items():
-        words = f"{run} has ended, but pid {', '.join(map(str, pids))} is alive"
+    for run_id, pids in left.items():
+        words = f"{run_id} has ended, but pid {', '.join(map(str, pids))} is alive"
         yield Check(
             "left over",
             "WARN",

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import msgspec
 
-from runners.guard.rule import GuardRule, length_words
+from runners.guard.rule import GuardRule
+from runners.model.quantities import duration_text
 
 _HOUR = Decimal(3600)
 
@@ -16,8 +17,8 @@ class Measurements(msgspec.Struct, frozen=True):
     """What is known at one moment: dollars, seconds; None where it could not be found out.
 
     `quiet_s` is how long no run was live (0 while one is); `idle` whether every GPU of every run
-    that trains has idled for the rule's time, None when that cannot be told; `problems` why
-    something is not known.
+    that trains has idled for the rule's time, None when that cannot be told; `unmeasured` are runs
+    that train on GPUs of which no use is known, `problems` why something else is not known.
     """
 
     spent: Decimal | None = None
@@ -26,6 +27,7 @@ class Measurements(msgspec.Struct, frozen=True):
     age_s: float | None = None
     quiet_s: float | None = None
     idle: bool | None = None
+    unmeasured: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -45,11 +47,11 @@ def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
         and facts.age_s is not None
         and facts.age_s + rule.countdown_s >= rule.max_age_s
     ):
-        reasons.append(f"age: {length_words(facts.age_s)} of {length_words(rule.max_age_s)}")
+        reasons.append(f"age: {duration_text(facts.age_s)} of {duration_text(rule.max_age_s)}")
     if rule.no_run_s is not None and facts.quiet_s is not None and facts.quiet_s >= rule.no_run_s:
-        reasons.append(f"no run for {length_words(facts.quiet_s)}")
+        reasons.append(f"no run for {duration_text(facts.quiet_s)}")
     if rule.idle_s is not None and facts.idle:
-        reasons.append(f"GPUs below 5 % for {length_words(rule.idle_s)} while runs say they train")
+        reasons.append(f"GPUs below 5 % for {duration_text(rule.idle_s)} while runs say they train")
     return tuple(reasons)
 
 
@@ -77,4 +79,9 @@ def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
         found.append("the age cannot be guarded: the session cannot be read")
     if rule.no_run_s is not None and facts.quiet_s is None:
         found.append("`no run` cannot be guarded: the runs cannot be read")
+    if rule.idle_s is not None and facts.unmeasured:
+        found.append(
+            f"idleness cannot be guarded for {', '.join(facts.unmeasured)}: the use of its GPUs is "
+            "not measured (as of MIG instances, or while the sampler does not read them)"
+        )
     return tuple(dict.fromkeys(found))

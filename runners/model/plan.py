@@ -41,8 +41,8 @@ class Estimate(msgspec.Struct, frozen=True):
     """What a run should take: seconds, dollars as decimal text, and in words on what ground;
     unknown is None.
 
-    `runs` is how many earlier runs it rests on; 0 for the preset's word, against which `doubt` may
-    be held.
+    `runs` is how many earlier runs it rests on; 0 for the preset's estimate, against which
+    `doubt` may be held.
     """
 
     seconds: float | None

@@ -24,6 +24,18 @@ _HIDE_ALL = (
 )
 
 
+def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
+    """What tells a program which GPUs it was given: their number, and whether they are simulated.
+
+    A program that sees fewer than it was given has a wrong build, driver or ordinal, and can say
+    so instead of computing on the CPU without a word.
+    """
+    told = {"FRESNEL_GPU_COUNT": str(len(gpus))}
+    if any(gpu.simulated for gpu in gpus):
+        told["FRESNEL_GPUS_SIMULATED"] = "1"
+    return told
+
+
 def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:
     """The variables that show `gpus` to a program; hides all when it gets none of the machine's
     GPUs.

@@ -18,7 +18,8 @@ from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
 from tui.panel.widgets.metrics.curves import Curve, places, smooth
-from tui.panel.widgets.metrics.scales import clock, scale_for, short
+from tui.panel.widgets.metrics.scales import scale_for, short
+from tui.views.format import axis_time
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -169,7 +170,7 @@ def test_scales_and_numbers() -> None:
         "2M",
         "-3.5",
     ]
-    assert [clock(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
+    assert [axis_time(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
 
 
 def test_smoothing_follows_and_does_not_begin_at_zero() -> None:

@@ -41,7 +41,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
     reading, waking = os.pipe()
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is not thrown away
         _send(link, b"A", json.dumps(_size() | {"take": arguments.take}).encode())
         code = _exchange(link, reading)
     finally:
@@ -60,7 +60,7 @@ def run_shell(arguments: argparse.Namespace) -> int:
     """Become a shell with the run's environment, folder and GPUs; it is no part of the run."""
     run = find_run(StateDirectory(), arguments.run)
     if run.plan is None:
-        raise WrongInput(f"{run.id} has lost its plan: nobody knows its environment")
+        raise WrongInput(f"{run.id} has lost its plan: its environment is not known")
     secret = [name for name, value in run.plan.environment.items() if value == MASK]
     environment = {
         name: value for name, value in os.environ.items() if name not in (*ALL_VARIABLES, MARK)

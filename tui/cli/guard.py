@@ -5,13 +5,16 @@ import re
 import time
 
 from runners.cost.sessions import is_damaged, read_session
+from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.daemon import watch
+from runners.guard.idleness import LEAST_S
 from runners.guard.rule import (
     GuardRule,
     lift,
     new_rule,
     postpone,
     read_guard,
+    read_rule,
     set_rule,
 )
 from runners.guard.spawn import ensure_guard, guard_lock
@@ -42,7 +45,10 @@ def run_guard(arguments: argparse.Namespace) -> int:
     elif arguments.what == "postpone":
         _postpone(state, arguments.length)
     elif arguments.what == "off":
+        late = _too_late(state)
         say("the guard is off" if lift(state) else "no guard was set")
+        if late:
+            say(late)
         return ExitCode.DONE
     elif arguments.what == "run":
         return _be_guard(state)
@@ -67,7 +73,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     if arguments.budget_stop is None and not any(
         lengths[name] for name in ("max_age", "no_run", "idle")
     ):
-        raise WrongInput("guard set: guard what?", _WHAT)
+        raise WrongInput("guard set: say what the guard should watch", _WHAT)
     if arguments.destroys and not arguments.end_command:
         raise WrongInput("--destroys goes with --end-command")
     if arguments.webhook and not re.match(r"https?://[^/\s]+", arguments.webhook):
@@ -106,7 +112,7 @@ def _say_consequences(state: StateDirectory, rule: GuardRule) -> None:
     if session is not None and rule.end_command and session.stopping:
         say(f"what that saves: {session.stopping}")
     if rule.destroys:
-        missing = len(unfetched_runs(state, session))
+        missing = len(unfetched_runs(state))
         say(
             f"it destroys: only when every run is marked by `fresnel-tui fetched` ({missing} "
             "are not, so far)"
@@ -120,6 +126,11 @@ def _length(flag: str, text: str | None) -> float | None:
         raise WrongInput(f"{flag}: {error}") from None
     if seconds == 0 and flag not in ("--countdown", "--warm-up", "guard postpone"):
         raise WrongInput(f"{flag} {text}: expected more than nothing")
+    if flag == "--idle" and seconds is not None and seconds < LEAST_S:
+        raise WrongInput(
+            f"--idle {text}: expected at least {duration(LEAST_S)}",
+            "use is kept as means of 10 s, and three windows in a row must be idle",
+        )
     return seconds
 
 
@@ -148,8 +159,27 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
         postpone(state, seconds)
     except ValueError as error:
         raise WrongInput(str(error), "`fresnel-tui guard set` sets it anew") from None
+    late = _too_late(state)
+    if late:
+        say(late)
+        return
     held = f"holds back for {duration(seconds)}" if seconds else "goes on"
     say(f"the guard {held}; what it has asked to stop, stops")
+
+
+def _too_late(state: StateDirectory) -> str:
+    """What to say when the end command runs already: that nothing here holds it back."""
+    try:
+        rule = read_rule(state)
+    except ValueError:
+        return ""
+    claim = Claim() if rule is None else read_claim(marker_of(state, rule.id, END))
+    if rule is None or not claim.alive:
+        return ""
+    return (
+        f"⚠ too late for the end command: it runs as process {claim.pid} ({rule.end_command}); "
+        f"`kill -- -{claim.pid}` ends it"
+    )
 
 
 def _be_guard(state: StateDirectory) -> int:
@@ -195,18 +225,15 @@ def run_fetched(arguments: argparse.Namespace) -> int:
     """Mark runs whose results are safe; without any, show which are not."""
     state = StateDirectory()
     tend(state)
-    session = read_session(state)
     if arguments.runs and arguments.all:
         raise WrongInput("name the runs that were fetched, or --all, not both")
     if arguments.runs or arguments.all:
-        for run in (
-            find_runs(state, arguments.runs) if arguments.runs else unfetched_runs(state, session)
-        ):
+        for run in find_runs(state, arguments.runs) if arguments.runs else unfetched_runs(state):
             if arguments.all and run.is_live:
                 continue
             mark_fetched(state, run, arguments.to)
             say(f"{run.id}: fetched{' to ' + arguments.to if arguments.to else ''}")
-    missing = [run.id for run in unfetched_runs(state, session)]
+    missing = [run.id for run in unfetched_runs(state)]
     if arguments.json:
         print_json({"unfetched": missing})
     elif missing:

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, length_words
+from runners.guard.rule import GuardRule, GuardState, GuardView, Stage
 from runners.host.clock import Moment, moment_now
+from tui.views.format import duration
 
 
 def guard_text(view: GuardView, now: Moment) -> str:
@@ -21,7 +22,7 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
         state = GuardState(rule.id)
     left, held = view.left_s(now), rule.postponed_left(now)
     if left is not None:
-        return f"⚠ {state.reason}: runs stop in {length_words(left)}"
+        return f"⚠ {state.reason}: runs stop in {duration(left)}"
     if state.stage is Stage.STOPPING:
         then = f", then: {rule.end_command}" if rule.end_command else ""
         return f"⚠ {state.reason}: runs are being stopped{then}"
@@ -32,7 +33,7 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if state.stage is Stage.ENDED:
         return f"has acted: {state.reason}" + (f"; {state.note}" if state.note else "")
     if held:
-        return f"postponed for {length_words(held)}: {watched_text(rule)}"
+        return f"postponed for {duration(held)}: {watched_text(rule)}"
     if view.running:
         return f"watches {watched_text(rule)}"
     return f"set ({watched_text(rule)}), starts with the next command"
@@ -42,7 +43,7 @@ def guard_alarm(view: GuardView, now: Moment) -> str:
     """For a line with little room: only while it counts down, acts, or is in trouble."""
     left = view.left_s(now)
     if left is not None:
-        return f"⚠ guard {length_words(left)}"
+        return f"⚠ guard {duration(left)}"
     if view.problems:
         return "⚠ guard"
     stage = None if view.rule is None or view.progress is None else view.progress.stage
@@ -70,9 +71,9 @@ def watched_text(rule: GuardRule) -> str:
     """What the rule watches."""
     told = [
         "" if rule.budget_stop is None else f"budget {_amount(rule.budget_stop)}",
-        "" if rule.max_age_s is None else f"age {length_words(rule.max_age_s)}",
-        "" if rule.no_run_s is None else f"no run for {length_words(rule.no_run_s)}",
-        "" if rule.idle_s is None else f"idle GPUs for {length_words(rule.idle_s)}",
+        "" if rule.max_age_s is None else f"age {duration(rule.max_age_s)}",
+        "" if rule.no_run_s is None else f"no run for {duration(rule.no_run_s)}",
+        "" if rule.idle_s is None else f"idle GPUs for {duration(rule.idle_s)}",
     ]
     return ", ".join(filter(None, told)) or "nothing"
 

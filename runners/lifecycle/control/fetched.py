@@ -6,7 +6,6 @@ import time
 
 import msgspec
 
-from runners.cost.sessions import Session
 from runners.host.files import replace
 from runners.host.identity import host_name, user_name
 from runners.model.errors import WrongInput
@@ -45,16 +44,14 @@ def read_fetched(directory: RunDirectory) -> Fetched | None:
     return read(directory.fetched, _fetched)
 
 
-def unfetched_runs(state: StateDirectory, session: Session | None) -> list[Run]:
-    """The runs of this host that ended since the session began (ever, without one) and bear no
-    mark, oldest first.
+def unfetched_runs(state: StateDirectory) -> list[Run]:
+    """The runs of this host that have started and bear no mark, oldest first: under whatever
+    session or clock, what they left lies on this machine.
     """
-    since = 0.0 if session is None else session.started
     return [
         run
         for run in list_runs(state)
         if run.started is not None
         and home_of(run.plan, run.record) == host_name()
-        and (run.ended if run.ended is not None else run.created) >= since
         and read_fetched(state.run(run.id)) is None
     ]

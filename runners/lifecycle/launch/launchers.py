@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.model.spec import Launcher
+from runners.model.spec import Launcher, RunSpec
 
 STDBUF = ("stdbuf", "-oL", "-eL")
 
@@ -52,6 +52,18 @@ def build_argv(
         *program,
         *arguments,
     ]
+
+
+def shutdown_time(spec: RunSpec) -> dict[str, str]:
+    """How long torchrun waits for its ranks after a signal: as long as the stop ladder does.
+
+    Its own default is 30 s, shorter than most epochs; then it kills them (`torch.distributed.run`,
+    option --shutdown_timeout and its variable).
+    """
+    if spec.launcher not in ("torchrun", "accelerate"):
+        return {}
+    patience = sum(rung.wait_s for rung in spec.stop.ladder if rung.how != "SIGKILL")
+    return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(30, round(patience)))}
 
 
 def unbuffer(argv: list[str]) -> list[str]:

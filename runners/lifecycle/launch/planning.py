@@ -21,7 +21,7 @@ from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
-from runners.lifecycle.launch.launchers import build_argv, unbuffer
+from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
@@ -32,7 +32,7 @@ from runners.presets.parameters import arguments_of
 from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.visibility import ALL_VARIABLES, visibility
+from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
 
 MASK = "********"
@@ -44,6 +44,11 @@ _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(
     r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
+_DEFAULT_ENVIRONMENT = {
+    "PYTHONUNBUFFERED": "1",
+    # A crash in C leaves a Python stack in the output; costs nothing otherwise.
+    "PYTHONFAULTHANDLER": "1",
+}
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
@@ -71,7 +76,9 @@ def make_plan(
     processes = spec.processes or len(allocation.gpus) or 1
     words = _words(spec, run.id, run.path, allocation, processes)
     added = {
-        "PYTHONUNBUFFERED": "1",
+        **_DEFAULT_ENVIRONMENT,
+        **shutdown_time(spec),
+        **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
         **{
             name: _fill(value, words, f"environment.{name}")
@@ -147,9 +154,11 @@ def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, 
 
 
 def _total(spec: RunSpec, unit: str) -> int | None:
-    """How many epochs or steps the preset's parameter says the run has; None when it says none."""
+    """How many epochs or steps the preset says the run has; None when it says nothing."""
     if spec.total is None or spec.total.unit != unit:
         return None
+    if not spec.total.parameter:
+        return spec.total.count
     named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
     value = None if named is None else named.value
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

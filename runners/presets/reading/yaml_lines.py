@@ -107,7 +107,7 @@ def _build(
         # An explicit tag that does not fit, such as !!int abc: PyYAML does not say so itself.
         kind = node.tag.rpartition(":")[2]
         raise WrongInput(
-            f"{path}:{node.start_mark.line + 1}: {node.value!r} is no {kind}"
+            f"{path}:{node.start_mark.line + 1}: {node.value!r} is not a valid {kind}"
         ) from None
 
 
@@ -124,9 +124,7 @@ def _build_mapping(
         place = (*key, name)
         if name in result:
             first = lines[place]
-            raise WrongInput(
-                f"{path}:{line}: `{name}` stands here a second time (first in line {first})"
-            )
+            raise WrongInput(f"{path}:{line}: `{name}` is given twice (first in line {first})")
         lines[place] = line
         result[name] = _build(loader, value_node, (*key, name), lines, path)
     return result
