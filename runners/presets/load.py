@@ -66,6 +66,7 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
         )
     literal = [word.replace("${", "$${") for word in command]
     label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
+    label = "".join(char for char in label if char.isprintable())
     source = Diagnostics(Path(label or "command"), {})
     values: dict[str, Any] = {
         "launcher": "command",
