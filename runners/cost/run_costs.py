@@ -24,6 +24,7 @@ from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.plan import Estimate
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
@@ -76,7 +77,7 @@ class Costs(msgspec.Struct, frozen=True):
     def of(self, run: Run, eta_s: float | None = None, epoch: int | None = None) -> RunCost:
         """What a run costs; `eta_s` and `epoch` are what its progress says, where it says so."""
         if run.id not in self.hours:
-            return RunCost()  # it never held anything
+            return _planned(run)  # it has not held anything yet, or never will
         cost, rate = _six(self.spent.get(run.id)), _six(self.rates.get(run.id))
         share = None if self.account is None else self.account.shares.get(run.id)
         known = RunCost(
@@ -108,6 +109,14 @@ class Costs(msgspec.Struct, frozen=True):
     def _timing(self, run: Run) -> EpochTiming:
         reader = self.timings.get(run.id)
         return reader.read() if reader else read_epoch_timing(Path(run.directory))
+
+
+def _planned(run: Run) -> RunCost:
+    """What a run that has not started yet will cost per hour, by its plan's price."""
+    plan = run.plan
+    if plan is None or plan.price is None or not run.is_live or run.state is State.QUEUED:
+        return RunCost()
+    return RunCost(rate=_six(exact_rate(plan.price, device_count(plan.gpus))))
 
 
 def _project(
