@@ -12,12 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from runners.host.files import append_event
+from runners.host.files import append_event, open_private, read_plain
 from runners.host.identity import host_name
 from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
 from runners.presets.reading.settings import NoticeKeys, read_settings
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 
 COMMAND_S = 60.0
 
@@ -38,13 +38,10 @@ def announce(run: RunDirectory, kind: str, text: str) -> None:
         result = _run_command(run, wanted, facts)
         append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
-        append_event(
-            run.supervisor_events,
-            "notice",
-            about=kind,
-            by="webhook",
-            result=post_json(wanted.webhook, _message(facts)),
-        )
+        content = notification(kind, text, facts["name"], run=run.id, told_at=time.time())
+        done = post_json(wanted.webhook, content)
+        result = done.answer if done.tries == 1 else f"{done.answer} at try {done.tries}"
+        append_event(run.supervisor_events, "notice", about=kind, by="webhook", result=result)
 
 
 def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -> str:
@@ -53,7 +50,7 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
         **{f"FRESNEL_NOTICE_{name.upper()}": value for name, value in facts.items()},
     }
     try:
-        with (run.path / "notices.log").open("ab") as log:
+        with open_private(run.path / "notices.log") as log:
             done = subprocess.run(
                 ["/bin/sh", "-c", wanted.command],
                 stdin=subprocess.DEVNULL,
@@ -70,26 +67,35 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
     return f"exit code {done.returncode}"
 
 
-def _message(facts: dict[str, str]) -> dict[str, object]:
-    """What a webhook is sent; Slack reads `text`, Discord reads `content`."""
-    sentence = f"{facts['name']} on {facts['host']}: {facts['text']}"
+def notification(
+    kind: str, text: str, name: str, told_at: float, **facts: object
+) -> dict[str, object]:
+    """What any webhook of ours is sent, of a run or of the guard; `told_at` in unix seconds.
+
+    Slack reads `text`, Discord reads `content`; `message` is the text without who and where.
+    """
+    host = host_name()
+    sentence = f"{name} on {host}: {text}"
     return {
+        "kind": kind,
+        "name": name,
+        "host": host,
         **facts,
-        "message": facts["text"],
+        "message": text,
         "text": sentence,
         "content": sentence,
-        "time": time.time(),
+        "time": told_at,
     }
 
 
 def _name(run: RunDirectory) -> str:
     try:
-        return str(json.loads(run.plan.read_bytes()).get("name") or run.id)
+        return str(json.loads(read_plain(run.plan)).get("name") or run.id)
     except (OSError, ValueError):
         return run.id
 
 
 def main() -> None:
-    """Announce for the run directory, with the kind and the text, that the command line names."""
-    directory, kind, text = sys.argv[-3:]
-    announce(RunDirectory(Path(directory)), kind, text)
+    """Announce what the command line names: state folder, run, kind and text."""
+    root, run_id, kind, text = sys.argv[-4:]
+    announce(StateDirectory(Path(root)).run(run_id), kind, text)

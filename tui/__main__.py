@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"completion", "serve", "monitor", "attach", "shell"}
+    | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 
 
@@ -34,6 +34,9 @@ def main() -> None:
         words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))
     ):
         from tui.cli import run_command
+        from tui.views.safe import safe_stream
+
+        sys.stdout, sys.stderr = safe_stream(sys.stdout), safe_stream(sys.stderr)
 
         sys.exit(run_command([word for i, word in enumerate(words) if not _is_switch(words, i)]))
     from tui.panel.launch import open_panel

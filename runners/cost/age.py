@@ -13,6 +13,8 @@ def price_age(price: Price, today: date | None = None) -> str:
     """`123 days old` for a price that was true too long ago for its kind; empty for a younger one,
     and without a date.
     """
+    if price.name and not price.date:
+        return "of unknown age"
     try:
         days = ((today or date.fromtimestamp(time.time())) - date.fromisoformat(price.date)).days
     except ValueError:

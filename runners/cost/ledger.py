@@ -140,7 +140,7 @@ class Ledger:
             return False
 
     def _poll(self) -> bool:
-        descriptor = os.open(self._state.ledger, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(self._state.ledger, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             stat = os.fstat(descriptor)
             if (stat.st_dev, stat.st_ino) != self._file or stat.st_size < self._offset:
@@ -234,7 +234,7 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
     a long history.
     """
     try:
-        descriptor = os.open(state.ledger, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(state.ledger, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return []
     try:

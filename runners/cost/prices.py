@@ -5,17 +5,23 @@ The user's own `prices.yaml` in the configuration folder comes first.
 
 import difflib
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import Price
+from runners.presets.reading.units import parse_duration
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.state.layout import SHIPPED_PRESETS, config_dir
+
+_UNITS_S = {"second": 1, "minute": 60, "hour": 3600}
 
 
 class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +29,7 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     does not.
 
     `billing` is the provider's unit of time, `minimum` the least it bills; empty where nobody has
-    looked it up.
+    looked it up. `kind` says how soon the figure is old.
     """
 
     name: str
@@ -39,22 +45,41 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     destroy: str = ""
     billing: str = ""
     minimum: str = ""
+    billing_source: str = ""
+    kind: Literal["list", "market"] = "list"
+
+    @property
+    def unit_s(self) -> int:
+        """Seconds of the unit that is billed when begun; 0 where that is not known."""
+        return _UNITS_S.get(self.billing.removeprefix("per "), 0)
+
+    @property
+    def minimum_s(self) -> int:
+        """Seconds billed at least; 0 where that is not known."""
+        try:
+            return round(parse_duration(self.minimum)) if self.minimum else 0
+        except ValueError:
+            return 0  # words, shown and not reckoned with
+
+    @property
+    def machine_size(self) -> int:
+        """The GPUs of the machine that it is a price for: `8 × H100` is of eight."""
+        counted = re.match(r"(\d+)\s*[×x]", self.gpu)
+        return int(counted[1]) if counted else 1
 
 
 def list_prices() -> list[PriceEntry]:
     """Every known price, the user's own first."""
-    names: set[str] = set()
-    entries = []
-    for path in (config_dir() / "prices.yaml", SHIPPED_PRESETS / "prices.yaml"):
-        for entry in _read_prices(path) if path.is_file() else ():
-            if entry.name not in names:
-                names.add(entry.name)
-                entries.append(entry)
-    return entries
+    shipped = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
+    own = config_dir() / "prices.yaml"
+    entries = list(_read_prices(own, tuple(shipped.values()))) if own.is_file() else []
+    names = {entry.name for entry in entries}
+    return [*entries, *(entry for name, entry in shipped.items() if name not in names)]
 
 
 @cache
-def _read_prices(path: Path) -> tuple[PriceEntry, ...]:
+def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceEntry, ...]:
+    """The entries of a file; one with the name of a `known` one may give only what differs."""
     values, lines = read_yaml(path)
     listed = values.get("prices") if isinstance(values, dict) else None
     if not isinstance(listed, dict):
@@ -62,6 +87,7 @@ def _read_prices(path: Path) -> tuple[PriceEntry, ...]:
             f"{path}: expected a mapping `prices:` of NAME: {{provider, gpu, usd_per_hour, "
             "source, date}}"
         )
+    before = {entry.name: entry for entry in known}
     entries = []
     for name, keys in listed.items():
         where = f"{path}:{lines['prices', name]}: prices.{name}"
@@ -69,11 +95,35 @@ def _read_prices(path: Path) -> tuple[PriceEntry, ...]:
             raise WrongInput(f"{where}: expected provider, gpu, usd_per_hour, source and date")
         texts = {key: value if value is None else str(value) for key, value in keys.items()}
         try:
-            entries.append(msgspec.convert({"name": name, **texts}, PriceEntry))
-            parse_rate(entries[-1].usd_per_hour)
+            entry = msgspec.convert(_completed(str(name), texts, before), PriceEntry)
+            parse_rate(entry.usd_per_hour)
+            _check_date(entry.date)
         except (msgspec.ValidationError, ValueError) as error:
             raise WrongInput(f"{where}: {error}") from None
+        entries.append(entry)
     return tuple(entries)
+
+
+def _completed(
+    name: str, keys: Mapping[str, str | None], before: Mapping[str, PriceEntry]
+) -> dict[str, Any]:
+    """An entry with what the shipped one of its name says where it says nothing.
+
+    Another rate without a source is the user's own, as of today's file: nobody says since when.
+    """
+    known = before.get(name)
+    if known is None:
+        return {"name": name, **keys}
+    own = {"source": "prices.yaml of your own", "date": ""} if "usd_per_hour" in keys else {}
+    return {**msgspec.structs.asdict(known), **own, **keys, "name": name}
+
+
+def _check_date(text: str) -> None:
+    if text:
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"date: expected a day such as 2026-11-20, got {text!r}") from None
 
 
 def parse_rate(text: str) -> Decimal:
@@ -88,19 +138,30 @@ def choose_price(
     text: str, basis: Literal["preset", "flag", "session"], per: Literal["gpu", "machine"] = "gpu"
 ) -> Price:
     """The Price for a name in prices.yaml or an amount per hour; WrongInput names the nearest."""
-    entries = {entry.name: entry for entry in list_prices()}
-    if text in entries:
-        found = entries[text]
-        return Price(found.usd_per_hour, found.per, basis, found.name, found.source, found.date)
     try:
-        return Price(str(parse_rate(text)), per, basis)
+        return Price(str(parse_rate(text)), per, basis)  # for which no list need be right
     except ValueError:
+        pass
+    entries = {entry.name: entry for entry in list_prices()}
+    found = entries.get(text)
+    if found is None:
         close = difflib.get_close_matches(text, entries, 1)
         hint = f"; did you mean `{close[0]}`?" if close else ""
         raise WrongInput(
             f"no price `{text}`{hint}",
             f"a price is US dollars per hour, or one of: {', '.join(entries)}",
-        ) from None
+        )
+    return Price(
+        found.usd_per_hour,
+        found.per,
+        basis,
+        found.name,
+        found.source,
+        found.date,
+        found.unit_s,
+        found.minimum_s,
+        found.kind,
+    )
 
 
 def find_entry(name: str) -> PriceEntry | None:
@@ -113,27 +174,64 @@ def stopping_words(name: str) -> str:
     entry = find_entry(name)
     if entry is None:
         return "what a shutdown saves here is not known: ask the provider"
-    unit = f"; billed {entry.billing}" if entry.billing else ""
+    unit = entry.billing.removeprefix("per ")
+    billed = f"; billed per {unit}" if unit else ""
     least = f", at least {entry.minimum}" if entry.minimum else ""
+    said = f" ({entry.billing_source})" if entry.billing_source and (billed or least) else ""
     words = (
         f"{entry.provider}: {entry.stop}"
         if entry.stop
         else f"{entry.provider}: what a shutdown saves is not known"
     )
     destroy = f"; {entry.destroy}" if entry.destroy else ""
-    return f"{words}{destroy}{unit}{least}"
+    return f"{words}{destroy}{billed}{least}{said}"
+
+
+def matches_model(match: str, driver_name: str) -> bool:
+    """True when a GPU that its driver calls `driver_name` is of the model that `match` describes.
+
+    Words are compared whole: GH200 is no H200. A form that the driver does not say is SXM: NVIDIA
+    calls an H100 SXM `H100 80GB HBM3`, and names PCIe and NVL.
+    """
+    said = [word.upper() for word in re.split(r"[^A-Za-z0-9]+", driver_name) if word]
+    wanted = [word.upper() for word in match.split()]
+    if not wanted or any(other in said and other not in wanted for other in _OTHER_MODELS):
+        return False
+    return all(_says(word, said) for word in wanted)
+
+
+_OTHER_MODELS = ("LAPTOP", "MAX", "D", "TI", "SUPER", "ADA")
+"""Words that make another model of the same number."""
+
+
+def _says(word: str, said: Sequence[str]) -> bool:
+    if word == "SXM":
+        return "PCIE" not in said and "NVL" not in said
+    if re.fullmatch(r"\d+GB", word):
+        sizes = [one for one in said if re.fullmatch(r"\d+GB", one)]
+        return not sizes or word in sizes
+    return word in said
 
 
 def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
     """Prices for a GPU model by the driver's name for it, of `provider` if one is known, and for
     so many GPUs.
     """
-    found = [entry for entry in list_prices() if entry.match and entry.match.lower() in gpu.lower()]
+    found = [entry for entry in list_prices() if matches_model(entry.match, gpu)]
     if provider:
         found = [entry for entry in found if provider.lower() in entry.provider.lower()]
-    return [entry for entry in found if entry.per == "gpu" or _machine_size(entry) == gpus]
+    return [entry for entry in found if entry.per == "gpu" or entry.machine_size == gpus]
 
 
-def _machine_size(entry: PriceEntry) -> int:
-    counted = re.match(r"(\d+)\s*[×x]", entry.gpu)
-    return int(counted[1]) if counted else 1
+def price_caveat(entry: PriceEntry, models: Sequence[str]) -> str:
+    """What speaks against this price on a machine with cards of these `models` (by their drivers);
+    empty when it fits.
+    """
+    here = " and ".join(
+        f"{count} × {model or 'unknown'}" for model, count in Counter(models).items()
+    )
+    if entry.match and not all(matches_model(entry.match, model) for model in models):
+        return f"price {entry.name} is for {entry.gpu}, and this machine has {here}"
+    if entry.per == "machine" and models and entry.machine_size != len(models):
+        return f"price {entry.name} is for a machine of {entry.machine_size}, this one has {here}"
+    return ""

@@ -7,7 +7,7 @@ that on its estimate, else on the time that its progress says is left.
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -141,10 +141,12 @@ def costs_of(state: StateDirectory, runs: Iterable[Run], now: Moment | None = No
     return CostReader(state).read(runs, now)
 
 
-def costs_in(statement: Statement, runs: Iterable[Run]) -> Costs:
-    """What `runs` cost by a statement that is open already."""
+def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:
+    """What `runs`, or `everything` there is, cost by a statement that is open already."""
     session = next((one for one in statement.sessions if one.end is None), None)
-    live = [run.id for run in runs if run.is_live and run.id in statement.lines]
+    seen = list(runs)
+    live = [run.id for run in seen if run.is_live and run.id in statement.lines]
+    asked = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
     shares: set[str] = set()
     for one in statement.sessions:
         shares.update(statement.account(one).shares)
@@ -154,23 +156,25 @@ def costs_in(statement: Statement, runs: Iterable[Run]) -> Costs:
         session,
         None if session is None else statement.account(session),
         spent,
-        _rates(statement, spent, live),
-        {run: statement.gpu_hours(run) for run in statement.lines},
+        _rates(statement, spent, asked, live),
+        {run: statement.gpu_hours(run) for run in asked},
         frozenset(shares),
         problem=statement.problem,
     )
 
 
 def _rates(
-    statement: Statement, spent: Mapping[str, Fraction], live: Iterable[str]
+    statement: Statement,
+    spent: Mapping[str, Fraction],
+    asked: Iterable[str],
+    beside: Sequence[str],
 ) -> dict[str, Fraction]:
-    """Dollars per hour: now, and on average for what has ended."""
-    beside = list(live)
+    """Dollars per hour: now, of those `beside` each other, and on average for what has ended."""
     rates = {run: rate for run in beside if (rate := statement.rate_now(run, beside)) is not None}
-    for run, cost in spent.items():
+    for run in asked:
         start, end = statement.span(run)
-        if run not in rates and end > start:
-            rates[run] = cost * HOUR_NS / (end - start)
+        if run not in rates and run in spent and end > start:
+            rates[run] = spent[run] * HOUR_NS / (end - start)
     return rates
 
 

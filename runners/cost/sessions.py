@@ -13,7 +13,7 @@ from runners.cost.age import price_age
 from runners.cost.rates import billed_seconds, hourly_rate, money
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import append_line, write_whole
+from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.spec import Price
@@ -144,6 +144,7 @@ def start_session(
     uuids: tuple[str, ...] = (),
     provider: str = "",
     instance: str = "",
+    caveat: str = "",
 ) -> Session:
     """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when
     one is open.
@@ -174,6 +175,7 @@ def start_session(
         provider=provider,
         instance=instance,
         stopping=stopping_words(chosen.name),
+        caveat=caveat,
     )
     return _write(state, session)
 
@@ -189,6 +191,35 @@ def change_budget(state: StateDirectory, budget: str) -> Session:
     amount.
     """
     return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
+
+
+def change_price(
+    state: StateDirectory,
+    price: str,
+    per: Literal["gpu", "machine"] = "gpu",
+    gpus: int | None = None,
+    caveat: str = "",
+) -> Session:
+    """Correct the price of the open session, or of the one that ended last, for the whole of it.
+
+    Raises NotFound when there is none, WrongInput for what is no price.
+    """
+    from runners.cost.prices import choose_price, stopping_words
+
+    session = load_session(state)
+    if session is None:
+        raise NotFound("no session is open", "`fresnel-tui session start --price NAME` opens one")
+    chosen = choose_price(price, "session", per)
+    return _write(
+        state,
+        msgspec.structs.replace(
+            session,
+            price=chosen,
+            gpus=gpus or session.gpus,
+            stopping=stopping_words(chosen.name),
+            caveat=caveat,
+        ),
+    )
 
 
 def _open_one(state: StateDirectory) -> Session:
@@ -208,7 +239,7 @@ def _parse_budget(text: str | None) -> str | None:
 
 
 def _parse_since(text: str, now: Moment) -> Moment:
-    up = now.up or 0
+    up = now.boot_ns or 0
     if text == "boot":
         return Moment(now.wall - up / 1e9, now.boot, 0)
     if text == "now":
@@ -247,6 +278,6 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
 def _write(state: StateDirectory, session: Session) -> Session:
     """Write the session down, in its own file and in the ledger."""
     state.create()
-    write_whole(state.session, msgspec.json.encode(session))
+    replace(state.session, msgspec.json.encode(session))
     append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
     return session

@@ -23,20 +23,20 @@ class Timeline:
     def __init__(self, moments: Iterable[Moment]) -> None:
         # By boot: from which nanosecond of it the wall clock stood so far from it, oldest first.
         self._clocks: dict[str, list[tuple[int, int]]] = {}
-        for moment in sorted(moments, key=lambda one: one.up or 0):
-            if moment.boot and moment.up is not None:
-                began = wall_ns(moment.wall) - moment.up
-                known = self._clocks.setdefault(moment.boot, [(moment.up, began)])
+        for moment in sorted(moments, key=lambda one: one.boot_ns or 0):
+            if moment.boot and moment.boot_ns is not None:
+                began = wall_ns(moment.wall) - moment.boot_ns
+                known = self._clocks.setdefault(moment.boot, [(moment.boot_ns, began)])
                 # The two clocks are never read at one instant: milliseconds are no correction, and
                 # move nothing.
                 if abs(began - known[-1][1]) > SECOND_NS:
-                    known.append((moment.up, began))
+                    known.append((moment.boot_ns, began))
         self._began = {boot: clocks[-1][1] for boot, clocks in self._clocks.items()}
 
     def place(self, moment: Moment) -> int:
         """Where `moment` stands; by its wall time when nothing else is known of it."""
-        if moment.up is not None and moment.boot in self._began:
-            return self._began[moment.boot] + moment.up
+        if moment.boot_ns is not None and moment.boot in self._began:
+            return self._began[moment.boot] + moment.boot_ns
         return wall_ns(moment.wall)
 
     def place_in_boot(self, wall: float, since: Moment, until: Moment) -> int:
@@ -45,13 +45,13 @@ class Timeline:
 
         Which clock it was read by is the latest that was known by then; the first when none fits.
         """
-        if since.up is None or since.boot not in self._clocks:
+        if since.boot_ns is None or since.boot not in self._clocks:
             return wall_ns(wall)
-        latest = until.up if until.boot == since.boot and until.up is not None else None
-        chosen = wall_ns(wall) - (wall_ns(since.wall) - since.up)
+        latest = until.boot_ns if until.boot == since.boot and until.boot_ns is not None else None
+        chosen = wall_ns(wall) - (wall_ns(since.wall) - since.boot_ns)
         for begun, clock in self._clocks[since.boot]:
             up = wall_ns(wall) - clock
-            if begun <= up and since.up <= up and (latest is None or up <= latest):
+            if begun < up and since.boot_ns <= up and (latest is None or up <= latest):
                 chosen = up
         return self._began[since.boot] + chosen
 

@@ -10,9 +10,16 @@ from pathlib import Path
 
 from runners.doctor.checks import Check
 from runners.host.ownership import permission_problem
-from runners.host.procfs import all_marks
+from runners.host.procfs import (
+    all_marks,
+    holders_of,
+    is_mounted,
+    process_state,
+    start_ticks,
+)
 from runners.model.errors import FresnelError
 from runners.model.quantities import gib_text
+from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 
 _NETWORK = (
@@ -42,6 +49,8 @@ def check_state(state: StateDirectory) -> Iterator[Check]:
     yield check_filesystem(state.root)
     yield check_locks(state.root)
     yield from check_run_folders(state)
+    yield check_containment()
+    yield from check_supervisors(state)
     yield from check_leftovers(state)
     yield from check_future(state)
 
@@ -137,14 +146,24 @@ def check_run_folders(state: StateDirectory) -> Iterator[Check]:
 
 
 def check_leftovers(state: StateDirectory) -> Iterator[Check]:
-    """Processes that carry the mark of a run of this folder which has ended."""
-    left = [
-        (run, pids)
+    """Processes of runs of this folder which have ended: by their mark, or because the run's
+    supervisor knew them and they would not go, or by the run's lock.
+    """
+    left = {
+        run: pids
         for run, pids in all_marks().items()
         if state.run(run).path.is_dir() and not state.live_marker(run).exists()
-    ]
-    for run, pids in left:
-        words = f"{run} has ended, but pid {', '.join(map(str, pids))} is alive"
+    }
+    for run_id in _names(state.held):
+        run = state.run(run_id)
+        record = read_record(run)
+        followed = record.followed if record else ()
+        pids = [pid for pid, ticks in followed if start_ticks(pid) == ticks]
+        pids += sorted(holders_of(run.run_lock, run.output))
+        if pids:
+            left[run_id] = sorted({*left.get(run_id, ()), *pids})
+    for run_id, pids in left.items():
+        words = f"{run_id} has ended, but pid {', '.join(map(str, pids))} is alive"
         yield Check(
             "left over",
             "WARN",
@@ -153,6 +172,37 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
         )
     if not left:
         yield Check("left over", "PASS", "no process of an ended run")
+
+
+def check_supervisors(state: StateDirectory) -> Iterator[Check]:
+    """Supervisors that somebody has suspended: their runs can be neither stopped nor recorded."""
+    for run_id in _names(state.live):
+        record = read_record(state.run(run_id))
+        pid = record.supervisor_pid if record else None
+        if pid is not None and process_state(pid) in ("T", "t"):
+            words = f"the supervisor of {run_id} (pid {pid}) is suspended: nothing is done for it"
+            yield Check("supervisor", "WARN", words, f"kill -CONT {pid}")
+
+
+def check_containment() -> Check:
+    """How surely everything that a run starts is found again."""
+    if not is_mounted():
+        words = "/proc is not mounted: a run's processes can be neither found nor stopped"
+        return Check("processes", "FAIL", words, "mount -t proc proc /proc")
+    return Check(
+        "processes",
+        "PASS",
+        "runs are followed by mark, descent, lock, output and systemd scope; what another daemon "
+        "starts for them (docker, systemd-run, ssh) is out of reach, and its GPUs count as "
+        "somebody else's",
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []
 
 
 def check_future(state: StateDirectory) -> Iterator[Check]:

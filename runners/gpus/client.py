@@ -16,10 +16,13 @@ import msgspec
 
 from runners.gpus.sampler_lock import owner_of
 from runners.gpus.selection import parse, setting
-from runners.host.helpers import command
+from runners.host.helpers import command, marked
 from runners.host.identity import host_name
+from runners.host.keep_alive import KeepAlive
 from runners.host.locks import is_held
+from runners.host.signals import signal_process
 from runners.model.gpus import UNREAD, GpuReading
+from runners.state.codec import read
 from runners.state.layout import StateDirectory
 
 STALE_S = 5.0
@@ -38,39 +41,27 @@ LOG_LIMIT = 1 << 20
 _reading = msgspec.json.Decoder(GpuReading)
 
 
-class _Starts:
-    """When this process last started a sampler for one state folder, and how long it waits with
-    the next.
-    """
-
-    def __init__(self) -> None:
-        self.last = float("-inf")
-        self.delay_s = FIRST_DELAY_S
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def may_start(self) -> bool:
-        if self.child is not None:
-            self.child.poll()  # a dead child stays a zombie until it is asked for
-        return time.monotonic() - self.last >= self.delay_s
-
-    def note(self, child: "subprocess.Popen[bytes]") -> None:
-        now = time.monotonic()
-        young = now - self.last < self.delay_s + YOUNG_S
-        self.delay_s = min(LONGEST_DELAY_S, 2 * self.delay_s) if young else FIRST_DELAY_S
-        self.last, self.child = now, child
-
-
-_starts: dict[Path, _Starts] = {}
+_starts: dict[Path, KeepAlive] = {}
+_children: dict[Path, subprocess.Popen[bytes]] = {}
 _touched: dict[Path, float] = {}
 
 
 def latest(state: StateDirectory) -> GpuReading | None:
     """The newest reading of this host under this `$FRESNEL_GPUS`, however old, or None."""
-    _touch_wanted(state)
-    reading = _on_disk(state)
+    reading = read(state.gpu_reading, _reading)
     if reading is None or reading.host != host_name() or reading.setting not in (None, setting()):
         return None
     return reading
+
+
+def announce_reader(state: StateDirectory) -> None:
+    """Tell the sampler that somebody reads: it leaves when nobody does."""
+    now = time.monotonic()
+    if now - _touched.get(state.root, float("-inf")) < TOUCH_EVERY_S:
+        return
+    _touched[state.root] = now
+    with suppress(OSError):
+        state.sampler_wanted.touch(mode=0o600)
 
 
 def age_s(reading: GpuReading) -> float:
@@ -93,20 +84,30 @@ def ensure_sampler(state: StateDirectory) -> None:
     value of `$FRESNEL_GPUS` that means nothing, OSError when the state folder cannot be written.
     """
     parse(setting())
-    starts = _starts.setdefault(state.root, _Starts())
-    if is_held(state.sampler_lock):
-        owner = owner_of(state)
-        if (
-            owner is None
-            or owner.setting == setting()
-            or not owner.is_here
-            or not starts.may_start()
-        ):
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(owner.pid, signal.SIGTERM)
-    if starts.may_start():
-        starts.note(_start(state))
+    if state.root in _children:
+        _children[state.root].poll()  # a dead child stays a zombie until it is asked for
+    starts = _starts.get(state.root)
+    if starts is None:
+        starts = _starts[state.root] = _keep_alive(state)
+    now = time.monotonic()
+    owner = owner_of(state)
+    if owner is not None and owner.is_here and owner.setting != setting():
+        # Another takes its place: it has lived long enough to be no reason to wait.
+        if starts.pause_over(now) and owner.ticks is not None:
+            signal_process(owner.pid, owner.ticks, signal.SIGTERM)
+            starts.start(now)
+    elif not is_held(state.sampler_lock) and starts.pause_over(now):
+        starts.start(now)
+
+
+def _keep_alive(state: StateDirectory) -> KeepAlive:
+    return KeepAlive(
+        state.sampler_lock,
+        lambda: _children.update({state.root: _start(state)}),
+        FIRST_DELAY_S,
+        longest_s=LONGEST_DELAY_S,
+        young_s=YOUNG_S,
+    )
 
 
 def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
@@ -118,6 +119,7 @@ def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
     """
     deadline = time.monotonic() + patience_s
     while True:
+        announce_reader(state)
         reading = latest(state)
         if reading is not None and age_s(reading) <= FRESH_S:
             return reading
@@ -139,23 +141,6 @@ def main() -> None:
         ensure_sampler(state)
 
 
-def _on_disk(state: StateDirectory) -> GpuReading | None:
-    try:
-        return _reading.decode(state.gpu_reading.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _touch_wanted(state: StateDirectory) -> None:
-    """Tell the sampler that somebody reads."""
-    now = time.monotonic()
-    if now - _touched.get(state.root, float("-inf")) < TOUCH_EVERY_S:
-        return
-    _touched[state.root] = now
-    with suppress(OSError):
-        state.sampler_wanted.touch(mode=0o600)
-
-
 def _start(state: StateDirectory) -> "subprocess.Popen[bytes]":
     """Start a sampler in a session of its own, so that it outlives whoever needs it first."""
     state.create()
@@ -170,18 +155,11 @@ def _start(state: StateDirectory) -> "subprocess.Popen[bytes]":
             stdout=log,
             stderr=log,
             cwd="/",
-            env=_environment(),
+            env=marked(os.environ, "sampler"),  # one with a run's mark would hold its lease
             start_new_session=True,
         )
     finally:
         os.close(log)
-
-
-def _environment() -> dict[str, str]:
-    """Ours, less a run's mark: a marked sampler would hold that run's lease."""
-    return {
-        name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_RUN_")
-    }
 
 
 def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
@@ -195,7 +173,7 @@ def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
 
 def _reason(state: StateDirectory) -> str:
     """Why no reading comes, as far as it can be seen from outside."""
-    last = _on_disk(state)
+    last = read(state.gpu_reading, _reading)
     if last is not None and last.host != host_name() and age_s(last) <= STALE_S:
         return (
             f"host {last.host} uses this state folder too; give each host its own "

@@ -23,10 +23,12 @@ from runners.gpus.host_metrics import HostMeter
 from runners.gpus.sampler_lock import record_owner
 from runners.gpus.selection import parse, setting
 from runners.gpus.usage_recorder import UsageRecorder
+from runners.host.files import replace
 from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
+from runners.state.codec import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 
@@ -72,6 +74,9 @@ def main(words: list[str] | None = None) -> int:
     faulthandler.dump_traceback_later(deadline * OPENING_TAKES, exit=True)
     Sampler(state, lock, open_backend(choice, state), deadline).run()
     return ExitCode.DONE
+
+
+_reading = msgspec.json.Decoder(GpuReading)
 
 
 class Sampler:
@@ -144,12 +149,8 @@ class Sampler:
         anew).
         """
         target = self._state.gpu_reading
-        draft = target.with_suffix(".tmp")
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(reading))
-            draft.replace(target)
+            replace(target, msgspec.json.encode(reading), sync=False)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -185,11 +186,8 @@ class Sampler:
 
 def _last_xids(state: StateDirectory) -> dict[str, Xid]:
     """The Xids in the last reading of this host that are of this boot, by UUID."""
-    try:
-        before = msgspec.json.decode(state.gpu_reading.read_bytes(), type=GpuReading)
-    except (OSError, msgspec.DecodeError):
-        return {}
-    if before.host != host_name():
+    before = read(state.gpu_reading, _reading)
+    if before is None or before.host != host_name():
         return {}
     booted = boot_time()
     return {

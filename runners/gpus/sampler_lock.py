@@ -9,6 +9,7 @@ import msgspec
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.procfs import start_ticks
+from runners.state.codec import read
 from runners.state.layout import StateDirectory
 
 
@@ -47,7 +48,4 @@ def owner_of(state: StateDirectory) -> SamplerOwner | None:
     """
     if not is_held(state.sampler_lock):
         return None
-    try:
-        return _owner.decode(state.sampler_lock.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read(state.sampler_lock, _owner)

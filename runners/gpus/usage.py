@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
+from runners.state.codec import read
 from runners.state.layout import StateDirectory
 
 RECENT_S = 600.0
@@ -41,10 +42,7 @@ def read_usage(run: Path) -> tuple[GpuUse, ...]:
 
 def decode_usage(run: Path) -> RunUsage | None:
     """usage.json, or None when it is missing or damaged."""
-    try:
-        return _usage.decode(usage_file(run).read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read(usage_file(run), _usage)
 
 
 def read_recent(state: StateDirectory, now: float | None = None) -> list[HistoryLine]:

@@ -21,6 +21,7 @@ from runners.gpus.usage import (
     recent_files,
     usage_file,
 )
+from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.procfs import all_marks
@@ -35,6 +36,7 @@ from runners.model.gpus import (
     UsageInterval,
     Xid,
 )
+from runners.state.codec import OutlinedGpu, read_outline
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 
@@ -44,27 +46,6 @@ _LONGEST_STEP_S = 5.0
 """A reading stands for the time since the one before, but not for a gap in which nobody looked."""
 _MOST_XIDS = 8
 _WH = 1 / 3600
-
-
-class _Gpu(msgspec.Struct):
-    index: int
-    uuid: str
-    name: str
-    logical: int
-    simulated: bool = False
-
-
-class _Origin(msgspec.Struct):
-    host: str = ""
-
-
-class _Plan(msgspec.Struct):
-    gpus: list[_Gpu] = []
-    origin: _Origin = msgspec.field(default_factory=_Origin)
-    queued: bool = False
-
-
-_plan = msgspec.json.Decoder(_Plan)
 
 
 class _Mean(msgspec.Struct):
@@ -87,7 +68,7 @@ class GpuAccumulator:
     interval.
     """
 
-    def __init__(self, gpu: _Gpu, before: GpuUse | None) -> None:
+    def __init__(self, gpu: OutlinedGpu, before: GpuUse | None) -> None:
         self._use = before or GpuUse(gpu.index, gpu.uuid, gpu.name, gpu.logical, gpu.simulated)
         self._utilization = _Mean(
             (self._use.mean_utilization or 0.0) * self._use.utilization_s, self._use.utilization_s
@@ -157,7 +138,7 @@ class GpuAccumulator:
 class RunUsageTracker:
     """One live run with GPUs, followed from the first reading under its lease to the last."""
 
-    def __init__(self, folder: Path, gpus: list[_Gpu], began: float) -> None:
+    def __init__(self, folder: Path, gpus: list[OutlinedGpu], began: float) -> None:
         self.folder = folder
         self._began = began
         self._alarmed = False
@@ -205,9 +186,10 @@ class RunUsageTracker:
         uses = (*self._others, *(total.use() for total in self.sums.values()))
         self._seconds, self._alarmed = 0.0, False
         with suppress(OSError):
-            _replace(
+            replace(
                 usage_file(self.folder),
                 msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)),
+                sync=False,  # a slow disk must not hold up the next reading
             )
             path = interval_file(self.folder)
             if _append(path, msgspec.json.encode(line) + b"\n") > FULL:
@@ -223,7 +205,7 @@ class UsageRecorder:
         self._state = state
         self._clock = clock
         self._current, self._before = recent_files(state)
-        self._plans: dict[str, tuple[int, list[_Gpu]]] = {}
+        self._plans: dict[str, tuple[int, list[OutlinedGpu]]] = {}
         self._tracks: dict[str, RunUsageTracker] = {}
         self._marked: tuple[float, dict[str, list[int]]] = (float("-inf"), {})
         self._last: float | None = None
@@ -286,17 +268,18 @@ class UsageRecorder:
         for run_id in self._plans.keys() - set(live):
             del self._plans[run_id]
 
-    def _gpus_of(self, run_id: str) -> list[_Gpu]:
+    def _gpus_of(self, run_id: str) -> list[OutlinedGpu]:
         """The GPUs in a run's plan; none while it is queued, another host's, or not written yet."""
         path = self._state.run(run_id).plan
         try:
             changed = path.stat().st_mtime_ns
             known = self._plans.get(run_id)
             if known is None or known[0] != changed:
-                plan = _plan.decode(path.read_bytes())
-                ours = plan.origin.host in ("", host_name()) and not plan.queued
-                self._plans[run_id] = (changed, plan.gpus if ours else [])
-        except (OSError, msgspec.DecodeError):
+                plan = read_outline(self._state.run(run_id))
+                ours = plan is not None and plan.origin.host in ("", host_name())
+                gpus = plan.gpus if plan is not None and ours and not plan.is_queued else []
+                self._plans[run_id] = (changed, gpus)
+        except OSError:
             self._plans.pop(run_id, None)
             return []
         return self._plans[run_id][1]
@@ -328,14 +311,3 @@ def _append(path: Path, line: bytes) -> int:
         return os.fstat(descriptor).st_size
     finally:
         os.close(descriptor)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace the file at once, 0600; not synced, for a slow disk must not hold up the next
-    reading.
-    """
-    draft = path.with_suffix(".tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    draft.replace(path)

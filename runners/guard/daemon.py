@@ -15,16 +15,19 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 
 import msgspec
 
 from runners.cost.overrun import warn_of_overrun
+from runners.guard.claims import END, WARN, marker_of, read_claim
 from runners.guard.observe import GuardObserver
+from runners.guard.outbox import WebhookOutbox
 from runners.guard.policy import Action, next_step
+from runners.guard.reserved import disk_is_full, drop_ballast
 from runners.guard.rule import (
     GuardRule,
     GuardState,
+    full_disk_text,
     read_guard_state,
     read_rule,
     write_guard_state,
@@ -33,15 +36,14 @@ from runners.guard.spawn import guard_lock
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event
-from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.host.ownership import permission_problem
-from runners.host.webhook import post_json
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
 from runners.model.quantities import duration_text
 from runners.model.run import Run
+from runners.notify import notification
 from runners.state.layout import StateDirectory
 from runners.state.trust import state_permission_problem
 
@@ -52,13 +54,19 @@ _STUCK_AFTER_S = 120.0
 
 
 class Guard:
-    """One guard, holder of the lock: how far it has gone, and what it does."""
+    """One guard, holder of the lock: how far it has gone, and what it does.
+
+    On a full disk it keeps in memory what cannot be written, says so, and acts all the same.
+    """
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state
         self.lookout = GuardObserver(state)
         self.children: list[subprocess.Popen[bytes]] = []
         self.trouble: tuple[str, ...] = ()
+        self._unwritten: GuardState | None = None
+        self._said: set[str] = set()
+        self._posts = WebhookOutbox()
         self._seldom = float("-inf")
 
     def run(self) -> None:
@@ -77,11 +85,11 @@ class Guard:
 
     def step(self, rule: GuardRule) -> None:
         """Look once, go as far as that leads, write it down, and do it."""
-        before, now = read_guard_state(self.state), moment_now()
-        sight = self.lookout.look(rule, before, now, self.trouble)
-        after, act = next_step(rule, before, sight)
-        if after != before:
-            write_guard_state(self.state, after)
+        before, now = self._how_far(rule), moment_now()
+        sight = self.lookout.look(rule, before, now, (*self.trouble, *self._troubles(rule)))
+        after, action = next_step(rule, before, sight)
+        if after != before or self._unwritten is not None:
+            self._write(after)
         if before is None or (before.rule, before.stage, before.note) != (
             after.rule,
             after.stage,
@@ -89,12 +97,14 @@ class Guard:
         ):
             self._log(after.stage.value, reason=after.reason, note=after.note, rule=rule.id)
         self.trouble = ()
-        self._act(act, rule, after, now)
-        self._now_and_then(now)
+        self._act(action, rule, after, now)
+        self._posts.send_again(self._folder(rule), rule.webhook)
+        self._now_and_then()
 
     def notify_error(self, problem: str) -> None:
         """Say loudly what cannot be read; nothing is acted on."""
-        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # its log may lie on a full disk
+            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
         with suppress(ValueError, OSError):
             progress = read_guard_state(self.state)
             if progress is not None and progress.problems != (problem,):
@@ -102,22 +112,52 @@ class Guard:
                     self.state, msgspec.structs.replace(progress, problems=(problem,))
                 )
 
+    def _how_far(self, rule: GuardRule) -> GuardState | None:
+        """How far it has gone; what could not be written down counts."""
+        if self._unwritten is not None and self._unwritten.rule == rule.id:
+            return self._unwritten
+        return read_guard_state(self.state)
+
+    def _write(self, after: GuardState) -> None:
+        try:
+            write_guard_state(self.state, after)
+            self._unwritten = None
+        except OSError:
+            self._unwritten = after  # acted on all the same
+
+    def _troubles(self, rule: GuardRule) -> list[str]:
+        """What is wrong besides what it looks at: a full disk, a failed warning, a deaf webhook."""
+        found = []
+        if self._unwritten is not None or disk_is_full(self.state.guard):
+            found.append(full_disk_text(self.state))
+        warning = read_claim(marker_of(self.state, rule.id, WARN))
+        if warning.exit:
+            found.append(f"the warn command failed: exit code {warning.exit}")
+        if self._posts.problem:
+            found.append(self._posts.problem)
+        return found
+
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
-    def _act(self, act: Action, rule: GuardRule, progress: GuardState, now: Moment) -> None:
-        if act is Action.WARN:
+    def _act(self, action: Action, rule: GuardRule, progress: GuardState, now: Moment) -> None:
+        if full_disk_text(self.state) in progress.problems:
+            self._announce(rule, progress, "trouble", full_disk_text(self.state))
+        if action is Action.WARN:
             self._warn(rule, progress)
-        elif act is Action.STOP:
+        elif action is Action.STOP:
             self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
             self._stop(progress, now)
-        elif act is Action.END:
+        elif action is Action.END:
             text = f"{progress.reason}: {rule.end_command}"
-            self._announce(rule, progress, "end", text)
-            self._run_once(rule, progress, "end", rule.end_command, text)
-        elif act is Action.HOLD:
+            self._announce(rule, progress, f"end-{progress.attempt}", text)
+            self._run_once(rule, progress, END, progress.attempt, rule.end_command, text)
+        elif action is Action.HOLD:
             self._announce(rule, progress, f"hold-{progress.note}", progress.note)
-        elif act is not Action.NONE:
-            self._announce(rule, progress, act.value, f"{progress.reason}: {progress.note}")
+        elif action is Action.FAILED:
+            text = f"{progress.reason}: {progress.note}"
+            self._announce(rule, progress, f"failed-{progress.attempt}", text)
+        elif action is not Action.NONE:
+            self._announce(rule, progress, action.value, f"{progress.reason}: {progress.note}")
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (
@@ -130,7 +170,7 @@ class Guard:
                     self.state.run(run.id).supervisor_events, "alert", text=f"guard: {text}"
                 )
         if rule.warn_command:
-            self._run_once(rule, progress, f"warn-{progress.cycle}", rule.warn_command, text)
+            self._run_once(rule, progress, WARN, progress.cycle, rule.warn_command, text)
 
     def _stop(self, progress: GuardState, now: Moment) -> None:
         """Ask every live run to stop, each once: a second asking would take the next rung of its
@@ -143,6 +183,9 @@ class Guard:
                 if waited > _ladder_s(run) + _STUCK_AFTER_S:
                     trouble.append(f"{run.id} does not end: nothing further is done before it has")
                 continue
+            if disk_is_full(self.state.guard):
+                # A run's ending takes a few small files: the blocks kept for it are given up.
+                drop_ballast(self.state.guard / "ballast")
             try:
                 request_stop(self.state, run, reason=f"guard: {progress.reason}")
             except (FresnelError, OSError) as error:
@@ -151,36 +194,46 @@ class Guard:
 
     def _announce(self, rule: GuardRule, progress: GuardState, what: str, text: str) -> bool:
         """Say a step once: in the guard's events, and to the webhook; True for the first time."""
-        if not self._claim(rule, f"said {what} {progress.cycle}"):
-            return False
         step = what.partition("-")[0]
+        name = f"said {what} {progress.cycle}".replace("/", "_")[:200]
+        content = notification(
+            "guard", text, "guard", time.time(), step=step, reason=progress.reason
+        )
+        if not self._claim(rule, name, content):
+            return False
         self._log("said", step=step, text=text)
-        if rule.webhook:
-            content = {
-                "host": host_name(),
-                "step": step,
-                "reason": progress.reason,
-                "text": text,
-                "time": time.time(),
-            }
-            Thread(target=_post, args=(rule.webhook, content), daemon=True).start()
+        self._posts.send(self._folder(rule) / name, rule.webhook, content)
         return True
 
-    def _claim(self, rule: GuardRule, name: str) -> bool:
-        """True for the first who asks, ever."""
-        path = self._folder(rule) / name.replace("/", "_")[:200]
+    def _claim(self, rule: GuardRule, name: str, content: dict[str, object]) -> bool:
+        """True for the first who asks, ever; where nothing can be written, in this process."""
+        if name in self._said:
+            return False
+        path = self._folder(rule) / name
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             return False
+        except OSError:
+            self._said.add(name)
+            return True
+        with os.fdopen(descriptor, "wb", buffering=0) as file, suppress(OSError):
+            file.write(msgspec.json.encode(content))
         return True
 
     def _run_once(
-        self, rule: GuardRule, progress: GuardState, name: str, command: str, text: str
+        self,
+        rule: GuardRule,
+        progress: GuardState,
+        name: str,
+        attempt: int,
+        command: str,
+        text: str,
     ) -> None:
-        """Have a command run, at most once, in a process that outlives this one."""
-        marker = self._folder(rule) / name
-        if marker.exists():
+        """Have a try of a command begin, at most once, in a process that outlives this one."""
+        marker = marker_of(self.state, rule.id, name)
+        begun = read_claim(marker)
+        if begun.attempt >= attempt or begun.alive:
             return
         told = {
             "FRESNEL_STATE_DIR": str(self.state.root),
@@ -188,7 +241,7 @@ class Guard:
             "FRESNEL_GUARD_TEXT": text,
         }
         child = subprocess.Popen(  # its output goes where ours goes: into the guard's log
-            helpers.command("run-once", marker, command),
+            helpers.command("run-once", marker, str(attempt), command),
             env={**os.environ, **told},
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -198,13 +251,14 @@ class Guard:
 
     def _folder(self, rule: GuardRule) -> Path:
         folder = self.state.guard / rule.id
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def _log(self, kind: str, **fields: str) -> None:
         append_event(self.state.guard / "guard.jsonl", kind, **fields)
 
-    def _now_and_then(self, now: Moment) -> None:
+    def _now_and_then(self) -> None:
         """What any open panel does too: adopt what lost its supervisor, find what costs more than
         it should.
         """
@@ -214,7 +268,7 @@ class Guard:
         self._seldom = time.monotonic()
         adopt_orphans(self.state)
         runs = self.lookout.live_runs()
-        costs = self.lookout.costs.read(runs, now, whole=True)
+        costs = self.lookout.costs.read(runs, whole=True)
         for run in runs:
             warn_of_overrun(self.state, run, costs.of(run))
 
@@ -227,12 +281,6 @@ def _pause(rule: GuardRule) -> float:
     """Seconds until the next look: a tenth of the shortest length in the rule, 5 at most."""
     lengths = [rule.countdown_s, rule.max_age_s, rule.no_run_s, rule.idle_s]
     return max(0.1, min([LONGEST_PAUSE_S, *(length / 10 for length in lengths if length)]))
-
-
-def _post(url: str, content: dict[str, object]) -> None:
-    result = post_json(url, content)
-    if not result.startswith("HTTP 2"):
-        print(f"webhook: {result}", file=sys.stderr, flush=True)
 
 
 def watch(state: StateDirectory) -> bool:

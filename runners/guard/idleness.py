@@ -12,6 +12,8 @@ from runners.model.gpus import UsageInterval
 
 BELOW_PERCENT = 5.0
 WINDOWS = 3
+LEAST_S = 60.0
+"""Readings are kept as means of 10 s: a window of less than two of them says nothing."""
 _KNOWN = 0.8
 """A window counts when readings cover this part of it."""
 
@@ -42,6 +44,20 @@ def judge_idleness(
             if mean >= BELOW_PERCENT:
                 return False
     return True
+
+
+def is_unmeasured(
+    intervals: Sequence[UsageInterval], now: float, idle_s: float, trains_since: float
+) -> bool:
+    """True when a run has trained for the whole time, and no use of any GPU is known of it."""
+    if now - idle_s < trains_since:
+        return False
+    return not any(
+        gpu.utilization is not None
+        for one in intervals
+        if one.time > now - idle_s
+        for gpu in one.gpus
+    )
 
 
 def _mean(window: Sequence[UsageInterval], uuid: str, length: float) -> float | None:

@@ -5,6 +5,7 @@ command is.
 import os
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import islice
 
 import msgspec
 
@@ -13,16 +14,16 @@ from runners.cost.ledger import Ledger
 from runners.cost.run_costs import CostReader
 from runners.cost.sessions import is_damaged, read_session
 from runners.gpus.usage import interval_file
-from runners.guard.idleness import judge_idleness
-from runners.guard.policy import Ending, Observation
+from runners.guard.claims import END, marker_of, read_claim
+from runners.guard.idleness import is_unmeasured, judge_idleness
+from runners.guard.policy import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment, seconds_between
 from runners.host.identity import host_name
-from runners.host.locks import is_held
 from runners.lifecycle.control.fetched import unfetched_runs
 from runners.model.gpus import UsageInterval
-from runners.model.run import Run
+from runners.model.run import QueueStatus, Run
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
@@ -33,6 +34,7 @@ _TAIL_BYTES = 1 << 20
 _RECENT_ENDINGS = 50
 
 _interval = msgspec.json.Decoder(UsageInterval)
+_queue_status = msgspec.json.Decoder(QueueStatus)
 
 
 class GuardObserver:
@@ -55,15 +57,15 @@ class GuardObserver:
         facts = self._facts(rule, runs, now)
         stage = before.stage if before is not None and before.rule == rule.id else Stage.WATCHING
         unfetched: list[Run] = []
-        if rule.destroys and stage in (Stage.STOPPING, Stage.HOLDING):
-            unfetched = unfetched_runs(self.state, read_session(self.state))
+        if rule.destroys and stage in (Stage.STOPPING, Stage.HOLDING, Stage.ENDING):
+            unfetched = unfetched_runs(self.state)
         return Observation(
             now,
             triggered(rule, facts),
             (*find_problems(rule, facts), *trouble),
             tuple(run.id for run in runs),
             tuple(run.id for run in unfetched),
-            self._ending(rule),
+            read_claim(marker_of(self.state, rule.id, END)),
         )
 
     def live_runs(self) -> list[Run]:
@@ -79,14 +81,19 @@ class GuardObserver:
 
     def _facts(self, rule: GuardRule, runs: list[Run], now: Moment) -> Measurements:
         quiet = self._quiet_s(rule, runs, now)
-        idle = None if rule.idle_s is None else self._idle(rule, runs, now)
+        idle, unmeasured = (None, ()) if rule.idle_s is None else self._idle(rule, runs, now)
         if is_damaged(self.state):
             problem = f"{self.state.session} cannot be read: nothing is known of the session"
-            return Measurements(quiet_s=quiet, idle=idle, problems=(problem,))
+            return Measurements(
+                quiet_s=quiet, idle=idle, unmeasured=unmeasured, problems=(problem,)
+            )
         session = read_session(self.state)
         if session is None:
             return Measurements(
-                age_s=None if now.up is None else now.up / 1e9, quiet_s=quiet, idle=idle
+                age_s=None if now.boot_ns is None else now.boot_ns / 1e9,
+                quiet_s=quiet,
+                idle=idle,
+                unmeasured=unmeasured,
             )
         account = self.costs.read(runs, now, whole=True).account
         return Measurements(
@@ -96,53 +103,63 @@ class GuardObserver:
             session.seconds(now),
             quiet,
             idle,
+            unmeasured,
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
-        """Seconds since the last run ended, or since the guard was set; None when the ledger
-        cannot be read.
+        """Seconds since this host's last run ended, or since the guard was set; None when the
+        ledger cannot be read. A run that waits in vain is none.
         """
-        if runs:
+        if any(not self._waits_in_vain(run) for run in runs):
             return 0.0
         self._ledger.poll()
         if self._ledger.problem:
             return None
         session = read_session(self.state)
         moments = [rule.set_at, *([session.start] if session is not None else [])]
-        endings = (line.finished for line in list(self._ledger.runs.values())[-_RECENT_ENDINGS:])
+        mine = (line for line in reversed(self._ledger.runs.values()) if line.host == host_name())
+        endings = (line.finished for line in islice(mine, _RECENT_ENDINGS))
         moments += [moment for moment in endings if moment is not None]
         return min(seconds_between(moment, now) for moment in moments)
 
-    def _idle(self, rule: GuardRule, runs: list[Run], now: Moment) -> bool | None:
-        """True when every run that trains leaves all its GPUs idle; a run on the CPU works, for
-        all we know.
+    def _waits_in_vain(self, run: Run) -> bool:
+        """True for a run in the queue that cannot start: what it wants is not here, or the queue
+        is drained.
+        """
+        if run.state is not State.QUEUED:
+            return False
+        if self.state.drain.exists():
+            return True
+        try:
+            waits = _queue_status.decode(self.state.run(run.id).waits.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            return False
+        return waits.never
+
+    def _idle(
+        self, rule: GuardRule, runs: list[Run], now: Moment
+    ) -> tuple[bool | None, tuple[str, ...]]:
+        """True when every run that trains leaves all its GPUs idle, and the runs of which that is
+        not measured; a run on the CPU works, for all we know.
         """
         verdicts: list[bool | None] = []
+        unmeasured: list[str] = []
         for run in runs:
             if run.state is not State.RUNNING or run.plan is None or run.begin is None:
                 continue
             if not run.plan.gpus:
-                return False
+                return False, ()
             directory = self.state.run(run.id)
             ends = read_epoch_timing(directory.path).ends
             warm = min([run.begin.wall + rule.warm_up_s, *([ends[0][1]] if ends else [])])
             uuids = [gpu.uuid for gpu in run.plan.gpus]
-            verdicts.append(
-                judge_idleness(
-                    _read_intervals(directory), uuids, now.wall, rule.idle_s or 0.0, warm
-                )
-            )
-        return None if not verdicts or None in verdicts else all(verdicts)
-
-    def _ending(self, rule: GuardRule) -> Ending:
-        marker = self.state.guard / rule.id / "end"
-        if not marker.exists():
-            return Ending()
-        alive = is_held(marker)  # looked at before the exit code, which is written first
-        try:
-            return Ending(True, alive, int((marker.parent / "end.exit").read_text()))
-        except (OSError, ValueError):
-            return Ending(True, alive, None)
+            intervals = _read_intervals(directory)
+            lasts = rule.idle_s or 0.0
+            verdicts.append(judge_idleness(intervals, uuids, now.wall, lasts, warm))
+            if is_unmeasured(intervals, now.wall, lasts, warm):
+                unmeasured.append(run.id)
+        idle = None if not verdicts or None in verdicts else all(verdicts)
+        return idle, tuple(unmeasured)
 
 
 def _read_intervals(run: RunDirectory) -> list[UsageInterval]:

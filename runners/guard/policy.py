@@ -3,15 +3,21 @@ it does out.
 
 The order is always warn → stop the runs, with their checkpoints → the end command. Whoever carries
 a step out writes it down before and after, so a guard that was killed at any moment goes on where
-it stood, and does nothing twice.
+it stood, and does nothing twice. What a boot has not finished, the next begins again with a
+warning: somebody may have switched the machine on to fetch results.
 """
 
 from enum import Enum
 
 import msgspec
 
+from runners.guard.claims import Claim
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.host.clock import Moment, seconds_between
+from runners.model.quantities import duration_text
+
+FIRST_RETRY_S = 30.0
+LONGEST_RETRY_S = 3600.0
 
 
 class Action(str, Enum):
@@ -23,23 +29,16 @@ class Action(str, Enum):
     STOP = "stop"
     HOLD = "hold"
     END = "end"
+    FAILED = "failed"
     FINISH = "finish"
 
 
 _Step = tuple[GuardState, Action]
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """What is known of the end command: whether it began, whether it goes on, and its exit code."""
-
-    began: bool = False
-    alive: bool = False
-    exit_code: int | None = None
-
-
 class Observation(msgspec.Struct, frozen=True):
     """What the guard sees: reasons to act, problems, live runs, ended runs whose results were not
-    fetched.
+    fetched, and how its end command stands.
     """
 
     now: Moment
@@ -47,7 +46,7 @@ class Observation(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     live: tuple[str, ...] = ()
     unfetched: tuple[str, ...] = ()
-    ending: Ending = Ending()
+    ending: Claim = Claim()
 
 
 def next_step(
@@ -57,7 +56,29 @@ def next_step(
     if before is None or before.rule != rule.id:
         before = GuardState(rule.id, since=sight.now)
     before = msgspec.structs.replace(before, problems=sight.problems)
+    if _machine_was_off(before, sight):
+        return _begin_again(rule, before, sight)
     return _STEPS[before.stage](rule, before, sight)
+
+
+def retry_pause(attempt: int) -> float:
+    """Seconds between a failed try of the end command and the next: twice as long each time."""
+    return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** (attempt - 1))
+
+
+def _machine_was_off(before: GuardState, sight: Observation) -> bool:
+    """True for a step that an earlier boot left unfinished."""
+    if before.since is None or not before.since.boot or before.since.boot == sight.now.boot:
+        return False
+    if before.stage is Stage.ENDING:
+        return sight.ending.attempt < before.attempt or sight.ending.exit not in (0, None)
+    return before.stage in (Stage.WARNED, Stage.STOPPING, Stage.HOLDING)
+
+
+def _begin_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
+    anew = _move(before, Stage.WATCHING, sight, note="the machine was off; it begins anew")
+    after, action = _watch(rule, anew, sight)
+    return after, action if action is not Action.NONE else Action.CANCEL
 
 
 def _watch(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
@@ -103,20 +124,43 @@ def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         if before.stage is Stage.HOLDING and before.note == note:
             return before, Action.HOLD
         return _move(before, Stage.HOLDING, sight, note=note), Action.HOLD
-    return _move(before, Stage.ENDING, sight, note=""), Action.END
+    attempt = before.attempt + 1
+    return _move(before, Stage.ENDING, sight, note="", attempt=attempt), Action.END
 
 
 def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     ending = sight.ending
-    if not ending.began:
-        return (
-            before,
-            Action.END,
-        )  # the guard was killed before it could; at most one begins, whoever asks for it
+    if before.failed is not None:
+        return _try_again(rule, before, sight)
+    if ending.attempt < before.attempt:
+        # The guard was killed before it could; at most one begins, whoever asks for it.
+        return before, Action.END
     if ending.alive:
         return before, Action.NONE
-    code = "exit code unknown" if ending.exit_code is None else f"exit code {ending.exit_code}"
-    return _move(before, Stage.ENDED, sight, note=f"the end command has run: {code}"), Action.FINISH
+    if ending.exit == 0:
+        note = "the end command has run: exit code 0"
+        return _move(before, Stage.ENDED, sight, note=note), Action.FINISH
+    if ending.exit is None and not ending.in_this_boot:
+        note = "the end command has run: the machine went down with it"
+        return _move(before, Stage.ENDED, sight, note=note), Action.FINISH
+    if ending.exit is None:
+        # It may have done its work: a second time could do harm.
+        note = "nobody saw how the end command ended, exit code unknown: look for yourself"
+        if before.note == note:
+            return before, Action.NONE
+        return msgspec.structs.replace(before, note=note), Action.FAILED
+    wait = duration_text(retry_pause(before.attempt))
+    note = f"the end command failed: exit code {ending.exit}; try {before.attempt + 1} in {wait}"
+    return msgspec.structs.replace(before, failed=sight.now, note=note), Action.FAILED
+
+
+def _try_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
+    """The end command once more when its pause is over: as before the first time."""
+    assert before.failed is not None
+    if seconds_between(before.failed, sight.now) < retry_pause(before.attempt):
+        return before, Action.NONE
+    after, action = _end(rule, before, sight)
+    return after if after is before else msgspec.structs.replace(after, failed=None), action
 
 
 def _rest(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:

@@ -7,18 +7,22 @@ alone.
 
 import os
 import time
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from runners.guard.claims import reserve_markers
+from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
 from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
 
 T = TypeVar("T")
 
@@ -81,6 +85,9 @@ class GuardState(msgspec.Struct, frozen=True):
     cycle: int = 0
     problems: tuple[str, ...] = ()
     note: str = ""
+    attempt: int = 0
+    failed: Moment | None = None
+    """The end command's newest try, and when it failed."""
 
 
 def read_rule(state: StateDirectory) -> GuardRule | None:
@@ -92,7 +99,15 @@ def read_guard_state(state: StateDirectory) -> GuardState | None:
     """How far the guard has gone, or None when it has not begun; ValueError when it cannot be
     read.
     """
-    return _read(state.guard / "progress.json", GuardState)
+    path = state.guard / "progress.json"
+    try:
+        slots = read_slots(path)
+        for slot in reversed(slots):
+            with suppress(msgspec.ValidationError):
+                return msgspec.convert(slot["value"], GuardState)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    return _read(path, GuardState)  # one of an earlier release, or damaged
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
@@ -109,20 +124,35 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)
-    write_whole(state.guard / "guard.json", msgspec.json.encode(rule))
+    path = state.guard / "guard.json"
+    # Padded, so that it can be changed in place when the disk is full: to be postponed, for one.
+    content = msgspec.json.encode(rule).ljust(SLOT)
+    try:
+        replace(path, content)
+    except OSError:
+        if not path.exists() or path.stat().st_size != len(content):
+            raise
+        with path.open("r+b", buffering=0) as file:
+            file.write(content)
 
 
 def set_rule(state: StateDirectory, rule: GuardRule) -> None:
     """Give the guard a new rule: how far it had gone with another, readable or not, is nothing to
-    this one.
+    this one. What it will have to write is reserved on the disk.
     """
-    write_rule(state, rule)
+    state.create()
+    state.guard.parent.mkdir(mode=0o700, exist_ok=True)
+    state.guard.mkdir(mode=0o700, exist_ok=True)
+    reserve_markers(state, rule.id)
+    keep_ballast(state.guard / "ballast")
     (state.guard / "progress.json").unlink(missing_ok=True)
+    write_guard_state(state, GuardState(rule.id, since=moment_now()))
+    write_rule(state, rule)
 
 
 def write_guard_state(state: StateDirectory, progress: GuardState) -> None:
-    """Write down how far the guard has gone."""
-    write_whole(state.guard / "progress.json", msgspec.json.encode(progress))
+    """Write down how far the guard has gone, in reserved blocks. Raises OSError."""
+    write_reserved(state.guard / "progress.json", msgspec.to_builtins(progress))
 
 
 def new_rule(**told: Any) -> GuardRule:
@@ -182,6 +212,14 @@ class GuardView(msgspec.Struct, frozen=True):
         return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
 
 
+def full_disk_text(state: StateDirectory) -> str:
+    """What is said of a guard that cannot write."""
+    return (
+        f"the disk of {state.root} is full: the guard acts all the same, but its log and what it "
+        "says to runs may be lost; make room"
+    )
+
+
 def read_guard(state: StateDirectory) -> GuardView:
     """The guard of this host and state folder; what cannot be read is a problem in it, never an
     exception.
@@ -200,6 +238,15 @@ def read_guard(state: StateDirectory) -> GuardView:
     if progress is not None and (rule is None or progress.rule != rule.id):
         progress = None
     problems += progress.problems if progress is not None else ()
+    if rule is not None and disk_is_full(state.guard):
+        problems.append(full_disk_text(state))
+    if progress is not None and progress.stage is Stage.ENDING and progress.note:
+        problems.append(progress.note)
+    if progress is not None and progress.stage is Stage.ENDED and live_run_ids(state):
+        problems.append(
+            "the guard has acted and watches nothing more: what runs now is not guarded; "
+            "`fresnel-tui guard set` sets it again"
+        )
     return GuardView(
         rule, progress, is_held(state.guard / "guard.lock"), tuple(dict.fromkeys(problems))
     )

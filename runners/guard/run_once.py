@@ -1,36 +1,70 @@
-"""Runs a command at most once, whoever and however often it is asked to: `oneshot.py MARKER
-COMMAND`.
+"""Runs a command at most once for each try: `run_once.py MARKER TRY COMMAND`.
 
-The marker is made whole and locked in one step; who finds it there leaves. It stays locked while
-the command runs, and MARKER.exit then holds the exit code. Standard library only; it outlives the
-guard that started it.
+The marker is locked while the command runs, and says which try began, in which boot, and how it
+ended; who finds it locked, or that try begun, leaves. It is written in place, for the disk may be
+full. Standard library only; it outlives the guard that started it, and exits as its command does.
 """
 
+import contextlib
 import fcntl
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+import time
+
+_LENGTH = 512
 
 
-def main() -> None:
-    """Claim the marker, run the command in a shell, write its exit code down."""
-    marker, command = sys.argv[1:3]
-    draft = Path(f"{marker}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
-        os.fsync(descriptor)
-        os.link(draft, marker)
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
+def main() -> int:
+    """Claim the try, run the command in a shell, write its exit code down."""
+    marker, attempt, command = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not _lock(descriptor) or _attempt(descriptor) >= attempt:
+        return 0
+    claim: dict[str, object] = {
+        "attempt": attempt,
+        "pid": os.getpid(),
+        "boot": _boot(),
+        "exit": None,
+    }
+    _write(descriptor, claim)
     code = subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
-    draft.write_text(f"{code}\n")
-    draft.replace(f"{marker}.exit")
+    _write(descriptor, {**claim, "exit": code})
+    return code
+
+
+def _lock(descriptor: int) -> bool:
+    for _ in range(100):  # a probe holds the lock for microseconds
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.005)
+    return False
+
+
+def _attempt(descriptor: int) -> int:
+    try:
+        return int(json.loads(os.pread(descriptor, _LENGTH, 0))["attempt"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _write(descriptor: int, claim: "dict[str, object]") -> None:
+    # Where not even reserved blocks can be written, the lock alone is the claim.
+    with contextlib.suppress(OSError):
+        os.pwrite(descriptor, json.dumps(claim).encode().ljust(_LENGTH), 0)
+        os.fsync(descriptor)
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,8 +17,8 @@ class Measurements(msgspec.Struct, frozen=True):
     """What is known at one moment: dollars, seconds; None where it could not be found out.
 
     `quiet_s` is how long no run was live (0 while one is); `idle` whether every GPU of every run
-    that trains has idled for the rule's time, None when that cannot be told; `problems` why
-    something is not known.
+    that trains has idled for the rule's time, None when that cannot be told; `unmeasured` are runs
+    that train on GPUs of which no use is known, `problems` why something else is not known.
     """
 
     spent: Decimal | None = None
@@ -27,6 +27,7 @@ class Measurements(msgspec.Struct, frozen=True):
     age_s: float | None = None
     quiet_s: float | None = None
     idle: bool | None = None
+    unmeasured: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -78,4 +79,9 @@ def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
         found.append("the age cannot be guarded: the session cannot be read")
     if rule.no_run_s is not None and facts.quiet_s is None:
         found.append("`no run` cannot be guarded: the runs cannot be read")
+    if rule.idle_s is not None and facts.unmeasured:
+        found.append(
+            f"idleness cannot be guarded for {', '.join(facts.unmeasured)}: the use of its GPUs is "
+            "not measured (as of MIG instances, or while the sampler does not read them)"
+        )
     return tuple(dict.fromkeys(found))

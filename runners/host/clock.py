@@ -17,7 +17,7 @@ class Moment(NamedTuple):
 
     wall: float
     boot: str = ""
-    up: int | None = None
+    boot_ns: int | None = None
 
 
 def moment_now() -> Moment:
@@ -32,8 +32,8 @@ def seconds_between(earlier: Moment, later: Moment) -> float:
     if (
         earlier.boot
         and earlier.boot == later.boot
-        and earlier.up is not None
-        and later.up is not None
+        and earlier.boot_ns is not None
+        and later.boot_ns is not None
     ):
-        return max(0, later.up - earlier.up) / 1e9
+        return max(0, later.boot_ns - earlier.boot_ns) / 1e9
     return max(0.0, later.wall - earlier.wall)

@@ -1,45 +1,95 @@
 """Files written whole or line by line: a crash leaves the old or the new, never half of it."""
 
+import errno
 import json
 import os
+import stat
 import time
 from pathlib import Path
 from typing import IO, Any
 
+PLAIN_LIMIT = 64 << 20
+"""Bytes: none of the files that are read whole is meant to become nearly as long."""
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace the file at `path` by `content`: written beside it, synced, renamed; 0600. OSError
-    when it cannot.
+# Without O_NONBLOCK, opening a FIFO that stands where our file should waits for ever.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_plain(path: Path | str) -> int:
+    """A descriptor for reading the plain file at `path`; OSError for a folder, FIFO or device."""
+    descriptor = os.open(path, _READ)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return descriptor
+
+
+def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
+    """The bytes of the plain file at `path`; OSError when it is none, or longer than `limit`."""
+    descriptor = open_plain(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > limit:
+            raise OSError(errno.EFBIG, f"longer than {limit:,} bytes", str(path))
+        content = os.read(descriptor, size + 1)
+        while len(content) <= limit and (block := os.read(descriptor, 1 << 16)):
+            content += block
+        return content
+    finally:
+        os.close(descriptor)
+
+
+def replace(path: Path, content: bytes, sync: bool = True) -> None:
+    """Replace the file at `path` by `content`: written beside it, synced, renamed; 0600.
+
+    OSError when it cannot; then the old file stands. Without `sync`, a power cut may lose both.
     """
     temporary = f"{path}.{os.getpid()}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600)
     try:
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if sync:
+            os.fsync(descriptor)
+        os.replace(temporary, path)
     except OSError:
-        os.close(descriptor)
         os.unlink(temporary)
         raise
-    os.close(descriptor)
-    os.replace(temporary, path)
+    finally:
+        os.close(descriptor)
+
+
+def overwrite(path: Path, content: bytes, size: int) -> None:
+    """Write `content` over the first `size` bytes of an existing file, which takes no new room.
+
+    What is left of `size` is filled with blanks. OSError when the file is shorter, or refuses.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size < size or len(content) > size:
+            raise OSError(errno.ENOSPC, "no room was set aside", str(path))
+        os.pwrite(descriptor, content.ljust(size), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: object) -> None:
     """Replace the file at `path` by `value` as JSON."""
-    write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    replace(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def open_private(path: Path) -> IO[bytes]:
     """Open the file at `path` for appending bytes; a new one is 0600. Raises OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, 0o600), "ab")
+    return os.fdopen(os.open(path, _APPEND, 0o600), "ab")
 
 
 def append_line(path: Path, line: bytes) -> None:
     """Append one line in one write, on disk when this returns; 0600. OSError when it cannot."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, _APPEND, 0o600)
     try:
         os.write(descriptor, line + b"\n")
         os.fsync(descriptor)
@@ -51,7 +101,7 @@ def append_event(path: Path, kind: str, **fields: Any) -> None:
     """Append one event line with the time now; a full disk loses the line, never the run."""
     line = json.dumps({"time": time.time(), "type": kind, **fields}, ensure_ascii=False) + "\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, _APPEND, 0o600)
     except OSError:
         return
     try:
@@ -65,7 +115,7 @@ def append_event(path: Path, kind: str, **fields: Any) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The JSON object in the file at `path`; None when it is missing, damaged, or no object."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(read_plain(path))
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

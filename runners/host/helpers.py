@@ -6,8 +6,12 @@ Standard library only: the supervisor imports it. A helper's module has a `main(
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from runners.host.procfs import HELPER_MARK
+from runners.host.subreaper import no_subreaper
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
@@ -44,6 +48,12 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "attempt-report": HelperProcess(
+        "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
+    ),
+    "summarize": HelperProcess(
+        "runners.watch.metrics.final", "keeps an ended run's final and best values"
+    ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
 }
 
@@ -62,33 +72,57 @@ def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
     return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *words]
 
 
+def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    """`environment` for helper `name`: with the helpers' mark, and without that of a run."""
+    ours = {key: value for key, value in environment.items() if not key.startswith("FRESNEL_RUN_")}
+    return {**ours, HELPER_MARK: name}
+
+
 def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
-    """Start helper `name` and go on; whoever reaps our children reaps it too. Raises OSError when
-    fork fails.
+    """Start helper `name`, in a session of its own and nobody's child. OSError when fork fails."""
+    with no_subreaper():
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if os.fork():
+                    os._exit(0)
+                os.setsid()
+                become(name, *arguments)
+            finally:
+                os._exit(127)
+        os.waitpid(pid, 0)
+
+
+def run(
+    name: str,
+    *arguments: str | os.PathLike[str],
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run helper `name` to its end, in our environment or `environment`; its exit code and what it
+    printed.
     """
-    if os.fork() == 0:
-        become(name, *arguments)
-
-
-def run(name: str, *arguments: str | os.PathLike[str]) -> tuple[int, str]:
-    """Run helper `name` to its end; return its exit code and what it printed."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.dup2(writing, 1)
-        become(name, *arguments)
+        become(name, *arguments, environment=environment)
     os.close(writing)
     blocks = []
     while block := os.read(reading, 65536):
         blocks.append(block)
     os.close(reading)
     _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), b"".join(blocks).decode()
+    return os.waitstatus_to_exitcode(status), b"".join(blocks).decode("utf-8", "replace")
 
 
-def become(name: str, *arguments: str | os.PathLike[str]) -> None:
+def become(
+    name: str,
+    *arguments: str | os.PathLike[str],
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """Turn this process into helper `name`; does not return."""
     try:
-        os.execv(sys.executable, command(name, *arguments))
+        mine = marked(os.environ if environment is None else environment, name)
+        os.execve(sys.executable, command(name, *arguments), mine)
     finally:
         os._exit(127)

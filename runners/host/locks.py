@@ -11,7 +11,7 @@ from pathlib import Path
 def is_held(path: Path) -> bool:
     """True when some process of this host holds the exclusive lock on `path`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

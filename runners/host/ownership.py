@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 
-def permission_problem(folder: Path, follow: bool = False) -> str:
+def permission_problem(folder: Path | str, follow: bool = False) -> str:
     """Why `folder` may not be acted on, in words; empty when it is ours alone to write; links only
     with `follow`.
     """

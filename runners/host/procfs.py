@@ -7,22 +7,123 @@ Reads /proc; on systems without it, finds nothing.
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 MARK = "FRESNEL_RUN_ID"
+HELPER_MARK = "FRESNEL_HELPER"
+"""In the environment of a helper process of ours, and of all below it: never part of a run."""
+_WRITES = os.O_WRONLY | os.O_RDWR
 _EXEC_LOOKS, _EXEC_PAUSE_S = 4, 0.0005
 
 
+class ProcessEntry(NamedTuple):
+    """A live process: its parent, and when it started, in clock ticks since boot."""
+
+    parent: int
+    ticks: int
+
+
+ProcessTable = dict[int, ProcessEntry]
+
+
+def is_mounted() -> bool:
+    """False where there is no /proc: then nothing can be known of any process."""
+    return os.path.exists("/proc/self/stat")
+
+
+def read_processes() -> ProcessTable:
+    """All live processes of this machine that can be seen, zombies left out."""
+    table: ProcessTable = {}
+    for name in _process_names():
+        fields = _stat_fields(int(name))
+        if fields and fields[0] not in ("Z", "X"):
+            table[int(name)] = ProcessEntry(int(fields[1]), int(fields[19]))
+    return table
+
+
 def mark_of(pid: int) -> str | None:
-    """The run id in the environment of process `pid`, or None when it has none or may not be
-    read.
-    """
+    """The run id in the environment of process `pid`; None when it has none, or is not ours."""
+    return _value(_read_environment(pid), MARK)
+
+
+def marks_of(pid: int) -> tuple[str | None, bool]:
+    """The run id in the environment of process `pid`, or None; and whether it is a helper's."""
     environment = _read_environment(pid)
-    key = MARK.encode() + b"="
+    return _value(environment, MARK), _value(environment, HELPER_MARK) is not None
+
+
+def _value(environment: bytes, name: str) -> str | None:
+    key = name.encode() + b"="
     start = 0 if environment.startswith(key) else environment.find(b"\0" + key) + 1
     if start == 0 and not environment.startswith(key):
         return None
     end = environment.find(b"\0", start)
     return environment[start + len(key) : end if end >= 0 else None].decode("utf-8", "replace")
+
+
+def holders_of(lock: Path, output: Path) -> set[int]:
+    """The pids of this user's processes that inherited `lock`, or `output` open for writing.
+
+    Who opened them himself, as front ends do for a moment, closes them at an exec: he is none.
+    """
+    files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}
+    found = set()
+    for pid in _own_processes():
+        folder = f"/proc/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            identity = _identity(f"{folder}/{name}")
+            must_write = None if identity is None else files.get(identity)
+            if must_write is not None and _inherits(pid, name, must_write):
+                found.add(pid)
+                break
+    return found
+
+
+def _identity(path: Path | str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _inherits(pid: int, descriptor: str, must_write: bool) -> bool:
+    """True when a descriptor survives an exec, and writes: a `tail -f` is no part of a run."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+            line = next((line for line in file if line.startswith("flags:")), "flags: 0")
+    except OSError:
+        return False
+    flags = int(line.split()[1], 8)
+    return not flags & os.O_CLOEXEC and (bool(flags & _WRITES) or not must_write)
+
+
+def cgroup_of(pid: int) -> str:
+    """The control group (version 2) of `pid`, as a path below the tree's root; empty when none."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    return next((line[3:] for line in lines if line.startswith("0::")), "")
+
+
+def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
+    """The pids in the control group `group` and those below it; empty when there is none."""
+    found: set[int] = set()
+    for folder, _, names in os.walk(root + group):
+        if "cgroup.procs" in names:
+            try:
+                with open(f"{folder}/cgroup.procs", encoding="ascii") as file:
+                    found.update(int(word) for word in file.read().split())
+            except (OSError, ValueError):
+                continue
+    return found
 
 
 def _read_environment(pid: int) -> bytes:
@@ -113,6 +214,25 @@ def ignores(pid: int, number: int) -> bool:
     """
     fields = _stat_fields(pid)
     return bool(fields) and bool(int(fields[30]) >> (number - 1) & 1)
+
+
+def catches(pid: int, number: int) -> bool:
+    """True when `pid` has a handler for signal `number`, which then does not end it."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            mask = next((line.split()[1] for line in file if line.startswith("SigCgt:")), "0")
+    except OSError:
+        return False
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def command_of(pid: int) -> list[str]:
+    """The command line of `pid`; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def descendants(pid: int) -> set[int]:

@@ -1,5 +1,7 @@
 """The LaunchPlan: the exact argv, environment and directory. What is printed is what runs."""
 
+from typing import Literal
+
 import msgspec
 
 from runners.model.gpus import Vendor
@@ -39,8 +41,8 @@ class Estimate(msgspec.Struct, frozen=True):
     """What a run should take: seconds, dollars as decimal text, and in words on what ground;
     unknown is None.
 
-    `runs` is how many earlier runs it rests on; 0 for the preset's word, against which `doubt` may
-    be held.
+    `runs` is how many earlier runs it rests on; 0 for the preset's estimate, against which
+    `doubt` may be held.
     """
 
     seconds: float | None
@@ -101,9 +103,9 @@ class SourceRecord(msgspec.Struct, frozen=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """One run, fully spelled out. Secret values in `environment` are masked here and only here.
 
-    `queued` stands until GPUs are granted, `granted` from then until argv, environment and port
-    are spelled out for them. `limit_s` is when the run ends by its stop ladder, in seconds since
-    its start; `output_limit` in bytes.
+    `phase` is queued until GPUs are granted, granted until argv, environment and port are spelled
+    out for them, and final from then on. `limit_s` is when the run ends by its stop ladder, in
+    seconds since its start; `output_limit` in bytes.
     """
 
     run: str
@@ -125,8 +127,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     estimate: PresetEstimate
     origin: Origin
     notes: tuple[str, ...] = ()
-    queued: bool = False
-    granted: bool = False
+    phase: Literal["queued", "granted", "final"] = "final"
     priority: int = 0
     after: After | None = None
     group: str = ""

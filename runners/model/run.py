@@ -1,7 +1,5 @@
 """A run as front ends see it: what is recorded on disk, and the status derived from it."""
 
-from typing import Any
-
 import msgspec
 
 from runners.host.clock import Moment, seconds_between
@@ -26,7 +24,10 @@ class RunRecord(msgspec.Struct, frozen=True):
     """What the supervisor writes to state.json.
 
     `began` and `finished` are `started` and `ended` by the boot's own time too. `seen` is the last
-    sign of life (unix seconds) of a run whose end nobody saw.
+    sign of life (unix seconds) of a run whose end nobody saw. Between two attempts, `next_attempt`
+    is the number of the coming one and `next_at` when it is due (unix seconds). `followed` are the
+    run's processes without its mark, by pid and start in clock ticks since boot; `cgroup` is the
+    control group of the run's own systemd scope, when it has one.
     """
 
     state: State
@@ -45,18 +46,29 @@ class RunRecord(msgspec.Struct, frozen=True):
     began: Moment | None = None
     finished: Moment | None = None
     seen: float | None = None
+    next_attempt: int | None = None
+    next_at: float | None = None
+    followed: tuple[tuple[int, int], ...] = ()
+    cgroup: str = ""
 
 
 class StopIntent(msgspec.Struct):
-    """The durable wish to stop a run: stop.json. `presses` counts requests; each moves one rung
-    on.
+    """The durable wish to stop a run: stop.json. Each of the `requests` moves one rung on.
+
+    `presses` is the name that version 0.1 gave to `requests`: still read, no longer written.
     """
 
     time: float
     by: str
-    presses: int = 1
+    requests: int = 1
     force: bool = False
     reason: str = ""
+    presses: int | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        if self.presses is not msgspec.UNSET:
+            self.requests = max(self.requests, self.presses)
+            self.presses = msgspec.UNSET
 
 
 class QueueStatus(msgspec.Struct, frozen=True):
@@ -158,6 +170,3 @@ class Run(msgspec.Struct, frozen=True):
         if begin is None:
             return None
         return seconds_between(begin, self.end or (now if isinstance(now, Moment) else Moment(now)))
-
-
-Json = dict[str, Any]

@@ -150,10 +150,11 @@ class ConfigFile(msgspec.Struct, frozen=True):
 
 
 class Total(msgspec.Struct, frozen=True):
-    """The parameter that says how many epochs or steps a run has."""
+    """How many epochs or steps a run has: by the parameter that says so, else `count`."""
 
     parameter: str
     unit: Literal["epoch", "step"] = "epoch"
+    count: int | None = None
 
 
 class Expectation(msgspec.Struct, frozen=True):

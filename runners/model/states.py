@@ -39,10 +39,27 @@ SIGNS = {
 }
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED}),
-    State.STARTING: frozenset({State.RUNNING, State.STOPPING, State.FAILED, State.LOST}),
+    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED, State.LOST}),
+    State.STARTING: frozenset(
+        {
+            State.QUEUED,  # adopted after its GPUs were granted, which somebody else may have now
+            State.RUNNING,
+            State.STOPPING,
+            State.STOPPED,
+            State.FAILED,
+            State.LOST,
+        }
+    ),
     State.RUNNING: frozenset(
-        {State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}
+        {
+            State.QUEUED,  # after a reboot, where its preset says so
+            State.STOPPING,
+            State.DONE,
+            State.FAILED,
+            State.STOPPED,
+            State.STARTING,
+            State.LOST,
+        }
     ),
     State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST}),
     State.DONE: frozenset(),

@@ -100,7 +100,7 @@ def build_scaling(
         if name and kinds.get(name) not in ("int", "float"):
             raise source.error(
                 ("scaling", key),
-                f"`{name}` is no number among the parameters{nearest(name, kinds)}",
+                f"`{name}` is not a numeric parameter{nearest(name, kinds)}",
             )
     if keys.rule != "none" and not (keys.learning_rate and keys.base_batch and keys.base_rate):
         raise source.error(
@@ -146,11 +146,14 @@ def build_resume(
 def build_total(
     keys: TotalKeys | None, parameters: Sequence[Parameter], source: Diagnostics
 ) -> Total | None:
-    """The parameter that says how long the run is; it must exist."""
+    """How long the run is; the parameter that says so must exist."""
     if keys is None:
         return None
-    _check_named(keys.parameter, parameters, ("total", "parameter"), source)
-    return Total(keys.parameter, keys.unit)
+    if bool(keys.parameter) == (keys.count is not None):
+        raise source.error(("total",), "give `parameter` or `count`, one of them")
+    if keys.parameter:
+        _check_named(keys.parameter, parameters, ("total", "parameter"), source)
+    return Total(keys.parameter, keys.unit, keys.count)
 
 
 def build_retention(keys: KeepKeys | None) -> Retention | None:
@@ -210,7 +213,7 @@ def _build_pattern(pattern: MetricPattern, place: int, source: Diagnostics) -> M
     try:
         groups = re.compile(pattern.line).groupindex
     except re.error as error:
-        raise source.error(key, f"no regular expression: {error}") from None
+        raise source.error(key, f"not a regular expression: {error}") from None
     if not groups:
         raise source.error(
             key, "it has no named group: a metric is one, as in loss=(?P<loss>[-+.e0-9]+)"

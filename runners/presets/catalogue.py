@@ -1,6 +1,7 @@
 """Which presets there are, and where: beside the person, in the user's folder, shipped with us."""
 
 import difflib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,9 @@ def list_presets() -> list[PresetEntry]:
     found: dict[str, PresetEntry] = {}
     for folder in preset_folders():
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-            if path.stem not in found and path.stem not in NOT_PRESETS:
+            # What begins with a dot is an editor's: Emacs's locks are links to nowhere.
+            hidden = path.name.startswith(".")
+            if not hidden and path.stem not in found and path.stem not in NOT_PRESETS:
                 found[path.stem] = _entry(path)
     return [found[name] for name in sorted(found)]
 
@@ -47,7 +50,7 @@ def find_preset(name: str) -> Path:
     nearest.
     """
     direct = Path(name).expanduser()
-    if direct.suffix in (".yaml", ".yml") and direct.is_file():
+    if direct.suffix in (".yaml", ".yml") and os.path.lexists(direct):
         return direct
     for folder in preset_folders():
         for suffix in (".yaml", ".yml"):
@@ -64,7 +67,10 @@ def find_preset(name: str) -> Path:
 
 def resolve_runs(name: str, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
     """The RunSpecs of the preset `name` with overrides: one, or those of a group."""
-    path = find_preset(name)
+    return _resolve(find_preset(name), overrides, run_name)
+
+
+def _resolve(path: Path, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
     values, source = open_preset(path)
     if "runs" in values:
         return load_group(path, values, source, find_preset, overrides, run_name)
@@ -81,7 +87,7 @@ def resolve_preset(name: str, overrides: Sequence[str] = (), run_name: str = "")
 
 def _entry(path: Path) -> PresetEntry:
     try:
-        specs = tuple(resolve_runs(str(path)))
+        specs = tuple(_resolve(path))
         values, _ = open_preset(path)
         return PresetEntry(path.stem, str(path), specs, str(values.get("description", "")))
     except FresnelError as error:

@@ -66,12 +66,19 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
         )
     literal = [word.replace("${", "$${") for word in command]
     label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
+    label = "".join(char for char in label if char.isprintable())
     source = Diagnostics(Path(label or "command"), {})
-    values = {
+    values: dict[str, Any] = {
         "launcher": "command",
         "command": literal,
         "working_directory": "${working_directory}",
     }
+    for unit in ("epoch", "step"):
+        # A command has no parameters: `--set epochs=40` says how long it is, for progress and ETA.
+        stated = [text for text in overrides if text.startswith(f"{unit}s=")]
+        if stated:
+            values["total"] = {"count": parse_scalar(stated[-1].partition("=")[2]), "unit": unit}
+            overrides = [text for text in overrides if text not in stated]
     spec = spec_of(source.path, name or label, values, overrides, source)
     return msgspec.structs.replace(spec, preset="command", source="")
 

@@ -129,9 +129,13 @@ class ConfigKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TotalKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Which parameter says how long the run is: progress, ETA and estimates follow it."""
+    """How long the run is, by a parameter or as a number: progress, ETA, estimates follow it."""
 
-    parameter: Annotated[str, Meta(description="The parameter, e.g. epochs or niter.")]
+    parameter: Annotated[str, Meta(description="The parameter, e.g. epochs or niter.")] = ""
+    count: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The number, where no parameter has it."),
+    ] = None
     unit: Annotated[Literal["epoch", "step"], Meta(description="What it counts.")] = "epoch"
 
 
@@ -212,7 +216,7 @@ class StopKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class EstimateKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the author expects the run to take; shown before launch, marked as the preset's word."""
+    """What the author expects the run to take; shown before launch as the preset's estimate."""
 
     time: Duration | None = None
     cost: Annotated[str | float | int | None, Meta(description="US dollars.")] = None

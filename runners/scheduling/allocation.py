@@ -46,14 +46,19 @@ class Allocation(msgspec.Struct, frozen=True):
         )
 
 
-class Denied(msgspec.Struct, frozen=True):
-    """Why a wish cannot be met now, and what to do; `never` when waiting would not help on this
-    machine.
-    """
+class Busy(msgspec.Struct, frozen=True):
+    """Why a wish cannot be met now, and what to do about it; waiting may help."""
 
     reason: str
     hint: str = ""
-    never: bool = False
+
+
+class Denied(msgspec.Struct, frozen=True):
+    """Why a wish can never be met on this machine, and what to ask for instead."""
+
+    reason: str
+    hint: str = ""
+    place: int = 0
 
 
 def allocate(
@@ -61,7 +66,7 @@ def allocate(
     reading: GpuReading | None,
     leases: Mapping[str, Sequence[Lease]],
     reserved: Collection[str] = (),
-) -> Allocation | Denied:
+) -> Allocation | Busy | Denied:
     """Choose GPUs for `request`: own leases first, then free memory, then whether somebody else
     computes there.
 
@@ -80,16 +85,13 @@ def allocate(
         chosen = [gpu for gpu in usable if request.model.lower() in gpu.name.lower()]
         if request.model and not chosen:
             names = ", ".join(sorted({gpu.name for gpu in usable}))
-            return Denied(
-                f"no GPU here is a {request.model}", f"this machine has {names}", never=True
-            )
+            return Denied(f"no GPU here is a {request.model}", f"this machine has {names}")
     wanted = len(chosen) if request.all or request.ids else request.count
     if wanted > len(chosen):
         kind = f" {request.model}" if request.model else ""
         return Denied(
             f"{_gpus(wanted, kind)} asked for, but this machine has {len(chosen)}",
             f"ask for at most {len(chosen)}, or --gpus 0 for the CPU",
-            never=True,
         )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
     if len(free) >= wanted:
@@ -97,11 +99,18 @@ def allocate(
         return Allocation(taken, parts=tuple(part_of(gpu, reading.gpus) for gpu in taken))
     obstacles = _unavailable_reasons(request, chosen, leases, reserved)
     if request.ids:
-        return Denied(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
-    return Denied(
+        return Busy(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
+    return Busy(
         f"{_gpus(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
         "wait for them, stop what holds them, or ask for fewer with --gpus",
     )
+
+
+def foreign_use(gpu: GpuSnapshot) -> str | None:
+    """Who else computes on a GPU, seen or unseen, so that a run is not put there; None for
+    nobody.
+    """
+    return None if gpu.simulated else _foreign(gpu)
 
 
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
@@ -118,16 +127,16 @@ def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
     }
 
 
-def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Denied:
+def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Busy | Denied:
     problem = (reading.problem if reading else None) or "this machine has no GPU"
     if reading is not None and reading.backend == UNREAD:
-        return Denied(
+        return Busy(
             problem, "--gpus 0 runs it on the CPU"
         )  # not knowing is no reason to train on the CPU
     if request.required or request.explicit:
         named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
         wish = "all GPUs" if request.all else named
-        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU", never=True)
+        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU")
     return Allocation(notes=(f"runs on the CPU: {problem}",))
 
 
@@ -138,23 +147,17 @@ def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot
     unknown = [name for name in request.ids if name not in by_name]
     if unknown:
         indices = ", ".join(str(gpu.index) for gpu in gpus)
-        return Denied(
-            f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}", never=True
-        )
+        return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}")
     chosen = [by_name[name] for name in request.ids]
     doubled = {gpu.index for gpu in chosen if chosen.count(gpu) > 1}
     if doubled:
         named = ", ".join(map(str, sorted(doubled)))
-        return Denied(
-            f"GPU {named} is named twice", "name each once, by index or by UUID", never=True
-        )
+        return Denied(f"GPU {named} is named twice", "name each once, by index or by UUID")
     for gpu in chosen:
         instances = [other.uuid for other in gpus if other.mig_parent == gpu.uuid]
         if instances:
             return Denied(
-                f"GPU {gpu.index} is cut into MIG instances",
-                f"name one: {', '.join(instances)}",
-                never=True,
+                f"GPU {gpu.index} is cut into MIG instances", f"name one: {', '.join(instances)}"
             )
     return chosen
 

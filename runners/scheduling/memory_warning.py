@@ -5,11 +5,10 @@ settings may differ.
 import os
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.quantities import gib_text
+from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 
 LOOK_BACK = 50
@@ -20,14 +19,6 @@ _WHOLE_GPU_SLACK = 0.02
 """A peak that is the whole GPU's holds the driver's own share too, up to this part of its
 memory.
 """
-
-
-class _Plan(msgspec.Struct):
-    preset: str
-    name: str = ""
-
-
-_plan = msgspec.json.Decoder(_Plan)
 
 
 def oom_warnings(
@@ -78,9 +69,8 @@ def _newest(
     """
     for run_id in _newest_ids(state):
         run = state.run(run_id)
-        try:
-            plan = _plan.decode(run.plan.read_bytes())
-        except (OSError, msgspec.DecodeError):
+        plan = read_outline(run)
+        if plan is None:
             continue
         if plan.preset != preset or (preset == "command" and plan.name != name):
             continue

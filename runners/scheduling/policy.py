@@ -9,7 +9,7 @@ import msgspec
 from runners.model.gpus import GpuReading
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
-from runners.scheduling.allocation import Allocation, Denied, allocate, claimable_gpus
+from runners.scheduling.allocation import Allocation, Busy, Denied, allocate, claimable_gpus
 from runners.state.leases import Lease
 
 
@@ -23,17 +23,38 @@ class Candidate(msgspec.Struct, frozen=True):
     after: After | None = None
     group: str = ""
     preset: str = ""
-    limit_s: float | None = None
 
 
-class QueueDecision(msgspec.Struct, frozen=True):
-    """What becomes of a candidate: GPUs now, or a reason to wait, or a reason why it never can."""
+class Granted(msgspec.Struct, frozen=True):
+    """The GPUs a candidate is given now."""
 
-    allocation: Allocation | None = None
-    reason: str = ""
+    allocation: Allocation
+    place: int = 0
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Why a candidate has to wait, in words; `obstacle` is what is in the way, and `hint` what may
+    be done about it.
+    """
+
+    reason: str
+    obstacle: str = ""
     hint: str = ""
     place: int = 0
-    never: bool = False
+
+
+QueueDecision = Granted | Waiting | Denied
+"""What becomes of a candidate: GPUs now, a reason to wait, or a reason why it never can start."""
+
+
+def allocation_of(decision: QueueDecision) -> Allocation:
+    """The GPUs a candidate is given; none while it waits."""
+    return decision.allocation if isinstance(decision, Granted) else Allocation()
+
+
+def reason_of(decision: QueueDecision) -> str:
+    """Why the candidate does not start, in words; empty when it does."""
+    return "" if isinstance(decision, Granted) else decision.reason
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -62,12 +83,12 @@ def decide(
         for candidate in unit:
             verdict = found[candidate.run]
             verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
-            if verdict.allocation is not None:
+            if isinstance(verdict, Granted):
                 for logical, gpu in enumerate(verdict.allocation.gpus):
                     share = candidate.request.share_memory
                     lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
                     held.setdefault(gpu.uuid, []).append(lease)
-            elif not verdict.never and not _waits_for_a_run(candidate, endings):
+            elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
                 reserved |= claimable_gpus(candidate.request, reading)
     return verdicts
 
@@ -99,21 +120,21 @@ def _decide_unit(
     for candidate in unit:
         verdict = _decide_one(candidate, reading, trial, reserved, endings, drained)
         verdicts[candidate.run] = verdict
-        for logical, gpu in enumerate(verdict.allocation.gpus if verdict.allocation else ()):
+        for logical, gpu in enumerate(allocation_of(verdict).gpus):
             share = candidate.request.share_memory
             trial.setdefault(gpu.uuid, []).append(
                 Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
             )
-    refused = [(c, verdicts[c.run]) for c in unit if verdicts[c.run].allocation is None]
+    refused = [c for c in unit if not isinstance(verdicts[c.run], Granted)]
     if not refused or len(unit) == 1:
         return verdicts
-    other, verdict = refused[0]
-    together = QueueDecision(
-        reason=f"starts together with {other.run}: {verdict.reason}", never=verdict.never
-    )
+    other = refused[0]
+    found = verdicts[other.run]
+    words = f"starts together with {other.run}: {reason_of(found)}"
+    together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
     return {
-        c.run: v if v.allocation is None else together
-        for c, v in ((c, verdicts[c.run]) for c in unit)
+        run: together if isinstance(verdict, Granted) else verdict
+        for run, verdict in verdicts.items()
     }
 
 
@@ -130,24 +151,24 @@ def _decide_one(
         if waiting is not None:
             return waiting
     if drained:
-        return QueueDecision(reason=f"drained {drained}: nothing starts")
+        words = f"drained {drained}: nothing starts"
+        return Waiting(words, words)
     answer = allocate(candidate.request, reading, held, reserved)
-    if isinstance(answer, Denied):
-        reason = answer.reason if answer.never else f"waits: {answer.reason}"
-        return QueueDecision(reason=reason, hint=answer.hint, never=answer.never)
-    return QueueDecision(allocation=answer)
+    if isinstance(answer, Allocation):
+        return Granted(answer)
+    if isinstance(answer, Busy):
+        return Waiting(f"waits: {answer.reason}", answer.reason, answer.hint)
+    return answer
 
 
-def _decide_after(after: After, endings: Mapping[str, State | None]) -> QueueDecision | None:
+def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting | Denied | None:
     ending = endings.get(after.run)
     if ending is None:
-        return QueueDecision(reason=f"waits for the end of {after.run} ({after.on})")
-    met = after.on == "any" or (after.on == "success") == (ending is State.DONE)
-    return (
-        None
-        if met
-        else QueueDecision(reason=f"{after.run} ended as {ending}, not in {after.on}", never=True)
-    )
+        words = f"waits for the end of {after.run} ({after.on})"
+        return Waiting(words, words)
+    if after.on == "any" or (after.on == "success") == (ending is State.DONE):
+        return None
+    return Denied(f"{after.run} ended as {ending}, not in {after.on}")
 
 
 def _waits_for_a_run(candidate: Candidate, endings: Mapping[str, State | None]) -> bool:

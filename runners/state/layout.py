@@ -39,6 +39,7 @@ class StateDirectory:
         self.root = root if root is not None else state_dir()
         self.runs = self.root / "runs"
         self.live = self.root / "live"
+        self.held = self.root / "held"
         self.allocation_lock = self.root / "allocation.lock"
         # A shared home shows one state folder to several hosts; each has GPUs, and so a sampler,
         # of its own.
@@ -70,7 +71,7 @@ class StateDirectory:
             )  # the supervisor, which only names folders, does without
 
             raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
-        for folder in (self.runs, self.live, self.host.parent, self.host):
+        for folder in (self.runs, self.live, self.held, self.host.parent, self.host):
             folder.mkdir(mode=0o700, exist_ok=True)
         return self
 
@@ -85,13 +86,17 @@ class StateDirectory:
 
     def run(self, run_id: str) -> "RunDirectory":
         """The directory of one run."""
-        return RunDirectory(self.runs / run_id)
+        return RunDirectory(self, run_id)
 
     def live_marker(self, run_id: str) -> Path:
         """The empty file that stands from before a run's first write until after its ending is
         recorded.
         """
         return self.live / run_id
+
+    def held_marker(self, run_id: str) -> Path:
+        """The empty file that stands while processes of an ended run would not go."""
+        return self.held / run_id
 
 
 class _File:
@@ -126,7 +131,9 @@ class RunDirectory:
     source_diff = _File("source.diff")
     fetched = _File("fetched.json")
     overrun = _File("overrun.json")
+    stop_reserve = _File("stop.reserve")
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.id = path.name
+    def __init__(self, home: StateDirectory, run_id: str) -> None:
+        self.home = home
+        self.id = run_id
+        self.path = home.runs / run_id

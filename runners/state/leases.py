@@ -4,9 +4,13 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.identity import boot_id
 from runners.host.locks import is_held
-from runners.host.procfs import marked_processes
+from runners.host.procfs import is_zombie, marked_processes, start_ticks
+from runners.model.states import State, is_terminal
+from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.trust import run_permission_problem
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -20,41 +24,40 @@ class Lease(msgspec.Struct, frozen=True):
     share_memory: int | None = None
 
 
-class _PlannedGpu(msgspec.Struct):
-    uuid: str
-    logical: int
-    share_memory: int | None = None
-
-
-class _Origin(msgspec.Struct):
-    created: float = 0.0
-
-
-class _PlanOutline(msgspec.Struct):
-    preset: str
-    origin: _Origin = msgspec.field(default_factory=_Origin)
-    gpus: list[_PlannedGpu] = []
-
-
-_outline = msgspec.json.Decoder(_PlanOutline)
-
-
 def live_run_ids(state: StateDirectory) -> list[str]:
     """Ids of the runs whose ending is not recorded yet, oldest first."""
-    try:
-        return sorted(
-            entry.name for entry in Path(state.live).iterdir() if not entry.name.startswith(".")
-        )
-    except FileNotFoundError:
-        return []
+    return _names(state.live)
 
 
 def holds_gpus(run: RunDirectory) -> bool:
-    """True while the run's lock is held, or while any process with its mark is alive.
+    """True while the run's lock is held, or any process of it is alive, with its mark or without.
 
     A grandchild may not have inherited the lock's descriptor: torchrun closes it for its ranks.
     """
-    return is_held(run.run_lock) or bool(marked_processes(run.id))
+    return is_held(run.run_lock) or bool(marked_processes(run.id)) or _followed_lives(run)
+
+
+def will_go_on(run: RunDirectory) -> bool:
+    """True when the run has no supervisor, and an adopter will start or queue its program.
+
+    Until then it keeps its GPUs and its place: its supervisor was killed before the program began,
+    or between two attempts.
+    """
+    return not is_held(run.supervisor_lock) and _is_pending(run)
+
+
+def _is_pending(run: RunDirectory) -> bool:
+    """True when the program of a live run is still to be started, or started again."""
+    if not run.home.live_marker(run.id).exists():
+        return False
+    record = read_record(run)
+    if record is not None and record.boot_id and record.boot_id != boot_id():
+        return False
+    waits = record is None or record.state in (State.QUEUED, State.STARTING)
+    begun = record is None or not record.next_attempt
+    if not waits or (begun and (run.exit.exists() or run.leader.exists())):
+        return False
+    return not run_permission_problem(run)
 
 
 def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
@@ -62,19 +65,49 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
     leases: dict[str, list[Lease]] = {}
     for run_id in live_run_ids(state):
         run = state.run(run_id)
-        try:
-            plan = _outline.decode(run.plan.read_bytes())
-        except (OSError, msgspec.DecodeError):
-            continue
-        if plan.gpus and holds_gpus(run):
-            for gpu in plan.gpus:
-                lease = Lease(
-                    gpu.uuid,
-                    run_id,
-                    gpu.logical,
-                    plan.preset,
-                    plan.origin.created,
-                    gpu.share_memory,
-                )
-                leases.setdefault(gpu.uuid, []).append(lease)
+        outline = read_outline(run)
+        if (
+            outline is not None
+            and outline.gpus
+            and (holds_gpus(run) or _is_pending(run) or _may_restart(run, outline))
+        ):
+            _add(leases, run_id, outline)
+    for run_id in _names(state.held):
+        # It has ended, but processes of it would not go.
+        run = state.run(run_id)
+        outline = read_outline(run)
+        if outline is not None and holds_gpus(run):
+            _add(leases, run_id, outline)
+        else:
+            state.held_marker(run_id).unlink(missing_ok=True)
     return leases
+
+
+def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
+    """True when the program has ended, that is not recorded yet, and it may be started again."""
+    if not outline.restart.times or not run.exit.exists() or run.stop.exists():
+        return False
+    record = read_record(run)
+    return record is not None and not is_terminal(record.state) and record.boot_id == boot_id()
+
+
+def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None:
+    for gpu in plan.gpus:
+        lease = Lease(
+            gpu.uuid, run_id, gpu.logical, plan.preset, plan.origin.created, gpu.share_memory
+        )
+        leases.setdefault(gpu.uuid, []).append(lease)
+
+
+def _followed_lives(run: RunDirectory) -> bool:
+    record = read_record(run)
+    if record is None or record.boot_id != boot_id():
+        return False
+    return any(start_ticks(pid) == ticks and not is_zombie(pid) for pid, ticks in record.followed)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:
+        return []

@@ -7,33 +7,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
+from runners.host.procfs import process_state
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import LaunchPlan
-from runners.model.run import QueueStatus, Run, RunRecord
+from runners.model.run import Run, RunRecord
 from runners.model.states import State, is_terminal
+from runners.state.codec import read_outline, read_plan, read_record, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.leases import holds_gpus, live_run_ids
+from runners.state.leases import holds_gpus, live_run_ids, will_go_on
 from runners.state.trust import run_permission_problem
-
-T = TypeVar("T")
-
-
-class _Outline(msgspec.Struct):
-    preset: str
-    name: str
-    group: str = ""
-
-
-_outline = msgspec.json.Decoder(_Outline)
-_plan = msgspec.json.Decoder(LaunchPlan)
-_record = msgspec.json.Decoder(RunRecord)
-_waits = msgspec.json.Decoder(QueueStatus)
 
 
 def read_run(state: StateDirectory, run_id: str) -> Run:
@@ -41,8 +26,7 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
     reason.
     """
     directory = state.run(run_id)
-    plan = _decode(directory.plan, _plan)
-    record = _decode(directory.state, _record)
+    plan, record = read_plan(directory), read_record(directory)
     now, reason = derive_state(directory, plan, record)
     return Run(
         id=run_id,
@@ -70,24 +54,52 @@ def derive_state(
     if home != host_name():
         return recorded, f"runs on host {home}; as recorded there"
     if is_held(directory.supervisor_lock):
-        if plan is not None and plan.queued:
-            waits = _decode(directory.waits, _waits)
-            return State.QUEUED, waits.reason if waits else ""
-        return recorded, record.reason if record else ""
+        return _with_supervisor(directory, plan, record)
     boot = record.boot_id if record and record.boot_id else plan.origin.boot_id if plan else ""
     if boot and boot != boot_id():
+        if _survives_reboot(plan, record) and _is_marked_live(directory):
+            return State.ORPHANED, "host rebooted; it will be queued again"
         return State.LOST, "host rebooted"
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
         outlook = f"is not adopted: {reason}" if reason else "will be adopted"
         return State.ORPHANED, f"its supervisor is gone; the program goes on and {outlook}"
+    if will_go_on(directory):
+        waits = plan is not None and plan.phase != "final"
+        goes = "waiting" if waits else "starting" if record is None else "where it was"
+        return (
+            State.QUEUED if waits else recorded,
+            f"its supervisor is gone; it will be adopted and goes on {goes}",
+        )
     if directory.exit.exists() and _is_marked_live(directory):
         return recorded, "has ended; its ending is about to be recorded"
-    if record is None and directory.state.exists() and not _is_marked_live(directory):
+    if not _is_marked_live(directory) and directory.state.exists():
+        # An ending is recorded before the marker goes: this record is not what was written.
         return _judge_by_exit(directory)
     if record is None or record.started is None:
         return State.FAILED, "the launch was interrupted before the program started"
     return State.LOST, "supervisor and program are gone, exit code unknown"
+
+
+def _with_supervisor(
+    directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None
+) -> tuple[State, str]:
+    pid = record.supervisor_pid if record else None
+    if pid is not None and process_state(pid) in ("T", "t"):
+        state = record.state if record else State.STARTING
+        return state, f"its supervisor is suspended: nothing is done until `kill -CONT {pid}`"
+    if plan is not None and plan.phase == "queued":
+        waits = read_waits(directory)
+        return State.QUEUED, waits.reason if waits else ""
+    return (record.state, record.reason) if record else (State.STARTING, "")
+
+
+def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
+    """Whether a supervisor that adopts it will go on with it: see `Supervisor.after_reboot`."""
+    if plan is None:
+        return False
+    waited = record is None or (record.started is None and record.state is State.QUEUED)
+    return waited or plan.restart.boot
 
 
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
@@ -96,7 +108,7 @@ def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
 
 
 def _is_marked_live(directory: RunDirectory) -> bool:
-    return StateDirectory(directory.path.parent.parent).live_marker(directory.id).exists()
+    return directory.home.live_marker(directory.id).exists()
 
 
 def _judge_by_exit(directory: RunDirectory) -> tuple[State, str]:
@@ -185,7 +197,7 @@ def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
 def _group_members(state: StateDirectory, name: str) -> list[Run]:
     group, members = "", []
     for run_id in reversed(list_run_ids(state)):
-        outline = _decode(state.run(run_id).plan, _outline)
+        outline = read_outline(state.run(run_id))
         mine = outline.group if outline else ""
         if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
             group = mine
@@ -195,18 +207,11 @@ def _group_members(state: StateDirectory, name: str) -> list[Run]:
     return list(reversed(members))
 
 
-def _decode(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
-    try:
-        return decoder.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
 def _names(directory: RunDirectory) -> tuple[str, ...]:
     """What a run is called besides its id; a run without a plan goes by what its id says."""
     _, _, rest = directory.id.partition("-")
     label, _, token = rest.partition("-")[2].rpartition("-")
-    outline = _decode(directory.plan, _outline)
+    outline = read_outline(directory)
     return (token, outline.name, outline.preset) if outline else (token, label)
 
 

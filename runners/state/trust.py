@@ -18,6 +18,4 @@ def state_permission_problem(state: StateDirectory) -> str:
 
 def run_permission_problem(run: RunDirectory) -> str:
     """Why this run may not be acted on, in words; empty when it may."""
-    return state_permission_problem(StateDirectory(run.path.parent.parent)) or permission_problem(
-        run.path
-    )
+    return state_permission_problem(run.home) or permission_problem(run.path)

@@ -75,7 +75,11 @@ def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
     run = cli.command("true", options=["--price", "3.60", "--name", "short"])
     cli.ended(run)
     began, finished = (Moment(*record(run)[key]) for key in ("began", "finished"))
-    assert began.boot and began.boot == finished.boot and (finished.up or 0) > (began.up or 0) > 0
+    assert (
+        began.boot
+        and began.boot == finished.boot
+        and (finished.boot_ns or 0) > (began.boot_ns or 0) > 0
+    )
     before = export(cli)
     cli.run("prune", "--keep", "0")
     assert not run.path.exists() and export(cli) == before
@@ -207,9 +211,9 @@ def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
     path = cli.folder / "learner.yaml"
     path.write_text(json.dumps(preset))
     before = cli.run("plan", str(path)).stdout
-    assert "1m00s, $0.06 (the preset's word)" in before
+    assert "1m00s, $0.06 (the preset's estimate)" in before
     launched = cli.run("launch", str(path))
-    assert "estimate: 1m00s, $0.06 (the preset's word)" in launched.stderr
+    assert "estimate: 1m00s, $0.06 (the preset's estimate)" in launched.stderr
     cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert after["basis"] == "from 1 earlier run on CPU" and after["epoch_s"] == 60

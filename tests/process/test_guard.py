@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from runners.gpus.usage import interval_file
+from runners.guard.claims import read_claim
 from runners.guard.rule import Stage, read_guard, read_guard_state
 from runners.guard.spawn import guard_lock
 from runners.host.locks import is_held
@@ -224,7 +225,7 @@ def test_one_busy_gpu_keeps_the_guard_still(
     guard: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = train_on_gpus(guard, {0: 1.0, 1: 40.0}, monkeypatch)
-    guard.set("--idle", "3s", countdown="0")
+    guard.set("--idle", "60s", countdown="0")
     began = time.monotonic()
     eventually(lambda: time.monotonic() - began > 1)
     assert (
@@ -287,7 +288,7 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
         assert kills < 200
     assert kills >= 5
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
-    assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["presses"] == 1
+    assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["requests"] == 1
     assert guard.checkpoint.read_text() == "weights"
     said = [
         json.loads(line)["step"]
@@ -300,22 +301,18 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
 def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:
     gate, out, marker = tmp_path / "gate", tmp_path / "out", tmp_path / "end"
     os.mkfifo(gate)
-    once = [
-        sys.executable,
-        "-I",
-        "-S",
-        str(ROOT / "runners" / "guard" / "run_once.py"),
-        str(marker),
-    ]
-    children = [
-        subprocess.Popen([*once, f"echo $$ >> {out}; cat {gate}; exit 3"]) for _ in range(8)
-    ]
+    script = ROOT / "runners" / "guard" / "run_once.py"
+    once = [sys.executable, "-I", "-S", str(script), str(marker)]
+    command = f"echo $$ >> {out}; cat {gate}; exit 3"
+    children = [subprocess.Popen([*once, "1", command]) for _ in range(8)]
     eventually(lambda: sum(child.poll() is not None for child in children) == 7)
-    assert is_held(marker) and not (tmp_path / "end.exit").exists()
+    assert read_claim(marker).alive and read_claim(marker).exit is None
     gate.write_text("go")
-    for child in children:
-        assert child.wait() == 0
-    assert len(lines(out)) == 1 and lines(tmp_path / "end.exit") == ["3"] and not is_held(marker)
+    assert sorted(child.wait() for child in children) == [0] * 7 + [3]
+    claim = read_claim(marker)
+    assert len(lines(out)) == 1 and (claim.attempt, claim.exit, claim.alive) == (1, 3, False)
+    assert subprocess.run([*once, "1", command], check=False).returncode == 0
+    assert len(lines(out)) == 1, "the same try, asked for once more"
 
 
 def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarded) -> None:
@@ -407,7 +404,8 @@ def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Gu
 
 
 def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
-    guard.cli.run("session", "start", "--price", "amd-cloud-mi300x", "--since", "now")
+    words = ("--price", "amd-cloud-mi300x", "--since", "now", "--anyway")
+    guard.cli.run("session", "start", *words)
     told = guard.set("--max-age", "8h", countdown="10m")
     assert "a powered-off machine is still billed; destroy it" in told
     assert "age 8h00m → warning → 10m00s later" in told
@@ -416,9 +414,10 @@ def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([], "guard set: guard what?"),
+        ([], "say what the guard should watch"),
         (["--max-age", "soon"], "--max-age: expected a length of time"),
         (["--max-age", "0"], "--max-age 0: expected more than nothing"),
+        (["--idle", "20s"], "--idle 20s: expected at least 1m00s"),
         (["--budget-stop", "lots"], "--budget-stop lots: expected US dollars"),
         (["--budget-stop", "95%"], "a part of which budget?"),
         (["--max-age", "8h", "--destroys"], "--destroys goes with --end-command"),

@@ -36,7 +36,7 @@ def test_a_program_that_knows_nothing_of_us_has_metrics(cli: CommandLine) -> Non
     )
     status = cli.json("status", run.id)
     assert status["metrics"]["loss"] == 0.025 and status["progress"]["fraction"] == 1.0
-    assert status["metrics_read_as"] == ["pairs"]
+    assert status["metric_readers"] == ["pairs"]
 
 
 def test_csv_is_long_and_cut_to_the_last(cli: CommandLine) -> None:

@@ -98,14 +98,14 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
         f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
     )
     run = cli.command("sleep", "300")
-    run.overrun.write_text('{"text": "will cost $9.00 by its own pace"}')
+    run.overrun.write_text('{"text": "will cost $9.00 at its own pace"}')
     for _ in range(2):
         os.kill(record(run)["supervisor_pid"], signal.SIGUSR1)
         eventually(lambda: events(run, "notice"))
     cli.run("stop", run.id, "--force", "--wait")
     eventually(lambda: len(receiver.got) == 2)
     assert [got["kind"] for got in receiver.got] == ["alert", "stopped"]
-    assert receiver.got[0]["message"] == "will cost $9.00 by its own pace"
+    assert receiver.got[0]["message"] == "will cost $9.00 at its own pace"
 
 
 def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(

@@ -3,6 +3,7 @@ ended.
 """
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,10 @@ def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(
     keeper = OutputLimit(output, LIMIT, complaints.append)
     with output.open("ab", buffering=0) as writer:
         writer.write(numbered(5000))
-        keeper.mind()
+        keeper.poll(time.monotonic())
         writer.write(numbered(5000, 5000))
         keeper.next_look = 0.0
-        keeper.mind()
+        keeper.poll(time.monotonic())
         written = 10000 * LINE
         found = output.stat()
         assert found.st_size == written, "nothing moves under the writer"
@@ -62,7 +63,7 @@ def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(
     content = output.read_bytes()
     assert content.startswith(numbered(100)) and content.endswith(numbered(100, 9900))
     assert b"cut from here by output_limit" in content
-    keeper.settle()
+    keeper.compact()
     content = output.read_bytes()
     assert len(content) <= LIMIT and b"\0" not in content
     assert content.startswith(numbered(100)) and content.endswith(numbered(100, 9900))
@@ -70,7 +71,7 @@ def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(
         rb"\n\xe2\x80\xa6 ([\d,]+) bytes cut by output_limit 65,536 \xe2\x80\xa6 *\n", content
     )
     assert note and int(note[1].replace(b",", b"")) + len(content) - len(note[0]) == written
-    keeper.settle()
+    keeper.compact()
     assert output.read_bytes() == content, "done twice is done once"
     assert not complaints
 
@@ -80,19 +81,18 @@ def test_a_short_output_and_no_limit_are_left_alone(output: Path, complaints: li
     before = output.stat()
     for limit in (None, LIMIT):
         keeper = OutputLimit(output, limit, complaints.append)
-        keeper.mind()
-        keeper.settle()
+        keeper.poll(time.monotonic())
+        keeper.compact()
     assert output.stat().st_ino == before.st_ino and output.read_bytes() == numbered(600)
-    assert OutputLimit(output, None, complaints.append).patience_s == float("inf")
+    assert OutputLimit(output, None, complaints.append).poll(0.0) == float("inf")
 
 
 def test_a_file_that_cannot_be_cut_is_said_once(output: Path, complaints: list[str]) -> None:
     keeper = OutputLimit(output, LIMIT, complaints.append)
-    keeper.mind()
-    keeper.mind()
-    assert keeper.patience_s == float("inf")
+    keeper.poll(time.monotonic())
+    assert keeper.poll(time.monotonic()) == float("inf")
     assert len(complaints) == 1 and "cannot be cut while the run goes on" in complaints[0]
-    keeper.settle()
+    keeper.compact()
     assert len(complaints) == 2
 
 

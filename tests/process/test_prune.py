@@ -122,7 +122,7 @@ def test_a_run_that_another_waits_for_stays(cli: CommandLine) -> None:
     second = cli.launch("--gpus", "0", "--after", first.id, "--", "true")
     eventually(lambda: cli.status(second)["state"] == "queued", what="a queued run")
     found = cli.json("prune", "--keep", "0")
-    assert found["removed"] == [] and found["left"] == [
+    assert found["removed"] == [] and found["kept"] == [
         {"run": first.id, "reason": f"{second.id} waits for it"}
     ]
     cli.run("drain", "off")
@@ -137,7 +137,7 @@ def test_another_host_s_runs_and_half_made_ones_stay(cli: CommandLine, ended: En
     ours = ended("ours", 40)
     found = cli.json("prune", "--keep", "0")
     assert [run["run"] for run in found["removed"]] == [ours.id]
-    assert {left["run"]: left["reason"] for left in found["left"]} == {
+    assert {left["run"]: left["reason"] for left in found["kept"]} == {
         theirs.id: "belongs to host gpu-box-9",
         half.id: "half made, perhaps just now by another host",
     }
@@ -153,7 +153,7 @@ def test_a_link_in_place_of_a_run_is_not_followed(cli: CommandLine, ended: Ended
     run.path.rename(elsewhere)
     run.path.symlink_to(elsewhere)
     found = cli.json("prune", "--keep", "0")
-    assert found["removed"] == [] and "is a link" in found["left"][0]["reason"]
+    assert found["removed"] == [] and "is a link" in found["kept"][0]["reason"]
     assert (elsewhere / "plan.json").exists()
 
 

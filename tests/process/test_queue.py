@@ -190,7 +190,9 @@ def test_a_grant_that_comes_before_the_supervisor_is_spelled_out_all_the_same(
 
     def spawn_late(run: RunDirectory, environment: dict[str, str], locks: list[int]) -> None:
         release(cli, first)
-        eventually(lambda: not json.loads(run.plan.read_text())["queued"] or dispatch(cli.state))
+        eventually(
+            lambda: json.loads(run.plan.read_text())["phase"] != "queued" or dispatch(cli.state)
+        )
         real(run, environment, locks)
 
     monkeypatch.setattr(start, "spawn_supervisor", spawn_late)

@@ -54,7 +54,7 @@ def _number_of_readings(state: StateDirectory, count: int) -> None:
 
 
 def _allow_another_start(state: StateDirectory) -> None:
-    reading._starts[state.root].delay_s = 0.1
+    reading._starts[state.root]._pause_s = 0.1
 
 
 @pytest.fixture

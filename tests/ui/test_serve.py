@@ -55,7 +55,8 @@ class Served:
         assert self.process.stdout is not None
         said = json.loads(self.process.stdout.readline())
         self.port, self.token, self.url = said["port"], said["token"], said["url"]
-        self.base = f"http://127.0.0.1:{self.port}"
+        self.base = self.url.partition("?")[0].rstrip("/")
+        self.origin = f"http://127.0.0.1:{self.port}"
 
     def panels(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children()
@@ -71,7 +72,7 @@ class Served:
     def socket(self, client: Any, **headers: str) -> Any:
         """The websocket as our own page opens it."""
         return client.ws_connect(
-            f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base, **headers}
+            f"{self.base}/ws?width=100&height=30", headers={"Origin": self.origin, **headers}
         )
 
 
@@ -134,7 +135,7 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
 ) -> None:
     served = serve()
     async with served.visitor() as client:
-        async with client.get(served.base) as answer:
+        async with client.get(f"{served.base}/") as answer:
             text = await answer.text()
             assert f'"ws://127.0.0.1:{served.port}/ws"' in text
             assert "googleapis" not in text
@@ -158,6 +159,9 @@ async def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_ge
         (cookie,) = answer.headers.getall("Set-Cookie")
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
         assert served.token not in await answer.text()
+        # Cookies know no ports: only the path keeps it from other users' servers on this machine.
+        path = re.search(r"[Pp]ath=(/[\w-]{20,}/)", cookie)
+        assert path and served.url.startswith(f"{served.origin}{path[1]}?")
         assert answer.headers["Referrer-Policy"] == "no-referrer"
 
 
@@ -171,33 +175,51 @@ REFUSALS: dict[str, tuple[str, dict[str, str], str]] = {
     "a wrong token": ("/?token=wrong", {"Cookie": ""}, "token"),
     "a token that is not even ASCII": ("/?token=%C3%A9", {"Cookie": ""}, "token"),
     "a wrong cookie": ("/", {"Cookie": "fresnel-tui-{port}=wrong"}, "open the address"),
-    "another name for this machine": ("/", {"Host": "evil.example"}, "no name of this server"),
+    "another name for this machine": ("/", {"Host": "evil.example"}, "does not name this server"),
     "another name, with our port": (
         "/?token={token}",
         {"Host": "evil.example:{port}"},
-        "no name of this server",
+        "does not name this server",
     ),
     "a name that begins like ours": (
         "/",
         {"Host": "127.0.0.1.evil.example"},
-        "no name of this server",
+        "does not name this server",
     ),
     "websocket without token": ("/ws", {"Cookie": "", "Origin": "{base}"}, "open the address"),
     "websocket of another page": ("/ws", {"Origin": "http://evil.example"}, "another origin"),
     "websocket of another server here": ("/ws", {"Origin": "http://127.0.0.1:1"}, "another origin"),
     "websocket of a sandboxed page": ("/ws", {"Origin": "null"}, "another origin"),
     "websocket of no page": ("/ws", {}, "another origin"),
+    "half an address for a name": ("/", {"Host": "[::1"}, "does not name this server"),
+    "half an address for an origin": ("/ws", {"Origin": "http://["}, "another origin"),
     "websocket through a name pointed here": (
         "/ws",
         {"Host": "evil.example", "Origin": "http://evil.example"},
-        "no name of this server",
+        "does not name this server",
     ),
 }
 
 
+async def test_a_malformed_request_leaves_nothing_of_its_secrets_in_the_log(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    writer.write(f"GET / HTTP/1.1\r\nCookie: {served.token}\x00\r\nBad Header\r\n\r\n".encode())
+    await writer.drain()
+    async with timeout(CEILING_S):
+        await reader.read()
+    writer.close()
+    served.process.send_signal(signal.SIGINT)
+    said = served.process.communicate(timeout=CEILING_S)[1]
+    assert "serve: a request was refused" in said and served.token not in said
+    assert "Traceback" not in said
+
+
 async def test_everybody_else_is_refused_and_no_panel_starts(serve: Callable[..., Served]) -> None:
     served = serve()
-    words = {"port": str(served.port), "token": served.token, "base": served.base}
+    words = {"port": str(served.port), "token": served.token, "base": served.origin}
     for what, (path, headers, why) in REFUSALS.items():
         sent = {"Cookie": f"fresnel-tui-{served.port}={served.token}"} | headers
         if path == "/ws":
@@ -219,7 +241,7 @@ async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(
     served = serve()
     there = "localhost:9999"
     async with served.visitor() as client:
-        async with client.get(served.base, headers={"Host": there}) as answer:
+        async with client.get(f"{served.base}/", headers={"Host": there}) as answer:
             assert f'"ws://{there}/ws"' in await answer.text()
         async with served.socket(client, Host=there, Origin=f"http://{there}") as socket:
             await until(socket, Page(), "no runs yet")
@@ -326,7 +348,7 @@ async def test_let_in_on_purpose_it_still_asks_for_the_token_and_its_name(
     served = serve("--host", "0.0.0.0", "--without-tls")
     async with served.visitor() as client:
         for host, status in (("192.0.2.7:8811", 200), ("evil.example", 403)):
-            async with client.get(served.base, headers={"Host": host}) as answer:
+            async with client.get(f"{served.base}/", headers={"Host": host}) as answer:
                 assert answer.status == status
     async with aiohttp.ClientSession() as stranger, stranger.get(served.base) as answer:
         assert answer.status == 403

@@ -6,7 +6,7 @@ import pytest
 
 from runners.model.gpus import UNREAD, GpuProcess, GpuReading, GpuSnapshot
 from runners.model.spec import GpuRequest
-from runners.scheduling.allocation import Allocation, Denied, allocate
+from runners.scheduling.allocation import Allocation, Busy, Denied, allocate
 from runners.scheduling.visibility import visibility
 from runners.state.leases import Lease
 
@@ -18,7 +18,7 @@ def test_gpus_that_cannot_be_read_yet_are_waited_for_not_replaced_by_the_cpu() -
         0.0, "here", UNREAD, problem="No GPU reading yet: the driver does not answer"
     )
     answer = allocate(GpuRequest(1), unread, {})
-    assert isinstance(answer, Denied) and not answer.never
+    assert isinstance(answer, Busy)
     assert "the driver does not answer" in refused(answer)
     assert given(allocate(GpuRequest(0), unread, {})) == []
 
@@ -60,9 +60,9 @@ def given(answer: Allocation | Denied) -> list[int]:
     return [gpu.index for gpu in answer.gpus]
 
 
-def refused(answer: Allocation | Denied) -> str:
+def refused(answer: Allocation | Busy | Denied) -> str:
     """Why a wish was refused; fails when it was met."""
-    assert isinstance(answer, Denied), answer
+    assert isinstance(answer, (Busy, Denied)), answer
     assert answer.hint
     return answer.reason
 

@@ -100,7 +100,7 @@ def test_only_runs_that_cost_the_same_are_history() -> None:
         state, spec_of(estimate=PresetEstimate(3600.0, "4", "it is too low")), [GPU], PRICE
     )
     assert word is not None and (word.basis, word.runs, word.doubt) == (
-        "the preset's word",
+        "the preset's estimate",
         0,
         "it is too low",
     )
@@ -128,7 +128,7 @@ def test_the_preset_s_word_goes_with_the_epochs() -> None:
     state = StateDirectory()
     word = forecast(state, spec_of(5, PresetEstimate(7200.0, "4")), [GPU], None)
     assert word is not None and (word.seconds, word.usd) == (3600.0, "2.000000")
-    assert word.basis == "the preset's word for 10 epochs, in proportion"
+    assert word.basis == "the preset's estimate for 10 epochs, in proportion"
     assert forecast(state, spec_of(), [GPU], PRICE) is None
 
 
@@ -187,13 +187,13 @@ def test_a_rhythm_needs_two_epochs_and_begins_anew_with_an_attempt(tmp_path: Pat
 
 
 def test_an_overrun_is_more_than_half_as_much_again() -> None:
-    expected = Estimate(3600.0, "3.60", "the preset's word")
+    expected = Estimate(3600.0, "3.60", "the preset's estimate")
     assert judge_overrun(Decimal("5.40"), expected) is None, "exactly 1.5 times"
     found = judge_overrun(Decimal("7.20"), expected)
     assert found is not None
     assert (
         found.text
-        == "will cost $7.20 by its own pace: 2.0 times its estimate of $3.60 (the preset's word)"
+        == "will cost $7.20 at its own pace: 2.0 times its estimate of $3.60 (the preset's estimate)"
     )
     assert judge_overrun(Decimal(9), None) is None
     assert judge_overrun(Decimal(9), Estimate(None, "0", "free")) is None
@@ -207,7 +207,7 @@ def warned(state: StateDirectory, run: Run) -> Overrun | None:
 def test_an_overrun_is_said_once_in_the_run_s_own_events() -> None:
     state = StateDirectory().create()
     plan = make_plan(
-        price=PRICE, gpus=(GPU,), forecast=Estimate(600.0, "0.60", "the preset's word")
+        price=PRICE, gpus=(GPU,), forecast=Estimate(600.0, "0.60", "the preset's estimate")
     )
     record = RunRecord(State.RUNNING, started=BEGAN)
     run = make_run(
@@ -248,12 +248,14 @@ def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
     assert [line.count * (line.word or 0) for line in lines][1:] == [16, 24, 24]
     total = sum(line.usd or Decimal(0) for line in lines)
     assert round(total, 2) == Decimal("63.85"), "its hours at $1.99"
-    assert all(line.each is not None and line.each.basis == "the preset's word" for line in lines)
+    assert all(
+        line.each is not None and line.each.basis == "the preset's estimate" for line in lines
+    )
     doubts = {line.preset: line.each.doubt for line in lines if line.each is not None}
     assert (
         "76 to 167 h" in doubts["gaussian-standard"] and "228 to 502 h" in doubts["gaussian-full"]
     )
-    assert not doubts["gaussian-fast"]
+    assert doubts["gaussian-fast"] == "the preset's word is for a GPU, and this is the CPU"
 
 
 @pytest.mark.parametrize(

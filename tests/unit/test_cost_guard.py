@@ -3,6 +3,7 @@ ends anything.
 """
 
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.guard.idleness import judge_idleness
-from runners.guard.policy import Action, Ending, Observation, next_step
+from runners.guard.claims import Claim
+from runners.guard.idleness import is_unmeasured, judge_idleness
+from runners.guard.policy import Action, Observation, next_step, retry_pause
 from runners.guard.rule import (
     GuardRule,
     GuardState,
@@ -154,6 +156,16 @@ def test_where_readings_are_missing_nothing_is_said(
     assert judge_idleness(intervals, uuids, 1000.0, 900.0, since) is None
 
 
+def test_a_run_whose_use_nobody_measures_is_said_to_be_unguarded() -> None:
+    unknown = use(1000.0, [None] * 90)
+    assert is_unmeasured(unknown, 1000.0, 600.0, trains_since=0.0)
+    assert is_unmeasured([], 1000.0, 600.0, trains_since=0.0)
+    assert not is_unmeasured(unknown, 1000.0, 600.0, trains_since=500.0), "it warms up"
+    assert not is_unmeasured(use(1000.0, [1.0] * 90), 1000.0, 600.0, 0.0)
+    (problem,) = find_problems(rule(idle_s=600.0), Measurements(unmeasured=("run-1",)))
+    assert problem.startswith("idleness cannot be guarded for run-1: the use of its GPUs")
+
+
 def test_one_busy_gpu_is_work() -> None:
     both = [
         UsageInterval(float(t), 10.0, (GpuInterval(0, "a", 0.0), GpuInterval(1, "b", 40.0)))
@@ -176,7 +188,7 @@ class Machine:
         self.second = 0.0
         self.live = ("run-1",)
         self.done: list[tuple[float, Action]] = []
-        self.ending = Ending()
+        self.ending = Claim()
         self.unfetched: tuple[str, ...] = ()
 
     def look(self, *reasons: str, problems: tuple[str, ...] = ()) -> Action:
@@ -187,7 +199,7 @@ class Machine:
         if act and (not self.done or self.done[-1][1] != act):
             self.done.append((self.second, act))
         if act == "end":
-            self.ending = Ending(True, True)
+            self.ending = Claim(self.progress.attempt, alive=True)
         return act
 
     @property
@@ -205,7 +217,7 @@ def test_eight_hours_in_accelerated_time() -> None:
         if machine.stage is Stage.STOPPING and second > 8 * HOUR + 300:
             machine.live = ()
         if machine.stage is Stage.ENDING and second > 8 * HOUR + 400:
-            machine.ending = Ending(True, False, 0)
+            machine.ending = Claim(1, exit=0)
     assert machine.done == [
         (8 * HOUR - 600, "warn"),
         (8 * HOUR, "stop"),
@@ -294,14 +306,65 @@ def test_a_guard_killed_before_its_end_command_began_asks_for_it_again() -> None
     machine.live = ()
     for _ in range(3):
         machine.look("age")
-    machine.ending = Ending()
+    machine.ending = Claim()
     assert machine.stage is Stage.ENDING and machine.look() == "end"
-    machine.ending = Ending(True, False, None)
-    assert (
-        machine.look() == "finish"
-        and machine.progress
-        and "exit code unknown" in machine.progress.note
+    machine.ending = Claim(1)
+    assert machine.look() == "failed" and machine.look() == ""
+    assert machine.progress and "exit code unknown" in machine.progress.note
+    assert machine.stage is Stage.ENDING, "an alarm, and nothing is run a second time"
+
+
+def test_a_failed_end_command_is_tried_again_ever_less_often_and_never_has_acted() -> None:
+    machine = Machine(rule(max_age_s=1.0, countdown_s=0.0, end_command="x"))
+    machine.live = ()
+    for _ in range(3):
+        machine.look("age")
+    tried = []
+    for _ in range(20_000):
+        assert machine.progress is not None
+        if machine.ending.attempt < machine.progress.attempt or machine.ending.alive:
+            machine.ending = Claim(machine.progress.attempt, exit=7)
+        before = machine.progress.attempt
+        machine.look()
+        if machine.progress.attempt > before:
+            tried.append(machine.second)
+        view = GuardView(machine.rule, machine.progress, True)
+        assert machine.stage is Stage.ENDING and view.is_urgent
+        assert "has acted" not in guard_text(view, at(machine.second))
+        machine.second += 1.0
+    gaps = [round(after - before, -1) for before, after in pairwise(tried)]
+    assert gaps[:6] == [60, 120, 240, 480, 960, 1920] and set(gaps[7:]) <= {3600}
+    assert retry_pause(1) == 30 and retry_pause(99) == 3600
+    machine.ending = Claim(machine.progress.attempt, exit=0) if machine.progress else Claim()
+    machine.progress = msgspec.structs.replace(machine.progress, failed=None)
+    assert machine.look() == "finish" and machine.stage is Stage.ENDED
+
+
+@pytest.mark.parametrize("stage", [Stage.WARNED, Stage.STOPPING, Stage.HOLDING, Stage.ENDING])
+def test_a_new_boot_begins_again_at_the_warning_with_a_whole_countdown(stage: Stage) -> None:
+    told = rule(max_age_s=1.0, countdown_s=600.0, end_command="x")
+    machine = Machine(told)
+    machine.live = ()
+    yesterday = Moment(1e9 - 86_400, "boot before", 10**15)
+    machine.progress = GuardState(told.id, stage, yesterday, "age", cycle=1, attempt=1)
+    assert machine.look("age") == "warn" and machine.progress.cycle == 2
+    machine.second = 599.0
+    assert machine.look("age") == "warn", "the time without power is no countdown"
+    machine.second = 601.0
+    assert machine.look("age") == "stop"
+    machine.progress = GuardState(told.id, stage, yesterday, "age", cycle=1, attempt=1)
+    machine.ending = Claim()
+    assert machine.look() == "cancel" and machine.stage is Stage.WATCHING
+
+
+def test_an_end_command_that_took_the_machine_down_has_acted() -> None:
+    told = rule(max_age_s=1.0, end_command="shutdown -h now")
+    machine = Machine(told)
+    machine.live, machine.ending = (), Claim(1, boot="boot before")
+    machine.progress = GuardState(
+        told.id, Stage.ENDING, Moment(1e9, "boot before", 10**15), "age", attempt=1
     )
+    assert machine.look("age") == "finish" and machine.stage is Stage.ENDED
 
 
 @given(

@@ -195,7 +195,9 @@ def test_a_lost_gpu_tells_nothing_and_costs_nothing(stage: Stage) -> None:
     assert "utilization" not in lines(run)[1]["gpus"][0]
 
 
-@pytest.mark.parametrize("plan", [{"host": "elsewhere"}, {"queued": True}, {"gpus": []}])
+@pytest.mark.parametrize(
+    "plan", [{"host": "elsewhere"}, {"phase": "queued"}, {"queued": True}, {"gpus": []}]
+)
 def test_other_hosts_queued_and_cpu_runs_have_no_history(
     stage: Stage, plan: dict[str, Any]
 ) -> None:
@@ -205,9 +207,9 @@ def test_other_hosts_queued_and_cpu_runs_have_no_history(
 
 
 def test_a_plan_that_gets_its_gpus_later_is_followed_from_then_on(stage: Stage) -> None:
-    run = stage.launch("GPU-a", queued=True)
+    run = stage.launch("GPU-a", phase="queued")
     stage.pass_by(12, gpu())
-    run.plan.write_text(run.plan.read_text().replace('"queued": true', '"queued": false'))
+    run.plan.write_text(run.plan.read_text().replace('"queued"', '"final"'))
     stage.pass_by(4, gpu())
     stage.history.close()
     assert read_usage(run.path)[0].seconds == 4

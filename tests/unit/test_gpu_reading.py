@@ -33,9 +33,13 @@ def _forbid_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ensure_sampler", lambda state: None)
 
 
-def test_the_latest_reading_comes_back_whole_and_is_marked_wanted(state: StateDirectory) -> None:
+def test_the_latest_reading_comes_back_whole_and_only_an_announced_reader_is_wanted(
+    state: StateDirectory,
+) -> None:
     left = _leave(state)
     assert reading.latest(state) == left
+    assert not state.sampler_wanted.exists()
+    reading.announce_reader(state)
     assert state.sampler_wanted.exists()
 
 
@@ -126,16 +130,17 @@ def test_starts_come_seldom_and_ever_more_seldom_for_samplers_that_die_young(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 1000.0
-    monkeypatch.setattr("time.monotonic", lambda: clock)
-    starts = reading._Starts()
+    starts = reading._keep_alive(state)
+    begun: list[StateDirectory] = []
+    monkeypatch.setattr(reading, "_start", begun.append)
     waits = []
     for _ in range(7):
-        assert starts.may_start()
-        starts.note(None)  # type: ignore[arg-type]
-        assert not starts.may_start()
-        waits.append(starts.delay_s)
-        clock += starts.delay_s
-    assert waits == [2, 4, 8, 16, 30, 30, 30]
+        assert starts.pause_over(clock)
+        starts.start(clock)
+        waits.append(next(s for s in (2, 4, 8, 16, 30) if starts.pause_over(clock + s)))
+        assert not starts.pause_over(clock + waits[-1] - 0.1)
+        clock += waits[-1]
+    assert waits == [2, 4, 8, 16, 30, 30, 30] and len(begun) == 7
     clock += 60
-    starts.note(None)  # type: ignore[arg-type]
-    assert starts.delay_s == reading.FIRST_DELAY_S
+    starts.start(clock)
+    assert starts.pause_over(clock + 2) and not starts.pause_over(clock + 1.9)

@@ -13,10 +13,10 @@ RUNGS: list[dict[str, object]] = [
 ]
 
 
-def climb(ladder: Ladder, now: float, presses: int = 1, force: bool = False) -> list[str]:
+def climb(ladder: Ladder, now: float, requests: int = 1, force: bool = False) -> list[str]:
     """Every rung taken at this moment."""
     taken = []
-    while ladder.due(now, presses, force):
+    while ladder.due(now, requests, force):
         taken.append(ladder.advance(now, force))
     return taken
 
@@ -39,18 +39,18 @@ def test_time_takes_one_rung_after_another_and_stops_at_the_last() -> None:
 
 def test_another_press_takes_the_next_rung_at_once() -> None:
     ladder = Ladder(RUNGS)
-    assert climb(ladder, 0.0, presses=1) == ["stop-file"]
-    assert climb(ladder, 1.0, presses=2) == ["SIGINT"]
-    assert climb(ladder, 1.0, presses=2) == []
-    assert climb(ladder, 2.0, presses=9) == ["SIGTERM", "SIGKILL"]
+    assert climb(ladder, 0.0, requests=1) == ["stop-file"]
+    assert climb(ladder, 1.0, requests=2) == ["SIGINT"]
+    assert climb(ladder, 1.0, requests=2) == []
+    assert climb(ladder, 2.0, requests=9) == ["SIGTERM", "SIGKILL"]
 
 
-def test_presses_do_not_add_to_what_time_did_already() -> None:
+def test_requests_do_not_add_to_what_time_did_already() -> None:
     ladder = Ladder(RUNGS)
     climb(ladder, 0.0)
     climb(ladder, 100.0)
-    assert climb(ladder, 101.0, presses=2) == [], (
-        "two presses mean the second rung, where it stands"
+    assert climb(ladder, 101.0, requests=2) == [], (
+        "two requests mean the second rung, where it stands"
     )
 
 
@@ -73,9 +73,9 @@ def test_a_ladder_goes_on_where_another_supervisor_left_it() -> None:
 @given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 6), st.booleans()), max_size=30))
 def test_no_rung_is_taken_twice_and_none_backwards(asks: list[tuple[float, int, bool]]) -> None:
     ladder, now, taken = Ladder(RUNGS), 0.0, []
-    for passed, presses, force in asks:
+    for passed, requests, force in asks:
         now += passed
-        taken += climb(ladder, now, presses, force)
+        taken += climb(ladder, now, requests, force)
     names = [str(rung["how"]) for rung in RUNGS]
     places = [names.index(how) for how in taken]
     assert places == sorted(set(places))

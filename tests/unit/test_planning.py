@@ -13,7 +13,7 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RunSpec
 from runners.presets.load import command_spec, load_preset
 from runners.scheduling.allocation import Allocation
-from runners.state.layout import TRAINERS
+from runners.state.layout import TRAINERS, StateDirectory
 from runners.watch.metrics.checkpoints import newest_checkpoint
 
 RUN = "20261120-101500-demo-7f3a"
@@ -28,7 +28,9 @@ def write(folder: Path, text: str, name: str = "exp.yaml") -> Path:
 
 
 def plan(spec: RunSpec, directory: Path, allocation: Allocation | None = None) -> Planned:
-    return make_plan(spec, RUN, directory / RUN, allocation or Allocation(), None, None)
+    return make_plan(
+        spec, StateDirectory(directory).run(RUN), allocation or Allocation(), None, None
+    )
 
 
 def plan_of(tmp_path: Path, text: str, allocation: Allocation | None = None) -> Planned:
@@ -51,7 +53,7 @@ def test_every_word_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         planned.plan.argv.index(next(w for w in planned.plan.argv if w.endswith("echo"))) + 1 :
     ]
     assert words == (
-        str(tmp_path / RUN), RUN, "2", "5,2", "2", sys.executable, str(TRAINERS), str(tmp_path / "presets"),
+        str(tmp_path / "runs" / RUN), RUN, "2", "5,2", "2", sys.executable, str(TRAINERS), str(tmp_path / "presets"),
         str(tmp_path), "anna", "${WHO}", "--port", str(planned.plan.port),
     )  # fmt: skip
     assert planned.plan.port and 1024 <= planned.plan.port < 65536
@@ -251,7 +253,7 @@ def test_checkpoints_are_found_in_folders_of_any_name(tmp_path: Path, folder: st
     planned = plan(
         load_preset(write(root, "launcher: command\ncommand: echo\nworking_directory: .\n")), root
     )
-    own = write(root / RUN / "checkpoints", "x", "a.pt")
+    own = write(root / "runs" / RUN / "checkpoints", "x", "a.pt")
     found = newest_checkpoint(planned.plan.checkpoints)
     assert found is not None and found.path == str(own)
     relative = load_preset(

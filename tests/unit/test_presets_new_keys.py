@@ -9,9 +9,11 @@ from runners.lifecycle.launch.resume import changes_on_resume, resume_arguments,
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.spec import Expectation, Retention, RunSpec
-from runners.presets.load import load_preset
+from runners.presets.load import command_spec, load_preset
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.sample import Sample
 
 GIB = 1 << 30
 BASE = "launcher: command\ncommand: echo\nparameters:\n  epochs: 40\n  resume: {value: null, type: str}\n"
@@ -73,6 +75,20 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
     stage = Expectation(memory=70 * GIB)
     assert plan.expect == Expectation((60.0, 80.0), 40 * GIB, None, 120.0, {"s3": stage})
     assert plan.notes == ("GPU 0 has 60 GiB; the preset expects its stage s3 to use 70 GiB",)
+
+
+def test_a_command_s_length_may_be_stated_and_gives_progress(tmp_path: Path) -> None:
+    spec = command_spec(["python", "train.py"], ["epochs=40"])
+    plan = make_plan(spec, "r", tmp_path / "r", Allocation(), None, None).plan
+    assert (plan.total_epochs, plan.argv[-1]) == (40, "train.py")
+    course = ProgressTracker()
+    course.note(Sample(epoch=10))
+    progress = course.progress(100.0, plan.total_epochs, plan.total_steps)
+    assert (progress.epochs, progress.fraction) == (40, 0.25)
+    course.note(Sample(epochs=20))
+    assert course.progress(100.0, 40, None).fraction == 0.5, "what the program says goes first"
+    course.note(Sample(step=300))
+    assert course.progress(100.0, 40, None).fraction == 0.5, "a step without a total says nothing"
 
 
 def test_old_names_of_keys_are_read_with_a_word_about_the_new_ones(tmp_path: Path) -> None:

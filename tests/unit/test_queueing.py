@@ -5,7 +5,8 @@ import pytest
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
-from runners.scheduling.policy import Candidate, QueueDecision, decide, in_order
+from runners.scheduling.allocation import Denied
+from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
 from runners.state.leases import Lease
 
 GIB = 1 << 30
@@ -33,7 +34,7 @@ def held(*indices: int, share: int | None = None) -> dict[str, list[Lease]]:
 
 
 def gpus(verdict: QueueDecision) -> list[int] | None:
-    return [gpu.index for gpu in verdict.allocation.gpus] if verdict.allocation else None
+    return [gpu.index for gpu in verdict.allocation.gpus] if isinstance(verdict, Granted) else None
 
 
 def test_priority_then_first_come() -> None:
@@ -66,7 +67,7 @@ def test_candidates_of_one_pass_never_share_a_gpu() -> None:
 
 def test_a_run_behind_one_that_never_can_is_not_held_up() -> None:
     verdicts = decide([want("nine", 9, 1.0), want("one", 1, 2.0)], reading(), {}, {})
-    assert verdicts["nine"].never and "this machine has 4" in verdicts["nine"].reason
+    assert isinstance(verdicts["nine"], Denied) and "this machine has 4" in verdicts["nine"].reason
     assert gpus(verdicts["one"]) == [0]
 
 
@@ -95,7 +96,7 @@ def test_chains(on: str, ending: State | None, starts: bool, never: bool) -> Non
     verdict = decide([want("next", after=After("first", on))], reading(), {}, {"first": ending})[
         "next"
     ]
-    assert (verdict.allocation is not None, verdict.never) == (starts, never)
+    assert (isinstance(verdict, Granted), isinstance(verdict, Denied)) == (starts, never)
     assert starts or "first" in verdict.reason
 
 
@@ -111,7 +112,7 @@ def test_a_run_that_waits_for_another_run_keeps_no_gpus_from_the_others() -> Non
 
 def test_drained_means_nothing_starts_and_says_since_when() -> None:
     verdict = decide([want("r")], reading(), {}, {}, drained="since 02:10")["r"]
-    assert verdict.allocation is None and not verdict.never and "since 02:10" in verdict.reason
+    assert isinstance(verdict, Waiting) and "since 02:10" in verdict.reason
 
 
 def test_sharing_runs_stand_side_by_side_within_the_memory() -> None:

@@ -7,11 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners.host.procfs import MARK, descendants, mark_of, marked_processes
-from runners.lifecycle.supervisor.program import run_processes, send_signal
+from runners.host.procfs import HELPER_MARK, MARK, catches, mark_of, start_ticks
+from runners.host.signals import signal_process
+from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.state.layout import RunDirectory, StateDirectory
 from tests.support import eventually
 
 RUN, OTHER = "20261120-101500-demo-7f3a", "20261120-101500-demo-ffff"
+
+
+@pytest.fixture
+def run() -> RunDirectory:
+    directory = StateDirectory().create().run(RUN)
+    directory.path.mkdir()
+    directory.output.touch()
+    return directory
 
 
 @pytest.fixture
@@ -21,7 +31,6 @@ def waiter() -> Iterator["subprocess.Popen[bytes]"]:
     with subprocess.Popen(
         ["sh", "-c", "env -i sleep 60; true"], env=environment, start_new_session=True
     ) as shell:
-        eventually(lambda: any(mark_of(pid) is None for pid in descendants(shell.pid)))
         yield shell
         os.killpg(shell.pid, signal.SIGKILL)
 
@@ -35,36 +44,68 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
         process.kill()
 
 
-def test_a_process_with_the_mark_is_reached(stranger: "subprocess.Popen[bytes]") -> None:
-    assert marked_processes(OTHER) == [stranger.pid]
-    assert send_signal(stranger.pid, signal.SIGTERM, OTHER) is True
-    assert stranger.wait() == -signal.SIGTERM
-
-
-def test_a_process_of_another_run_is_not(
-    stranger: "subprocess.Popen[bytes]", waiter: "subprocess.Popen[bytes]"
+def test_a_process_without_a_mark_is_found_below_the_waiter(
+    run: RunDirectory, waiter: "subprocess.Popen[bytes]"
 ) -> None:
-    assert send_signal(stranger.pid, signal.SIGKILL, RUN) is False
-    assert send_signal(stranger.pid, signal.SIGKILL, RUN, waiter.pid) is False
-    assert send_signal(stranger.pid, signal.SIGKILL, RUN, os.getpid()) is False, (
-        "even below the waiter"
+    processes = RunProcesses(run)
+    processes.waiter = waiter.pid
+    (lost,) = eventually(lambda: {p for p in processes.find() if mark_of(p) is None})
+    assert processes.unmarked == {lost: start_ticks(lost)}
+    assert signal_process(lost, processes.unmarked[lost], signal.SIGTERM)
+    eventually(lambda: not processes.find())
+
+
+def test_neither_another_run_s_process_nor_a_helper_s_is_found(
+    run: RunDirectory, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    helper = subprocess.Popen(
+        ["sh", "-c", "sleep 60; true"], env=os.environ | {HELPER_MARK: "sampler"}
     )
-    assert stranger.poll() is None
+    try:
+        # Both are children of this process, which plays the supervisor.
+        assert not {stranger.pid, helper.pid} & RunProcesses(run).find(thorough=True).keys()
+    finally:
+        helper.kill()
+        helper.wait()
 
 
-def test_a_process_without_a_mark_is_reached_below_the_waiter_alone(
-    waiter: "subprocess.Popen[bytes]",
+def test_who_inherited_the_lock_or_writes_the_output_is_found_but_no_reader(
+    run: RunDirectory,
 ) -> None:
-    (lost,) = descendants(waiter.pid)
-    assert mark_of(lost) is None and lost not in marked_processes(RUN)
-    assert run_processes(RUN, waiter.pid) == [lost]
-    assert send_signal(lost, signal.SIGTERM, RUN) is False
-    assert send_signal(lost, signal.SIGTERM, RUN, 1 << 22) is False
-    assert send_signal(lost, signal.SIGTERM, RUN, waiter.pid) is True
-    eventually(lambda: not descendants(waiter.pid))
+    # Started by a shell that leaves, in a session of its own: no mark, no parent, only its files.
+    lock = os.open(run.run_lock, os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(lock, True)
+    for redirect in (f">>{run.output} 2>&1 {lock}>&-", ">/dev/null 2>&1"):
+        shell = f"setsid env -i sleep 60 {redirect} & true"
+        subprocess.run(["sh", "-c", shell], close_fds=False, check=True)
+    follow = f"setsid env -i tail -f {run.output} >/dev/null 2>&1 & echo $!"
+    reader = int(subprocess.run(["sh", "-c", follow], capture_output=True, check=True).stdout)
+    try:
+        processes = RunProcesses(run)
+        found = eventually(lambda: f if len(f := processes.find(thorough=True)) == 2 else None)
+        assert reader not in found and os.getpid() not in found
+        for pid, ticks in found.items():
+            assert signal_process(pid, ticks, signal.SIGKILL)
+    finally:
+        os.kill(reader, signal.SIGKILL)
+        os.close(lock)
+
+
+def test_a_pid_that_was_reused_is_not_signalled(stranger: "subprocess.Popen[bytes]") -> None:
+    ticks = start_ticks(stranger.pid)
+    assert ticks is not None
+    assert signal_process(stranger.pid, ticks - 1, signal.SIGKILL) is False
+    assert stranger.poll() is None
+    assert signal_process(stranger.pid, ticks, signal.SIGTERM) is True
+    assert stranger.wait() == -signal.SIGTERM
 
 
 def test_what_has_ended_is_not_reached() -> None:
     with subprocess.Popen(["true"], env=os.environ | {MARK: RUN}) as gone:
         gone.wait()
-    assert send_signal(gone.pid, signal.SIGTERM, RUN) is False
+    assert signal_process(gone.pid, 1, signal.SIGTERM) is False
+
+
+def test_a_process_without_a_handler_is_known(stranger: "subprocess.Popen[bytes]") -> None:
+    assert not catches(stranger.pid, signal.SIGUSR1)
+    assert catches(os.getpid(), signal.SIGINT)

@@ -130,10 +130,10 @@ def test_with_an_exit_status_waiting_it_is_about_to_be_recorded(state: StateDire
 
 
 @pytest.mark.parametrize("recorded", [None, RunRecord(State.STARTING)])
-def test_a_launch_cut_short_failed(state: StateDirectory, recorded: RunRecord | None) -> None:
+def test_a_launch_cut_short_is_adopted(state: StateDirectory, recorded: RunRecord | None) -> None:
     put(state, record=recorded)
     found = read_run(state, RUN)
-    assert found.state is State.FAILED and "interrupted before the program started" in found.reason
+    assert found.state is State.STARTING and "it will be adopted and goes on" in found.reason
 
 
 def test_another_boot_means_lost_even_if_locks_seem_held(state: StateDirectory) -> None:

@@ -34,10 +34,27 @@ def run_command(words: Sequence[str]) -> int:
         # The reader has gone (`… | head`): nothing more to say, and nowhere to say it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
+    except UnicodeEncodeError as error:
+        print(f"fresnel-tui: not UTF-8 text: {error.object!r}", file=sys.stderr)
+        return ExitCode.WRONG_INPUT
     except OSError as error:
+        if not _has_folder():
+            print(
+                "fresnel-tui: the folder you are in has been deleted\n  cd to another one",
+                file=sys.stderr,
+            )
+            return ExitCode.WRONG_INPUT
         # A full disk, a folder that may not be written: a traceback would say no more.
         print(
             f"fresnel-tui: {error.filename or state_dir()}: {error.strerror or error}",
             file=sys.stderr,
         )
         return ExitCode.RUN_FAILED
+
+
+def _has_folder() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 (pathlib would ask for more)
+    except FileNotFoundError:
+        return False
+    return True

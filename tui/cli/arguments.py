@@ -232,15 +232,21 @@ def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.set_defaults(action="cost:run_cost")
     parser = _command(
-        commands, "session", "a rented machine's billing period: start, status, budget, end"
+        commands,
+        "session",
+        "a rented machine's billing period: start, status, budget, price (corrects it), end",
     )
     parser.add_argument(
-        "what", nargs="?", choices=["start", "status", "budget", "end"], default="status"
+        "what", nargs="?", choices=["start", "status", "budget", "price", "end"], default="status"
     )
     parser.add_argument(
         "--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour"
     )
     parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
+    parser.add_argument("--gpus", metavar="N", help="how many GPUs (cards) the machine has")
+    parser.add_argument(
+        "--anyway", action="store_true", help="take a price that does not fit this machine"
+    )
     parser.add_argument(
         "--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00"
     )
@@ -269,7 +275,9 @@ def _add_guards(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     parser.add_argument("--no-run", metavar="TIME", help="no run for so long")
     parser.add_argument(
-        "--idle", metavar="TIME", help="GPUs below 5%% for so long while runs say they train"
+        "--idle",
+        metavar="TIME",
+        help="GPUs below 5%% for so long (at least 1m) while runs say they train",
     )
     parser.add_argument(
         "--warm-up", metavar="TIME", default="30m", help="how long a first epoch may idle (30m)"
@@ -290,7 +298,7 @@ def _add_guards(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.set_defaults(action="guard:run_guard")
     parser = _command(commands, "fetched", "note that a run's results are safe somewhere else")
     parser.add_argument("runs", nargs="*", metavar="RUN")
-    parser.add_argument("--all", action="store_true", help="every ended run of this session")
+    parser.add_argument("--all", action="store_true", help="every ended run of this host")
     parser.add_argument("--to", default="", metavar="WHERE", help="where they were taken")
     parser.set_defaults(action="guard:run_fetched")
 
@@ -312,6 +320,20 @@ def _add_keeping(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     parser.set_defaults(action="housekeeping:run_prune")
+    parser = _command(
+        commands, "service", "bring runs, queue, guard and session back after a boot (systemd)"
+    )
+    parser.add_argument(
+        "what",
+        choices=["install", "status", "remove", "unit", "boot"],
+        help="unit: print a classic unit that owns a run itself; boot: what the unit runs",
+    )
+    parser.add_argument("preset", nargs="?", metavar="PRESET", help="with unit")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--user", action="store_true", help="in your own systemd (default)")
+    whose.add_argument("--system", action="store_true", help="in the machine's, as you")
+    parser.set_defaults(action="service:run_service")
 
 
 def _add_opening(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -21,7 +21,7 @@ from runners.model.run import Run
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import say
+from tui.cli.output import control, say
 
 DETACH = b"\x1d"
 """Ctrl+], as in telnet: nothing that a program on a terminal is likely to want."""
@@ -41,14 +41,14 @@ def run_attach(arguments: argparse.Namespace) -> int:
     reading, waking = os.pipe()
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is not thrown away
         _send(link, b"A", json.dumps(_size() | {"take": arguments.take}).encode())
         code = _exchange(link, reading)
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         link.close()
     # Colours and a hidden cursor that the program set would stay in the user's own shell.
-    sys.stdout.write("\x1b[0m\x1b[?25h\n")
+    control("\x1b[0m\x1b[?25h\n")
     if code is None:
         say(f"left {run.id}, which goes on: fresnel-tui attach {run.id} comes back to it")
         return ExitCode.DONE
@@ -60,7 +60,7 @@ def run_shell(arguments: argparse.Namespace) -> int:
     """Become a shell with the run's environment, folder and GPUs; it is no part of the run."""
     run = find_run(StateDirectory(), arguments.run)
     if run.plan is None:
-        raise WrongInput(f"{run.id} has lost its plan: nobody knows its environment")
+        raise WrongInput(f"{run.id} has lost its plan: its environment is not known")
     secret = [name for name, value in run.plan.environment.items() if value == MASK]
     environment = {
         name: value for name, value in os.environ.items() if name not in (*ALL_VARIABLES, MARK)

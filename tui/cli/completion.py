@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 
-import msgspec
-
-from runners.gpus.selection import setting
+from runners.gpus.client import latest
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory, preset_folders
@@ -237,12 +234,8 @@ def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
     """Indices of this host's GPUs, added to those in front of the last comma, as the sampler last
     saw them.
     """
-    try:
-        # Not through the readers' door, which tells the sampler that somebody reads.
-        reading = msgspec.json.decode(StateDirectory().gpu_reading.read_bytes(), type=GpuReading)
-    except (OSError, msgspec.DecodeError):
-        return {}
-    if reading.setting not in (None, setting()):
+    reading = latest(StateDirectory())
+    if reading is None:
         return {}
     before, comma, _ = prefix.rpartition(",")
     given = before.split(",")

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from runners.gpus.client import is_stale, latest, read_gpus
+from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.scheduling.allocation import foreign_use
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from tui.cli.output import print_json, print_table, say
@@ -85,6 +86,7 @@ def _readings(state: StateDirectory) -> Iterator[GpuReading]:
     """Every new reading; one that goes stale, or is excused, once more with its problem."""
     told: tuple[float, str | None] | None = None
     while True:
+        announce_reader(state)
         reading = latest(state)
         if reading is None or is_stale(reading):
             reading = read_gpus(state, patience_s=1.0)
@@ -135,6 +137,14 @@ def _host_words(reading: GpuReading) -> str:
     )
 
 
+def _unheld(gpu: GpuSnapshot, others: str) -> str:
+    """Whether a run would be put on a GPU that no run of ours holds."""
+    foreign = foreign_use(gpu)
+    if foreign is None:
+        return "free"
+    return "taken by others" if others else f"not free: {foreign}"
+
+
 def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
     held = ", ".join(f"{lease.run} (device {lease.logical})" for lease in leases)
     others = "; ".join(
@@ -151,7 +161,7 @@ def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[st
         f"{memory(gpu.memory_used)} / {memory(gpu.memory_total)}",
         DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°",
         DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W",
-        held or "free",
+        held or _unheld(gpu, others),
         others,
         trouble(gpu),
     )

@@ -6,6 +6,7 @@ import time
 
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
+from runners.guard.idleness import LEAST_S
 from runners.guard.rule import (
     GuardRule,
     lift,
@@ -26,7 +27,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import duration
-from tui.views.guard_text import guard_json, guard_text, watched_text
+from tui.views.guard_text import guard_json, guard_text, too_late_text, watched_text
 
 _STARTS_WITHIN_S = 3.0
 _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be combined"
@@ -42,7 +43,10 @@ def run_guard(arguments: argparse.Namespace) -> int:
     elif arguments.what == "postpone":
         _postpone(state, arguments.length)
     elif arguments.what == "off":
+        late = too_late_text(state)
         say("the guard is off" if lift(state) else "no guard was set")
+        if late:
+            say(late)
         return ExitCode.DONE
     elif arguments.what == "run":
         return _be_guard(state)
@@ -67,7 +71,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     if arguments.budget_stop is None and not any(
         lengths[name] for name in ("max_age", "no_run", "idle")
     ):
-        raise WrongInput("guard set: guard what?", _WHAT)
+        raise WrongInput("guard set: say what the guard should watch", _WHAT)
     if arguments.destroys and not arguments.end_command:
         raise WrongInput("--destroys goes with --end-command")
     if arguments.webhook and not re.match(r"https?://[^/\s]+", arguments.webhook):
@@ -106,7 +110,7 @@ def _say_consequences(state: StateDirectory, rule: GuardRule) -> None:
     if session is not None and rule.end_command and session.stopping:
         say(f"what that saves: {session.stopping}")
     if rule.destroys:
-        missing = len(unfetched_runs(state, session))
+        missing = len(unfetched_runs(state))
         say(
             f"it destroys: only when every run is marked by `fresnel-tui fetched` ({missing} "
             "are not, so far)"
@@ -120,6 +124,11 @@ def _length(flag: str, text: str | None) -> float | None:
         raise WrongInput(f"{flag}: {error}") from None
     if seconds == 0 and flag not in ("--countdown", "--warm-up", "guard postpone"):
         raise WrongInput(f"{flag} {text}: expected more than nothing")
+    if flag == "--idle" and seconds is not None and seconds < LEAST_S:
+        raise WrongInput(
+            f"--idle {text}: expected at least {duration(LEAST_S)}",
+            "use is kept as means of 10 s, and three windows in a row must be idle",
+        )
     return seconds
 
 
@@ -148,6 +157,10 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
         postpone(state, seconds)
     except ValueError as error:
         raise WrongInput(str(error), "`fresnel-tui guard set` sets it anew") from None
+    late = too_late_text(state)
+    if late:
+        say(late)
+        return
     held = f"holds back for {duration(seconds)}" if seconds else "goes on"
     say(f"the guard {held}; what it has asked to stop, stops")
 
@@ -195,18 +208,15 @@ def run_fetched(arguments: argparse.Namespace) -> int:
     """Mark runs whose results are safe; without any, show which are not."""
     state = StateDirectory()
     tend(state)
-    session = read_session(state)
     if arguments.runs and arguments.all:
         raise WrongInput("name the runs that were fetched, or --all, not both")
     if arguments.runs or arguments.all:
-        for run in (
-            find_runs(state, arguments.runs) if arguments.runs else unfetched_runs(state, session)
-        ):
+        for run in find_runs(state, arguments.runs) if arguments.runs else unfetched_runs(state):
             if arguments.all and run.is_live:
                 continue
             mark_fetched(state, run, arguments.to)
             say(f"{run.id}: fetched{' to ' + arguments.to if arguments.to else ''}")
-    missing = [run.id for run in unfetched_runs(state, session)]
+    missing = [run.id for run in unfetched_runs(state)]
     if arguments.json:
         print_json({"unfetched": missing})
     elif missing:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from runners.guard.rule import read_guard
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview, start_together
 from runners.lifecycle.control.wait import wait_until_ended
@@ -13,7 +14,8 @@ from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import State
-from runners.scheduling.policy import QueueDecision
+from runners.scheduling.allocation import Denied
+from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.state.layout import StateDirectory
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
@@ -28,10 +30,12 @@ def run_launch(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     tend(state)
     runs = start_together(state, specs_from(arguments), queue=not arguments.no_queue)
+    for problem in read_guard(state).problems:
+        say(f"⚠ {problem}")
     for run in runs:
         for note in run.plan.notes if run.plan else ():
             say(f"note: {note}")
-        if run.plan is not None and run.plan.forecast is not None and not run.plan.queued:
+        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED:
             say(f"{run.id} {run.reason}")
@@ -104,13 +108,16 @@ def run_plan(arguments: argparse.Namespace) -> int:
                 print()
             print_pairs(describe_plan(plan, verdict))
     for _, verdict in planned:
-        if verdict.hint:
+        if not isinstance(verdict, Granted) and verdict.hint:
             say(verdict.hint)
-    return ExitCode.DENIED if any(verdict.never for _, verdict in planned) else ExitCode.DONE
+    denied = any(isinstance(verdict, Denied) for _, verdict in planned)
+    return ExitCode.DENIED if denied else ExitCode.DONE
 
 
 def _plan_json(plan: LaunchPlan, verdict: QueueDecision) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(plan)
-    value["denied"] = verdict.reason if verdict.never else None
-    value["waits"] = verdict.reason if verdict.reason and not verdict.never else None
+    value["denied"] = verdict.reason if isinstance(verdict, Denied) else None
+    value["waits"] = verdict.reason if isinstance(verdict, Waiting) else None
+    # Version 0.1 had these two instead of `phase`; still written for one release.
+    value["queued"], value["granted"] = plan.phase == "queued", plan.phase == "granted"
     return value

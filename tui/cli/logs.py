@@ -76,7 +76,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 def last_lines_offset(path: Path, count: int) -> int:
     """Where the last `count` lines of a file begin, found from its end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return 0
     try:

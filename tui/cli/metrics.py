@@ -110,7 +110,7 @@ def _pattern(text: str | None) -> "re.Pattern[str]":
     try:
         return re.compile(text or "")
     except re.error as error:
-        raise WrongInput(f"--name {text}: no regular expression: {error}") from None
+        raise WrongInput(f"--name {text}: not a regular expression: {error}") from None
 
 
 def _chosen(metrics: RunMetrics, wanted: "re.Pattern[str]") -> dict[str, Series]:

@@ -22,7 +22,7 @@ from runners.state.leases import held_leases
 from runners.state.runs import list_runs
 from runners.watch.logs.render import plain
 from tui.cli.gpus import print_reading, reading_json
-from tui.cli.output import print_json, print_pairs, print_table
+from tui.cli.output import control, print_json, print_pairs, print_table
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
 from tui.views.money_text import meter_json, session_pairs
 from tui.views.run_view import RunView, to_json, view_run
@@ -48,7 +48,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
             print_json(_json(state, views, meter_now, costs, reading, host, arguments.lines))
         else:
             if arguments.watch and sys.stdout.isatty():
-                sys.stdout.write(_CLEAR)
+                control(_CLEAR)
             _print(state, views, meter_now, costs, reading, host, arguments.lines)
         if not arguments.watch:
             return ExitCode.DONE

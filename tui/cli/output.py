@@ -8,6 +8,7 @@ from typing import Any
 from runners.model.run import Run
 from tui.views.run_text import describe_run
 from tui.views.run_view import view_run
+from tui.views.safe import safe_cell, safe_json
 
 
 def say(text: str) -> None:
@@ -17,13 +18,13 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout; indented when a person is looking."""
-    print(
-        json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None), flush=True
-    )
+    text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    print(safe_json(text), flush=True)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns aligned by their widest cell; nothing is cut off."""
+    rows = [[safe_cell(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     for row in (headings, *rows):
         print(
@@ -35,10 +36,16 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """Names and values, one pair a line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        print(f"{name.ljust(width)}  {value}")
+        print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
 
 
 def print_summary(run: Run) -> None:
     """Print what a person wants to know of an ended run."""
     print("\n" + "─" * 78)
     print_pairs(describe_run(view_run(run, thorough=True)))
+
+
+def control(text: str) -> None:
+    """Send our own commands to the terminal."""
+    stream: Any = sys.stdout
+    getattr(stream, "control", stream.write)(text)

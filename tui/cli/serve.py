@@ -1,6 +1,7 @@
 """`serve`: the panel in a browser."""
 
 import argparse
+import logging
 import secrets
 import socket
 import sys
@@ -34,7 +35,13 @@ def run_serve(arguments: argparse.Namespace) -> int:
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(32)
     shown = _name_to_open(arguments.host)
-    url = f"http://{shown}:{port}/?token={token}"
+    names = frozenset(
+        {arguments.host.lower(), socket.gethostname().lower(), host_name().lower()}
+        if not local
+        else ()
+    )
+    auth = TokenAuth(token, names, port, local)
+    url = f"http://{shown}:{port}{auth.place}?token={token}"
     if arguments.json:
         print_json({"url": url, "host": arguments.host, "port": port, "token": token})
     else:
@@ -50,15 +57,25 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if local:
         say(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
     say("Ctrl+C ends the panel; runs go on.")
-    names = frozenset(
-        {arguments.host.lower(), socket.gethostname().lower(), host_name().lower()}
-        if not local
-        else ()
-    )
     words = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
-    server = PanelServer(words, TokenAuth(token, names, port, local))
+    _log_discreetly()
+    server = PanelServer(words, auth)
     web.run_app(server.application(), sock=listening, print=None, access_log=None)
     return ExitCode.DONE
+
+
+class _Discreet(logging.Handler):
+    """Says that something was refused, and nothing of what it was: requests hold the token."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = record.exc_info[0] if record.exc_info else None
+        say(f"serve: a request was refused{f' ({kind.__name__})' if kind else ''}")
+
+
+def _log_discreetly() -> None:
+    logger = logging.getLogger("aiohttp")
+    logger.addHandler(_Discreet())
+    logger.propagate = False
 
 
 def _listen(host: str, port: int) -> socket.socket:

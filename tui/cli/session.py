@@ -1,16 +1,25 @@
 """`session`: a rented machine's billing period, started, shown, given another budget, ended."""
 
 import argparse
-from collections import Counter
+import sys
+from typing import Literal
 
 import msgspec
 
 from runners.cost.cloud import Instance, find_instance
 from runners.cost.meter import read_meter
-from runners.cost.prices import fitting_prices, parse_rate
+from runners.cost.prices import find_entry, fitting_prices, parse_rate, price_caveat
 from runners.cost.run_costs import costs_in
-from runners.cost.sessions import Session, change_budget, end_session, read_session, start_session
+from runners.cost.sessions import (
+    Session,
+    change_budget,
+    change_price,
+    end_session,
+    read_session,
+    start_session,
+)
 from runners.cost.statement import open_statement
+from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
@@ -30,9 +39,13 @@ def run_session(arguments: argparse.Namespace) -> int:
         session: Session | None = _start(state, arguments)
     elif arguments.what == "end":
         session = end_session(state)
+    elif arguments.what == "price":
+        session = _change_price(state, arguments)
     elif arguments.what == "budget":
         if arguments.budget is None:
-            raise WrongInput("session budget: how much?", "fresnel-tui session budget --budget 150")
+            raise WrongInput(
+                "session budget: name the amount", "fresnel-tui session budget --budget 150"
+            )
         session = change_budget(state, arguments.budget)
     else:
         session = read_session(state)
@@ -61,46 +74,111 @@ def run_session(arguments: argparse.Namespace) -> int:
 
 
 def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
-    if arguments.price is not None and arguments.rate is not None:
-        raise WrongInput(
-            "session start needs --price NAME (per GPU) or --rate USD (whole machine), not both"
-        )
     reading = read_gpus(state)
-    gpus, uuids = max(1, len(reading.gpus)), tuple(gpu.uuid for gpu in reading.gpus)
     instance = find_instance() or Instance("")
-    per, price = ("gpu", arguments.price) if arguments.rate is None else ("machine", arguments.rate)
-    if arguments.rate is not None:
-        try:
-            parse_rate(arguments.rate)
-        except ValueError as error:
-            raise WrongInput(f"--rate: {error}") from None
+    price, per = _told_price(arguments)
     if price is None:
         price = _recognised_price(reading, instance)
-    named = " ".join(filter(None, (instance.kind, instance.id)))
+    gpus = _told_gpus(arguments) or max(1, len(list_cards(reading.gpus)))
+    caveat = _caveat(price, per, reading, arguments)
+    _await_word(caveat, arguments.anyway)
     return start_session(
         state,
         price,
         gpus,
         arguments.since,
         arguments.budget,
-        "gpu" if per == "gpu" else "machine",
-        uuids,
+        per,
+        list_cards(reading.gpus),
         instance.provider,
-        named,
+        " ".join(filter(None, (instance.kind, instance.id))),
+        caveat,
     )
+
+
+def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:
+    """Give the open session, or the one that ended last, another price, from its start on."""
+    price, per = _told_price(arguments)
+    if price is None:
+        raise WrongInput(
+            "session price: name the price", "fresnel-tui session price --rate 1.99 [--gpus 8]"
+        )
+    caveat = _caveat(price, per, read_gpus(state), arguments)
+    _await_word(caveat, arguments.anyway)
+    return change_price(state, price, per, _told_gpus(arguments), caveat)
+
+
+def _told_price(
+    arguments: argparse.Namespace,
+) -> tuple[str | None, Literal["gpu", "machine"]]:
+    """The price that was named, and whether a bare amount is for a GPU or for the machine."""
+    if arguments.price is not None and arguments.rate is not None:
+        raise WrongInput(
+            f"session {arguments.what} needs --price NAME (per GPU) or --rate USD (whole machine), "
+            "not both"
+        )
+    if arguments.rate is None:
+        return arguments.price, "gpu"
+    try:
+        parse_rate(arguments.rate)
+    except ValueError as error:
+        raise WrongInput(f"--rate: {error}") from None
+    return arguments.rate, "machine"
+
+
+def _told_gpus(arguments: argparse.Namespace) -> int | None:
+    if arguments.gpus is None:
+        return None
+    if not arguments.gpus.isdigit() or int(arguments.gpus) < 1:
+        raise WrongInput(f"--gpus {arguments.gpus}: expected how many GPUs the machine has")
+    return int(arguments.gpus)
+
+
+def _caveat(
+    price: str, per: Literal["gpu", "machine"], reading: GpuReading, arguments: argparse.Namespace
+) -> str:
+    """What speaks against the rate that this price makes here; empty when nothing does."""
+    entry = None if arguments.rate is not None else find_entry(price)
+    counts_gpus = per == "gpu" if entry is None else True
+    told = _told_gpus(arguments)
+    if not reading.gpus and reading.problem and counts_gpus and told is None:
+        return (
+            f"the GPUs could not be read ({reading.problem}): counted as 1; --gpus N says how many"
+        )
+    if entry is None:
+        return ""
+    if not reading.gpus and told is None:
+        return f"price {entry.name} is for {entry.gpu}, and this machine shows no GPU"
+    models = card_models(reading.gpus)
+    return price_caveat(entry, models) if told in (None, len(models)) else ""
+
+
+def _await_word(caveat: str, anyway: bool) -> None:
+    """Go on when nothing speaks against it, or when whoever asked says so. Raises WrongInput."""
+    if not caveat or anyway:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        say(f"⚠ {caveat}")
+        print("take it all the same? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+    raise WrongInput(caveat, "--anyway takes it all the same")
 
 
 def _recognised_price(reading: GpuReading, instance: Instance) -> str:
     """The one price that fits the machine's provider and GPUs; WrongInput names those that may."""
-    names = Counter(gpu.name for gpu in reading.gpus)
-    model = next(iter(names), "")
-    fitting = fitting_prices(instance.provider, model, len(reading.gpus)) if len(names) == 1 else []
-    if instance.provider and len(fitting) == 1:
+    models = card_models(reading.gpus)
+    model = models[0] if models else ""
+    one_model = len(set(models)) == 1
+    fitting = fitting_prices(instance.provider, model, len(models)) if one_model else []
+    of_machine = [entry for entry in fitting if entry.per == "machine"]
+    chosen = of_machine if len(of_machine) == 1 else fitting
+    if instance.provider and len(chosen) == 1:
         say(
-            f"price {fitting[0].name}: {instance.provider} rents out this machine, and it has "
+            f"price {chosen[0].name}: {instance.provider} rents out this machine, and it has "
             f"{model}"
         )
-        return fitting[0].name
+        return chosen[0].name
     some = (
         f"for {model}: {', '.join(entry.name for entry in fitting)}"
         if fitting

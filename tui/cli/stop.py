@@ -7,6 +7,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.dispatch import drained_since, set_drain
+from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -30,11 +31,17 @@ def run_stop(arguments: argparse.Namespace) -> int:
             continue
         intent = request_stop(state, run, arguments.force)
         ladder = run.plan.stop.ladder if run.plan else ()
-        step = len(ladder) if arguments.force else min(intent.presses, len(ladder))
+        step = len(ladder) if arguments.force else min(intent.requests, len(ladder))
         rest = " → ".join(
             f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :]
         )
         say(f"stopping {run.id}: {rest}")
+        suspended = suspended_supervisor(state.run(run.id))
+        if suspended is not None:
+            say(
+                f"{run.id}: its supervisor (pid {suspended}) is suspended; the wish is kept, but "
+                f"nothing is done until `kill -CONT {suspended}`"
+            )
     ended = [
         wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id)
         for run in runs

@@ -23,6 +23,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
 from tui.panel.run_commands import RunCommands
 from tui.panel.screens.cockpit import CockpitScreen
+from tui.panel.terminal import safe_strips
 from tui.panel.terminal.app import TerminalApp
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.theme.themes import (
@@ -185,6 +186,7 @@ def run_panel(
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
+    safe_strips.install()
     app = PanelApp(state, specs, settings, read_only)
     if preset:
         app.runs.log.note(

@@ -13,7 +13,7 @@ import msgspec
 from runners.cost.meter import Meter, read_meter
 from runners.cost.run_costs import CostReader, Costs
 from runners.cost.sessions import Session
-from runners.gpus.client import ensure_sampler, latest
+from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
@@ -130,6 +130,7 @@ class SnapshotFeed:
         except (FresnelError, OSError) as error:
             problem = str(error)
         self._turn += 1
+        announce_reader(self.state)
         now = time.time()
         ids = self._run_ids()
         runs = self._list_runs(ids)

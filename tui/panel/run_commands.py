@@ -77,11 +77,13 @@ class RunCommands:
     def postpone(self) -> None:
         """Let the guard hold back for an hour."""
         from runners.guard.rule import postpone
+        from tui.views.guard_text import too_late_text
 
         def hold() -> None:
             postpone(self._state, _POSTPONED_S)
             self._app.call_later(self.log.note, ["guard", "postpone", "1h"])
-            self._tell("the guard holds back for an hour")
+            late = too_late_text(self._state)
+            self._tell(late or "the guard holds back for an hour")
 
         self._in_thread(hold)
 

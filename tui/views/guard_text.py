@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
-from runners.guard.rule import GuardRule, GuardState, GuardView, Stage
+from runners.guard.claims import END, Claim, marker_of, read_claim
+from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
 from runners.host.clock import Moment, moment_now
+from runners.state.layout import StateDirectory
 from tui.views.format import duration
 
 
@@ -29,7 +31,7 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if state.stage is Stage.HOLDING:
         return f"⚠ {state.note}"
     if state.stage is Stage.ENDING:
-        return f"⚠ {state.reason}: {state.note or 'running the end command'}"
+        return f"⚠ {state.reason}" + ("" if state.note else ": running the end command")
     if state.stage is Stage.ENDED:
         return f"has acted: {state.reason}" + (f"; {state.note}" if state.note else "")
     if held:
@@ -65,6 +67,23 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
         "problems": list(view.problems),
         "words": guard_text(view, now),
     }
+
+
+def too_late_text(state: StateDirectory) -> str:
+    """What to say when the end command runs already: that nothing here holds it back; else
+    empty.
+    """
+    try:
+        rule = read_rule(state)
+    except ValueError:
+        return ""
+    claim = Claim() if rule is None else read_claim(marker_of(state, rule.id, END))
+    if rule is None or not claim.alive:
+        return ""
+    return (
+        f"⚠ too late for the end command: it runs as process {claim.pid} ({rule.end_command}); "
+        f"`kill -- -{claim.pid}` ends it"
+    )
 
 
 def watched_text(rule: GuardRule) -> str:

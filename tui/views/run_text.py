@@ -7,6 +7,7 @@ from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
+from tui.views.expectation_text import shortfalls
 from tui.views.format import (
     DASH,
     dollars,
@@ -50,8 +51,9 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
         )
     pairs += [("note", note) for note in plan.notes] if plan is not None else []
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += [("expected", line) for line in shortfalls(view)]
     pairs += [
-        (readable_metric(name), format_metric(name, value))
+        (readable_metric(name), format_metric(name, value) + _best(view, name))
         for name, value in (view.summary or view.metrics).items()
     ]
     pairs += _progress(view)
@@ -97,6 +99,14 @@ def format_metric(name: str, value: float | int | None) -> str:
     return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
 
 
+def _best(view: RunView, name: str) -> str:
+    """The best value of a metric and where it was, unless it is the last one."""
+    final = view.final.get(name)
+    if final is None or final.best is None or final.best == final.last:
+        return ""
+    return f" (best {format_metric(name, final.best)} at step {final.best_step:,g})"
+
+
 def _progress(view: RunView) -> list[tuple[str, str]]:
     progress = view.progress
     pairs = []
@@ -105,7 +115,7 @@ def _progress(view: RunView) -> list[tuple[str, str]]:
     if progress.step is not None:
         pairs.append(
             (
-                "step",
+                progress.counted.removesuffix("s"),
                 f"{progress.step:,} of {progress.steps or DASH:,}"
                 if progress.steps
                 else f"{progress.step:,}",
@@ -120,7 +130,7 @@ def _progress(view: RunView) -> list[tuple[str, str]]:
             ("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics")
         )
     if progress.eta_s is not None:
-        pairs.append(("ends in", f"{duration(progress.eta_s)} by its own pace"))
+        pairs.append(("ends in", f"{duration(progress.eta_s)} at its own pace"))
     return pairs
 
 
@@ -149,4 +159,4 @@ def projection_text(money: RunCost) -> str:
     if money.projected is None:
         return ""
     ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
-    return f"; {dollars(money.projected)} at its end, by {ground}"
+    return f"; {dollars(money.projected)} at the end, by {ground}"

@@ -17,7 +17,8 @@ from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
 from runners.watch.logs.render import plain
 from runners.watch.metrics.alerts import Alert
-from runners.watch.metrics.checkpoints import newest_checkpoint
+from runners.watch.metrics.checkpoints import run_checkpoint
+from runners.watch.metrics.final import FinalMetric, keep_final, read_final
 from runners.watch.metrics.live import LiveReport
 
 _MICRO = Decimal("0.000001")
@@ -42,6 +43,9 @@ class RunView(msgspec.Struct, frozen=True):
     readers: tuple[str, ...] = ()
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
+    final: dict[str, FinalMetric] = {}
+    epoch_s: float | None = None
+    """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
 
@@ -69,30 +73,42 @@ def view_run(
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
     here = moment_now()
-    at = here if run.begin is not None and run.begin.up is not None else now
+    at = here if run.begin is not None and run.begin.boot_ns is not None else now
     report = report or LiveReport(run)
-    report.poll(run, thorough, brief)
+    # Of an ended run the kept report tells more than a look at its output's end.
+    report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     events, course = report.events, report.course
-    progress = course.progress(now)
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = course.progress(now, *stated)
+    final = None
     if not run.is_live:
         progress = msgspec.structs.replace(progress, eta_s=None)
+        final = read_final(run)
+        if final is None and thorough and run.started is not None:
+            final = keep_final(run)
+    if final is not None and final.metrics:
+        progress = final.progress
     return RunView(
         run=run,
         progress=progress,
-        metrics=dict(course.metrics),
+        metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
-        trend=tuple(course.trend),
-        checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
+        trend=tuple(course.trend) if final is None else final.trend,
+        checkpoint=run_checkpoint(
+            run, report.printed_paths if final is None else final.checkpoints
+        ),
         images=tuple(events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(
             run, progress.eta_s, progress.epoch
         ),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
-        headline=course.headline,
-        readers=report.readers,
-        skipped=report.skipped,
+        headline=course.headline if final is None else final.headline,
+        readers=report.readers if final is None else final.readers,
+        skipped=report.skipped if final is None else 0,
+        final={} if final is None else final.metrics,
         alerts=report.alerts.alerts,
+        epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
     )
 
@@ -129,7 +145,8 @@ def to_json(view: RunView) -> dict[str, Any]:
                 "logical": use.logical,
                 "peak_memory": use.peak_memory,
                 "memory_total": use.memory_total,
-                "whole_gpu": use.whole_gpu,
+                "whole_gpu_memory": use.whole_gpu,
+                "whole_gpu": use.whole_gpu,  # its name until 0.2
                 "mean_utilization": use.mean_utilization,
                 "energy_wh": use.energy_wh,
                 "peak_temperature_c": use.peak_temperature_c,
@@ -159,7 +176,13 @@ def to_json(view: RunView) -> dict[str, Any]:
         },
         "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
         "metrics": view.metrics,
-        "metrics_read_as": list(view.readers) or None,
+        "best": {
+            name: {"value": one.best, "step": one.best_step, "source": one.source}
+            for name, one in view.final.items()
+            if one.best is not None
+        },
+        "metric_readers": list(view.readers) or None,
+        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,

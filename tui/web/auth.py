@@ -30,7 +30,9 @@ _HEADERS = {
 }
 # Not a redirect: after one, a link in somebody's mail would count as theirs and the cookie would
 # stay behind.
-_WELCOME = '<!doctype html><title>fresnel-tui</title><meta http-equiv="refresh" content="0; url=/">'
+_WELCOME = (
+    '<!doctype html><title>fresnel-tui</title><meta http-equiv="refresh" content="0; url={place}">'
+)
 
 
 def is_loopback(host: str) -> bool:
@@ -51,6 +53,9 @@ class TokenAuth:
         self._names = names
         self._cookie = f"fresnel-tui-{port}"
         self._loopback_only = loopback_only
+        # Cookies know no ports: a server of another user of this machine, once visited, would be
+        # sent ours. But they know paths, and nobody else knows this one.
+        self.place = f"/{secrets.token_urlsafe(16)}/"
 
     @property
     def middleware(self) -> Middleware:
@@ -59,7 +64,7 @@ class TokenAuth:
         @web.middleware
         async def check(request: web.Request, handler: Answer) -> web.StreamResponse:
             if not self._is_ours(request.host):
-                raise _refused(f"{request.host!r} is no name of this server")
+                raise _refused("the Host header does not name this server")
             if "token" in request.query:
                 return self._welcome(request)
             if not self._fits(request.cookies.get(self._cookie, "")):
@@ -83,7 +88,10 @@ class TokenAuth:
 
     def _is_ours(self, host: str) -> bool:
         """Whether the Host header names us; through `ssh -L` its port may be any."""
-        name = (urlsplit(f"//{host}").hostname or "").lower()
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+        except ValueError:  # half an address: `[::1`
+            return False
         if name in self._names or is_loopback(name):
             return True
         try:
@@ -99,9 +107,10 @@ class TokenAuth:
         """Take the token out of the address and give it as a cookie."""
         if not self._fits(request.query["token"]):
             raise _refused("this token is not, or no longer, the server's")
-        response = web.Response(text=_WELCOME, content_type="text/html")
+        page = _WELCOME.replace("{place}", self.place)
+        response = web.Response(text=page, content_type="text/html")
         response.set_cookie(
-            self._cookie, self._token.decode(), httponly=True, samesite="Strict", path="/"
+            self._cookie, self._token.decode(), httponly=True, samesite="Strict", path=self.place
         )
         return response
 
@@ -110,7 +119,11 @@ def _is_own_page(request: web.Request) -> bool:
     """Whether the Origin, which browsers always send with a websocket, is the host that was
     asked.
     """
-    return urlsplit(request.headers.get("Origin", "")).netloc.lower() == request.host.lower()
+    try:
+        origin = urlsplit(request.headers.get("Origin", ""))
+    except ValueError:
+        return False
+    return origin.netloc.lower() == request.host.lower()
 
 
 def _refused(why: str) -> web.HTTPForbidden:

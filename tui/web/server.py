@@ -77,8 +77,9 @@ class PanelServer(Server):
 
     async def application(self) -> web.Application:
         """What listens: textual-serve's routes behind the doors."""
-        application = await self._make_app()
-        application.middlewares.append(self._doors.middleware)
+        pages = await self._make_app()
+        application = web.Application(middlewares=[self._doors.middleware])
+        application.add_subapp(self._doors.place, pages)
         application.on_response_prepare.append(self._doors.add_security_headers)
         return application
 

@@ -4,7 +4,6 @@ import os
 
 from runners.host.identity import host_name
 from runners.host.locks import is_held
-from runners.host.procfs import MARK
 from runners.lifecycle.control.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.state.layout import StateDirectory
@@ -37,9 +36,7 @@ def adopt(state: StateDirectory, run_id: str) -> None:
         state.live_marker(run_id).unlink(missing_ok=True)
         return
     refuse_untrusted_run(directory)
-    spawn_supervisor(
-        directory, {name: value for name, value in os.environ.items() if name != MARK}, []
-    )
+    spawn_supervisor(directory, os.environ, [])
 
 
 def _is_ours(state: StateDirectory, run_id: str) -> bool:

@@ -6,11 +6,11 @@ import time
 
 import msgspec
 
-from runners.cost.sessions import Session
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.identity import host_name, user_name
 from runners.model.errors import WrongInput
 from runners.model.run import Run
+from runners.state.codec import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import home_of, list_runs
 
@@ -23,6 +23,9 @@ class Fetched(msgspec.Struct, frozen=True):
     to: str = ""
 
 
+_fetched = msgspec.json.Decoder(Fetched)
+
+
 def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
     """Note that the results of an ended run are safe; WrongInput for one that may still write
     some.
@@ -32,28 +35,23 @@ def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
             f"{run.id} is {run.state}: it may still write results", "fetch them when it has ended"
         )
     mark = Fetched(user_name(), time.time(), to)
-    write_whole(state.run(run.id).fetched, msgspec.json.encode(mark))
+    replace(state.run(run.id).fetched, msgspec.json.encode(mark))
     return mark
 
 
 def read_fetched(directory: RunDirectory) -> Fetched | None:
     """The mark of a run, or None."""
-    try:
-        return msgspec.json.decode(directory.fetched.read_bytes(), type=Fetched)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read(directory.fetched, _fetched)
 
 
-def unfetched_runs(state: StateDirectory, session: Session | None) -> list[Run]:
-    """The runs of this host that ended since the session began (ever, without one) and bear no
-    mark, oldest first.
+def unfetched_runs(state: StateDirectory) -> list[Run]:
+    """The runs of this host that have started and bear no mark, oldest first: under whatever
+    session or clock, what they left lies on this machine.
     """
-    since = 0.0 if session is None else session.started
     return [
         run
         for run in list_runs(state)
         if run.started is not None
         and home_of(run.plan, run.record) == host_name()
-        and (run.ended if run.ended is not None else run.created) >= since
         and read_fetched(state.run(run.id)) is None
     ]

@@ -9,7 +9,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import home_of
 from runners.state.trust import run_permission_problem, state_permission_problem
 
-_WHY = "whoever may write there decides what runs as you"
+_WHY = "anybody who can write there decides what runs as you"
 
 
 def refuse_untrusted(state: StateDirectory) -> None:

@@ -142,8 +142,9 @@ def _reasons(state: StateDirectory) -> Callable[[Run], str]:
 
 def _awaited(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
     """Runs whose ending a queued run waits for, and which it is."""
-    waiting = [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]
-    return {plan.after.run: plan.run for plan in waiting if plan.after is not None and plan.queued}
+    plans = [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]
+    waiting = [plan for plan in plans if plan.phase == "queued"]
+    return {plan.after.run: plan.run for plan in waiting if plan.after is not None}
 
 
 def _take(

@@ -13,10 +13,11 @@ import msgspec
 from runners.cost.prices import choose_price
 from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.host.locks import acquire, locked
-from runners.host.procfs import MARK
+from runners.host.procfs import HELPER_MARK, MARK, is_mounted
 from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.control.stop import reserve
 from runners.lifecycle.launch.dispatch import (
     candidate_of,
     grant_all,
@@ -27,6 +28,7 @@ from runners.lifecycle.launch.dispatch import (
 )
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
+from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
@@ -34,9 +36,16 @@ from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
-from runners.scheduling.allocation import Allocation
+from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.memory_warning import oom_warnings
-from runners.scheduling.policy import Candidate, QueueDecision, decide
+from runners.scheduling.policy import (
+    Candidate,
+    Granted,
+    QueueDecision,
+    Waiting,
+    allocation_of,
+    decide,
+)
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
@@ -51,7 +60,14 @@ def start_together(
     one names does not exist.
     """
     refuse_untrusted(state.create())
+    if not is_mounted():
+        raise DeniedError(
+            "/proc is not mounted: a run's processes could be neither found nor stopped",
+            "mount it: mount -t proc proc /proc",
+        )
     specs = [resolve_after(state, spec) for spec in specs]
+    for spec in specs:
+        _check_texts(spec)
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
@@ -69,15 +85,28 @@ def start_together(
     )
     runs = []
     for (spec, planned, _), locks in zip(launches, descriptors, strict=True):
-        environment = _waiting_environment(spec) if planned.plan.queued else planned.environment
         try:
-            spawn_supervisor(state.run(planned.plan.run), environment, locks)
+            spawn_supervisor(state.run(planned.plan.run), _environment(spec, planned), locks)
         finally:
             for descriptor in locks:
                 os.close(descriptor)
         runs.append(read_run(state, planned.plan.run))
     recording.join()
     return runs
+
+
+def _check_texts(spec: RunSpec) -> None:
+    """WrongInput when a spec holds what no file of ours can, or a name that breaks every list."""
+    if any(not char.isprintable() for char in spec.name):
+        raise WrongInput(
+            f"name {spec.name!r}: holds characters that cannot be shown", "choose another --name"
+        )
+    try:
+        msgspec.json.encode(spec)
+    except UnicodeEncodeError as error:
+        raise WrongInput(
+            f"not UTF-8 text: {error.object!r}", "programs get only arguments that are"
+        ) from None
 
 
 def preview(
@@ -87,6 +116,8 @@ def preview(
     written or started.
     """
     specs = [resolve_after(state, spec) for spec in specs]
+    for spec in specs:
+        _check_texts(spec)
     reading = _reading(state, specs)
     candidates = [
         candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)
@@ -98,11 +129,9 @@ def preview(
     for spec, candidate in zip(specs, candidates, strict=True):
         verdict = verdicts[candidate.run]
         run_id = new_run_id(spec.name)
-        allocation = _warned(state, spec, verdict.allocation or Allocation())
+        allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
-            plan = make_plan(
-                spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)
-            ).plan
+            plan = make_plan(spec, state.run(run_id), allocation, reading, _price(state, spec)).plan
         planned.append((plan, verdict))
     return planned
 
@@ -132,8 +161,10 @@ def _judge(
     verdicts = judge(state, [*waiting_now, *new], reading)
     for candidate in new:
         verdict = verdicts[candidate.run]
-        if verdict.never or (verdict.allocation is None and not queue):
-            raise DeniedError(verdict.reason.removeprefix("waits: "), verdict.hint)
+        if isinstance(verdict, Denied):
+            raise DeniedError(verdict.reason, verdict.hint)
+        if isinstance(verdict, Waiting) and not queue:
+            raise DeniedError(verdict.obstacle, verdict.hint)
     return [verdicts[candidate.run] for candidate in new], grant_all(state, waiting_now, verdicts)
 
 
@@ -145,7 +176,7 @@ def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None)
     alone = [msgspec.structs.replace(candidate, after=None) for candidate in candidates]
     verdicts = decide(alone, msgspec.structs.replace(reading, gpus=tuple(empty)), {}, {})
     for candidate in candidates:
-        if verdicts[candidate.run].allocation is None and not verdicts[candidate.run].never:
+        if isinstance(verdicts[candidate.run], Waiting):
             raise DeniedError(
                 "the runs of this group cannot stand beside each other on "
                 f"{len(reading.gpus)} GPUs",
@@ -161,13 +192,11 @@ def _prepare(
         run_id
     ).path.exists():  # a hundred launches in one second do share four hex digits
         run_id = new_run_id(spec.name)
-    allocation = _warned(state, spec, verdict.allocation or Allocation())
+    allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
-        planned = make_plan(
-            spec, run_id, state.run(run_id).path, allocation, reading, _price(state, spec)
-        )
-    if verdict.allocation is None:
-        planned = planned._replace(plan=msgspec.structs.replace(planned.plan, queued=True))
+        planned = make_plan(spec, state.run(run_id), allocation, reading, _price(state, spec))
+    if not isinstance(verdict, Granted):
+        planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict
 
 
@@ -193,6 +222,11 @@ def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
         raise WrongInput(f"price: {error.message}", error.hint) from None
 
 
+def _environment(spec: RunSpec, planned: Planned) -> dict[str, str]:
+    """The environment that the supervisor gets: its program's, or what it keeps while it waits."""
+    return planned.environment if planned.plan.phase == "final" else _waiting_environment(spec)
+
+
 def _waiting_environment(spec: RunSpec) -> dict[str, str]:
     """What a waiting supervisor keeps to spell the run out later: this environment, and the
     preset's secrets.
@@ -201,7 +235,7 @@ def _waiting_environment(spec: RunSpec) -> dict[str, str]:
     secrets_only = {
         name: value for name, value in spec.environment.items() if masked[name] != value
     }
-    ours = {name: value for name, value in os.environ.items() if name != MARK}
+    ours = {name: value for name, value in os.environ.items() if name not in (MARK, HELPER_MARK)}
     return ours | {SECRET_PREFIX + name: value for name, value in secrets_only.items()}
 
 
@@ -216,11 +250,13 @@ def _write(
     descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)]
     # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
     state.live_marker(run.id).touch(mode=0o600)
-    write_whole(run.spec, msgspec.json.encode(masked_spec(spec)))
+    replace(run.spec, msgspec.json.encode(masked_spec(spec)))
     for name, text in planned.files.items():
-        write_whole(run.path / name, text.encode())
-    write_whole(run.plan, msgspec.json.encode(planned.plan))
-    if verdict.allocation is None:
+        replace(run.path / name, text.encode())
+    replace(run.plan, msgspec.json.encode(planned.plan))
+    if not isinstance(verdict, Granted):
         tell_why(run, verdict)
     run.output.touch(mode=0o600)
+    reserve(run)
+    keep_environment(run, _environment(spec, planned))
     return [descriptor for descriptor in descriptors if descriptor is not None]

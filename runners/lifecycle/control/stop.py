@@ -4,14 +4,19 @@ import time
 
 import msgspec
 
-from runners.host.files import write_whole
+from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.lifecycle.control.adopt import adopt
 from runners.lifecycle.control.preconditions import refuse_elsewhere, refuse_untrusted_run
-from runners.lifecycle.supervisor.spawn import poke_supervisor
+from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
+from runners.model.errors import FresnelError
 from runners.model.run import Run, StopIntent
-from runners.state.layout import StateDirectory
+from runners.state.codec import read_intent
+from runners.state.layout import RunDirectory, StateDirectory
+
+RESERVED = 1024
+"""Bytes set aside for the intent when a run is launched: it must be written on a full disk too."""
 
 
 def request_stop(
@@ -20,20 +25,52 @@ def request_stop(
     """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last
     at once.
 
-    DeniedError for a run of another host, or one whose folder others may write.
+    DeniedError for a run of another host, or one whose folder others may write. FresnelError when
+    neither the disk nor a signal takes the wish.
     """
     refuse_elsewhere(run, "stop")
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
-    try:
-        intent = msgspec.json.decode(directory.stop.read_bytes(), type=StopIntent)
-        intent.presses += 1
-        intent.force = intent.force or force
-    except (OSError, msgspec.DecodeError):
+    intent = read_intent(directory)
+    if intent is None:
         intent = StopIntent(time.time(), user_name(), 1, force, reason)
-    write_whole(directory.stop, msgspec.json.encode(intent))
+    else:
+        intent.requests += 1
+        intent.force = intent.force or force
+    problem = _write(directory, intent)
     if is_held(directory.supervisor_lock):
-        poke_supervisor(directory)
+        if problem is None:
+            poke_supervisor(directory)
+        elif not hand_over_stop(directory, force):
+            raise FresnelError(
+                f"{run.id}: the wish to stop cannot be written ({problem.strerror}), and its "
+                "supervisor cannot be signalled",
+                "make room, then ask again",
+            )
     else:
         adopt(state, run.id)
     return intent
+
+
+def reserve(directory: RunDirectory) -> None:
+    """Set room aside for a stop of the run, whatever becomes of the disk."""
+    replace(directory.stop_reserve, b" " * RESERVED)
+
+
+def _write(directory: RunDirectory, intent: StopIntent) -> OSError | None:
+    """Write the intent, into the room set aside where there is no other; why it cannot, or None."""
+    content = msgspec.json.encode(intent)
+    try:
+        replace(directory.stop, content)
+        return None
+    except OSError as error:
+        problem = error
+    try:
+        if directory.stop.exists():
+            overwrite(directory.stop, content, max(len(content), directory.stop.stat().st_size))
+        else:
+            overwrite(directory.stop_reserve, content, RESERVED)
+            directory.stop_reserve.rename(directory.stop)
+    except OSError:
+        return problem
+    return None

@@ -13,24 +13,22 @@ from pathlib import Path
 import msgspec
 
 from runners.gpus.client import read_gpus
-from runners.host.files import append_event, write_whole
+from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
+from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
-from runners.model.plan import LaunchPlan
 from runners.model.run import QueueStatus
 from runners.model.spec import RunSpec
 from runners.model.states import State
-from runners.scheduling.allocation import Allocation
-from runners.scheduling.policy import Candidate, QueueDecision, decide, in_order
+from runners.scheduling.allocation import Allocation, Denied
+from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
+from runners.state.codec import read_plan, read_spec, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import find_run, read_run
-
-_plan = msgspec.json.Decoder(LaunchPlan)
-_spec = msgspec.json.Decoder(RunSpec)
 
 
 def waiting(state: StateDirectory) -> list[Candidate]:
@@ -38,14 +36,11 @@ def waiting(state: StateDirectory) -> list[Candidate]:
     found = []
     for run_id in live_run_ids(state):
         directory = state.run(run_id)
-        try:
-            plan = _plan.decode(directory.plan.read_bytes())
-            if not plan.queued or plan.origin.host != host_name() or directory.stop.exists():
-                continue
-            spec = _spec.decode(directory.spec.read_bytes())
-        except (OSError, msgspec.DecodeError):
+        plan = read_plan(directory)
+        if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
             continue
-        if is_held(directory.supervisor_lock):
+        spec = read_spec(directory)
+        if spec is not None and not directory.stop.exists() and is_held(directory.supervisor_lock):
             found.append(candidate_of(run_id, spec, plan.origin.created))
     return in_order(found)
 
@@ -60,7 +55,6 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
         spec.after,
         spec.group,
         spec.preset,
-        spec.limits.seconds,
     )
 
 
@@ -115,7 +109,7 @@ def dispatch(state: StateDirectory) -> list[str]:
         verdicts = judge(state, candidates := waiting(state), reading)
         granted = grant_all(state, candidates, verdicts)
     for candidate in candidates:
-        if candidate.run in granted or verdicts[candidate.run].never:
+        if candidate.run in granted or isinstance(verdicts[candidate.run], Denied):
             poke_supervisor(state.run(candidate.run))
     return granted
 
@@ -129,38 +123,37 @@ def grant_all(
     granted = []
     for candidate in candidates:
         verdict = verdicts[candidate.run]
-        if verdict.allocation is not None:
-            _grant(state.run(candidate.run), candidate, verdict.allocation)
-            granted.append(candidate.run)
+        if isinstance(verdict, Granted):
+            if _grant(state.run(candidate.run), candidate, verdict.allocation):
+                granted.append(candidate.run)
         else:
             tell_why(state.run(candidate.run), verdict)
     return granted
 
 
-def tell_why(directory: RunDirectory, verdict: QueueDecision) -> None:
+def tell_why(directory: RunDirectory, verdict: Waiting | Denied) -> None:
     """Write down why a run waits, or why it never can start, when that has changed."""
-    waits = QueueStatus(verdict.reason, verdict.place, time.time(), verdict.never)
-    try:
-        before = msgspec.json.decode(directory.waits.read_bytes(), type=QueueStatus)
-        if (before.reason, before.place, before.never) == (waits.reason, waits.place, waits.never):
-            return
-    except (OSError, msgspec.DecodeError):
-        pass
-    write_whole(directory.waits, msgspec.json.encode(waits))
+    never = isinstance(verdict, Denied)
+    waits = QueueStatus(verdict.reason, verdict.place, time.time(), never)
+    before = read_waits(directory)
+    if before is None or msgspec.structs.replace(before, time=waits.time) != waits:
+        replace(directory.waits, msgspec.json.encode(waits))
 
 
-def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> None:
+def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> bool:
     # From here the plan names the GPUs and the supervisor holds the run's lock: that is the lease.
-    plan = _plan.decode(directory.plan.read_bytes())
+    plan = read_plan(directory)
+    if plan is None:
+        return False
     granted = msgspec.structs.replace(
         plan,
-        queued=False,
-        granted=True,
+        phase="granted",
         gpus=allocation.assigned(candidate.request.share_memory),
         notes=(*plan.notes, *allocation.notes),
     )
-    write_whole(directory.plan, msgspec.json.encode(granted))
+    replace(directory.plan, msgspec.json.encode(granted))
     append_event(directory.supervisor_events, "granted", gpus=[gpu.index for gpu in granted.gpus])
+    return True
 
 
 def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
@@ -175,5 +168,10 @@ def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
 
 
 def main() -> None:
-    """Dispatch once for the state folder named on the command line."""
-    dispatch(StateDirectory(Path(sys.argv[-1])))
+    """Dispatch once for the state folder named on the command line.
+
+    A run without supervisor keeps its GPUs until it is adopted, perhaps for nothing: that first.
+    """
+    state = StateDirectory(Path(sys.argv[-1]))
+    adopt_orphans(state)
+    dispatch(state)

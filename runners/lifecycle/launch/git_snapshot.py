@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.lifecycle.launch.git import Git, GitTrouble
 from runners.model.plan import SourceRecord
 from runners.state.layout import RunDirectory
@@ -132,8 +132,8 @@ def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:
                 known[checkout] = record_source(checkout)
             record, content = known[checkout]
             if content:
-                write_whole(run.source_diff, content)
-            write_whole(run.source, msgspec.json.encode(record))
+                replace(run.source_diff, content)
+            replace(run.source, msgspec.json.encode(record))
         except OSError:
             continue  # a full disk loses the record, never the run
 

@@ -19,7 +19,7 @@ from runners.cost.estimate import forecast
 from runners.cost.rates import device_count, hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
-from runners.host.procfs import MARK
+from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.provenance import provenance_of
@@ -33,14 +33,16 @@ from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
-from runners.state.layout import SHIPPED_PRESETS, TRAINERS, StateDirectory
+from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
 
 MASK = "********"
 SECRET_PREFIX = "FRESNEL_SECRET_"
 """Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
+_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(
-    r"(?<!\$)\$\{(?:env:)?(\w*(?:KEY|TOKEN|SECRET|PASSWORD)\w*)(?::-[^}]*)?\}", re.IGNORECASE
+    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
 _DEFAULT_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
@@ -63,8 +65,7 @@ class Planned(NamedTuple):
 
 def make_plan(
     spec: RunSpec,
-    run_id: str,
-    directory: Path,
+    run: RunDirectory,
     allocation: Allocation,
     reading: GpuReading | None,
     price: Price | None,
@@ -73,7 +74,7 @@ def make_plan(
     exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
-    words = _words(spec, run_id, directory, allocation, processes)
+    words = _words(spec, run.id, run.path, allocation, processes)
     added = {
         **_DEFAULT_ENVIRONMENT,
         **shutdown_time(spec),
@@ -87,18 +88,18 @@ def make_plan(
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*ALL_VARIABLES, MARK) and not name.startswith(SECRET_PREFIX)
+        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
     }
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     folder = _working_directory(spec, words)
-    config = plan_config(spec, folder, directory, words)
+    config = plan_config(spec, folder, run.path, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
     assigned = allocation.assigned(spec.gpus.share_memory)
     devices = device_count(assigned)
     limits = _limit(spec, price, devices)
     plan = LaunchPlan(
-        run=run_id,
+        run=run.id,
         preset=spec.preset,
         name=spec.name,
         launcher=spec.launcher,
@@ -108,7 +109,7 @@ def make_plan(
         },
         environment_removed=removed,
         working_directory=str(folder),
-        directory=str(directory),
+        directory=str(run.path),
         gpus=assigned,
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
@@ -134,9 +135,7 @@ def make_plan(
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(
-            StateDirectory(directory.parent.parent), spec, allocation.gpus, price, devices
-        ),
+        forecast=forecast(run.home, spec, allocation.gpus, price, devices),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
@@ -155,9 +154,11 @@ def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, 
 
 
 def _total(spec: RunSpec, unit: str) -> int | None:
-    """How many epochs or steps the preset's parameter says the run has; None when it says none."""
+    """How many epochs or steps the preset says the run has; None when it says nothing."""
     if spec.total is None or spec.total.unit != unit:
         return None
+    if not spec.total.parameter:
+        return spec.total.count
     named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
     value = None if named is None else named.value
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
@@ -195,10 +196,11 @@ def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
 
 
 def mask(name: str, value: str, written: str = "") -> str:
-    """`value`, or a mask when the variable's name looks secret, or `written` puts such a variable
-    into it.
+    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
+    it, or it is an address with a password.
     """
-    return MASK if _SECRET.search(name) or _REFERENCE.search(written) else value
+    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
+    return MASK if secret else value
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:

@@ -14,27 +14,30 @@ import msgspec
 
 from runners.gpus.cards import CardPart
 from runners.gpus.client import read_gpus
-from runners.host.files import write_whole
+from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.planning import MASK, SECRET_PREFIX, make_plan
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.plan import LaunchPlan
-from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.memory_warning import oom_warnings
+from runners.state.codec import read_plan, read_spec
 from runners.state.layout import RunDirectory, StateDirectory
 
 
 def replan(directory: RunDirectory) -> dict[str, str]:
     """Rewrite plan.json for the granted GPUs and return the program's environment."""
-    before = msgspec.json.decode(directory.plan.read_bytes(), type=LaunchPlan)
-    spec = msgspec.json.decode(directory.spec.read_bytes(), type=RunSpec)
+    before, spec = read_plan(directory), read_spec(directory)
+    if before is None or spec is None:
+        missing = directory.plan if before is None else directory.spec
+        raise WrongInput(f"{missing} is missing or damaged: it cannot be started")
     clear = {
-        name: os.environ.get(SECRET_PREFIX + name, "") if value == MASK else value
+        name: os.environ.get(SECRET_PREFIX + name, os.environ.get(name, ""))
+        if value == MASK
+        else value
         for name, value in spec.environment.items()
     }
-    state = StateDirectory(directory.path.parent.parent)
+    state = directory.home
     # The GPUs are granted already: what is known of them now does, nobody waits for more.
     reading = read_gpus(state, patience_s=0.0) if before.gpus else None
     known = {gpu.uuid: gpu for gpu in reading.gpus} if reading else {}
@@ -43,13 +46,17 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, gpu.vendor, mig_parent=gpu.mig_parent)
         for gpu in before.gpus
     )
-    os.chdir(before.working_directory)
+    try:
+        os.chdir(before.working_directory)
+    except OSError as error:
+        raise WrongInput(
+            f"working directory {before.working_directory}: {error.strerror}"
+        ) from None
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
     planned = make_plan(
         msgspec.structs.replace(spec, environment=clear),
-        before.run,
-        directory.path,
+        directory,
         Allocation(
             gpus,
             before.notes
@@ -71,17 +78,17 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
     )
     for name, text in planned.files.items():
-        write_whole(directory.path / name, text.encode())
-    write_whole(directory.plan, msgspec.json.encode(after))
+        replace(directory.path / name, text.encode())
+    replace(directory.plan, msgspec.json.encode(after))
     return planned.environment
 
 
 def main() -> None:
-    """Prepare the run directory named on the command line; print its environment, or what is
-    wrong, as JSON.
-    """
+    """Prepare the run that the command line names; print its environment, or what is wrong."""
+    root, run_id = sys.argv[-2:]
     try:
-        answer: dict[str, object] = {"environment": replan(RunDirectory(Path(sys.argv[-1])))}
+        run = StateDirectory(Path(root)).run(run_id)
+        answer: dict[str, object] = {"environment": replan(run)}
     except FresnelError as error:
         answer = {"error": error.message}
     json.dump(answer, sys.stdout)

@@ -3,19 +3,28 @@
 Standard library only: the supervisor imports it.
 """
 
-import os
 import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 from runners.host.files import read_json
-from runners.state.layout import StateDirectory
+from runners.host.tail import read_tail
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields
 
 _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
 _REPORT_BYTES = 64 * 1024
+_LONGEST_ERROR = 200
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_ERROR = re.compile(
+    r"^(?:\[(?:[Rr]ank|RANK|default|worker|GPU)[ :=]{0,2}0*(?P<rank>\d+)\]:? ?)?"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Fault|Failure)"
+    r"|OutOfMemory\w*|AcceleratorError))(?P<message>(?:: .*)?)$"
+)
+_WRAPPERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt")
+"""What a launcher raises because its child failed."""
 _ROOT_CAUSE = re.compile(
     r"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
 )
@@ -41,12 +50,7 @@ def failed_rank(output: Path) -> str:
     The report's shape is torchrun's own (torch.distributed.elastic.multiprocessing.errors, "Root
     Cause").
     """
-    try:
-        with output.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _REPORT_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    text = read_tail(output, _REPORT_BYTES).decode("utf-8", "replace")
     found = _ROOT_CAUSE.search(text[max(0, text.rfind("Root Cause (first observed failure)")) :])
     if found is None:
         return ""
@@ -54,24 +58,44 @@ def failed_rank(output: Path) -> str:
     return f"rank {rank} failed first: {explain_exit(128 - code if code < 0 else code)}"
 
 
-def still_held(state: StateDirectory, run_id: str, plan: dict[str, Any]) -> list[str]:
+def last_error(output: Path) -> str:
+    """The line of the output's end that says why the program failed, type and message: of the rank
+    that failed first, where several did. Empty when there is none.
+    """
+    text = _ESCAPES.sub("", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
+    report = text.rfind("Root Cause (first observed failure)")
+    found = _ROOT_CAUSE.search(text[max(0, report) :])
+    rank = found[1] if found is not None else ""
+    errors: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        matched = _ERROR.match(line)
+        if matched is not None and not matched["type"].endswith(_WRAPPERS):
+            errors.append((matched["rank"] or "", f"{matched['type']}{matched['message']}".strip()))
+    chosen = [words for who, words in errors if rank and who == rank] or [w for _, w in errors]
+    if not chosen:
+        return ""
+    words = chosen[-1]
+    return words if len(words) <= _LONGEST_ERROR else f"{words[: _LONGEST_ERROR - 1]}…"
+
+
+def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
     """What of the run still holds its GPUs' memory, in words; empty when it came free or cannot be
     known.
 
     Waits for a reading that the sampler took after the run's last process had gone.
     """
-    uuids = {gpu["uuid"] for gpu in plan.get("gpus", ()) if not gpu.get("simulated")}
+    uuids = {gpu.get("uuid") for gpu in plan["gpus"] if not gpu.get("simulated")}
     if not uuids:
         return []
     ended = time.time()
     deadline = time.monotonic() + _FREED_WITHIN_S
     while True:
-        reading = read_json(state.gpu_reading) or {}
+        reading = read_json(run.home.gpu_reading) or {}
         holders = [
             f"GPU {gpu['index']}: pid {process['pid']}"
             for gpu in reading.get("gpus", ())
             for process in gpu.get("processes", ())
-            if gpu["uuid"] in uuids and process.get("run") == run_id
+            if gpu["uuid"] in uuids and process.get("run") == run.id
         ]
         fresh = float(reading.get("time", 0.0)) > ended
         if (fresh and not holders) or time.monotonic() > deadline:

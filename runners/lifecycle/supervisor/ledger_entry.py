@@ -5,16 +5,16 @@ Standard library only: the supervisor imports it. The line's shape is `runners.c
 """
 
 import json
-from typing import Any
 
 from runners.host.files import append_line
 from runners.host.identity import host_name
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
+from runners.state.records import LedgerFields, PlanFields, RecordFields
 
 _SIGNS = ("output.log", "events.jsonl", "gpus.jsonl", "usage.json", "exit")
 
 
-def last_activity(run: RunDirectory, record: dict[str, Any]) -> float:
+def last_activity(run: RunDirectory, record: RecordFields) -> float:
     """When a run whose end nobody saw last wrote anything; unix seconds, not before its start."""
     moments = [float(record.get("started") or 0.0)]
     for name in _SIGNS:
@@ -25,34 +25,41 @@ def last_activity(run: RunDirectory, record: dict[str, Any]) -> float:
     return max(moments)
 
 
-def append_run(
-    state: StateDirectory, run: RunDirectory, plan: dict[str, Any], record: dict[str, Any]
-) -> None:
+def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> None:
     """Append a run that has ended; a run that never started spent nothing. A line written twice
     counts once.
 
     A full disk loses the line: the run's own record still says the same, and pruning enters it
     again.
     """
-    if not record.get("started"):
+    line = ledger_fields(run.id, plan, record)
+    if line is None:
         return
-    line = {
-        "type": "run",
-        "run": run.id,
-        "host": (plan.get("origin") or {}).get("host") or host_name(),
-        "preset": str(plan.get("preset", "")),
-        "name": str(plan.get("name", "")),
-        "state": str(record["state"]),
-        "gpus": plan.get("gpus") or [],
-        "price": plan.get("price"),
-        "began": record.get("began") or [record["started"], "", None],
-        "finished": record.get("finished") or [record.get("ended"), "", None],
-        "seen": record.get("seen"),
-        "exit_code": record.get("exit_code"),
-    }
     try:
         append_line(
-            state.ledger, json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+            run.home.ledger, json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
         )
     except OSError:
         pass
+
+
+def ledger_fields(run_id: str, plan: PlanFields, record: RecordFields) -> LedgerFields | None:
+    """The ledger's line about a run; None when it never started."""
+    started = record.get("started")
+    if not started:
+        return None
+    origin_host = plan["origin"].get("host")
+    return {
+        "type": "run",
+        "run": run_id,
+        "host": origin_host if isinstance(origin_host, str) and origin_host else host_name(),
+        "preset": plan["preset"],
+        "name": plan["name"],
+        "state": str(record["state"]),
+        "gpus": plan["gpus"],
+        "price": plan["price"],
+        "began": record.get("began") or (started, "", None),
+        "finished": record.get("finished") or (record.get("ended") or started, "", None),
+        "seen": record.get("seen"),
+        "exit_code": record.get("exit_code"),
+    }

@@ -22,30 +22,30 @@ _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 class OutputLimit:
     """Keeps the output at `path` to about `limit` bytes on disk; does nothing when that is None."""
 
-    def __init__(self, path: Path, limit: int | None, complain: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, limit: int | None, notify_error: Callable[[str], None]) -> None:
         self.path = path
         self.limit = limit
-        self.notify_error = complain
+        self.notify_error = notify_error
         self.next_look = time.monotonic()
         self.cut_until = 0
         # The first quarter, up to a block's end: from there on whole blocks can be given back.
         self.head = 0 if limit is None else max(_BLOCK, limit // 4 // _BLOCK * _BLOCK)
 
-    @property
-    def patience_s(self) -> float:
-        """Seconds until the next look; infinite without a limit."""
-        return float("inf") if self.limit is None else max(0.0, self.next_look - time.monotonic())
-
-    def mind(self) -> None:
-        """Give the middle of a file that has become too long back to the disk; looks every few
-        seconds only.
+    def poll(self, now: float) -> float:
+        """Give the middle of a file that has become too long back to the disk; seconds until the
+        next look, infinite without a limit.
         """
-        if self.limit is None or time.monotonic() < self.next_look:
-            return
-        self.next_look = time.monotonic() + _LOOK_EVERY_S
+        if self.limit is None:
+            return float("inf")
+        if now >= self.next_look:
+            self.next_look = now + _LOOK_EVERY_S
+            self._look(self.limit)
+        return self.next_look - now
+
+    def _look(self, limit: int) -> None:
         try:
-            end = (self.path.stat().st_size - (self.limit - self.head)) // _BLOCK * _BLOCK
-            if end - max(self.cut_until, self.head) >= max(_BLOCK, self.limit // 16):
+            end = (self.path.stat().st_size - (limit - self.head)) // _BLOCK * _BLOCK
+            if end - max(self.cut_until, self.head) >= max(_BLOCK, limit // 16):
                 self._punch(max(self.cut_until, self.head), end)
                 self.cut_until = end
         except (OSError, AttributeError) as error:
@@ -54,7 +54,7 @@ class OutputLimit:
                 f"output.log cannot be cut while the run goes on ({error}); it is when it ends"
             )
 
-    def settle(self) -> None:
+    def compact(self) -> None:
         """Write a file that is too long anew: head, a line that says what was cut, tail. Nobody
         may write any more.
         """

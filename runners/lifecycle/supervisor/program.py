@@ -1,25 +1,14 @@
-"""Starting a run's program so that it outlives everybody, and signalling exactly what belongs to
-it.
+"""Starting a run's program so that it outlives everybody.
 
 Standard library only: the supervisor imports it.
 """
 
-import ctypes
 import fcntl
 import os
 import signal
 from collections.abc import Iterable
 
-from runners.host.procfs import (
-    MARK,
-    descendants,
-    group_of,
-    mark_of,
-    marked_processes,
-    parent_of,
-)
-
-_PR_SET_CHILD_SUBREAPER = 36
+from runners.host.procfs import HELPER_MARK, MARK
 
 # The waiter: about a megabyte of shell that outlives the supervisor and writes the exit status
 # atomically.
@@ -36,16 +25,6 @@ code=$?
 (umask 077; printf "%s\\n" "$code" >"$exit_file.new" && mv -f "$exit_file.new" "$exit_file")
 exit "$code"
 """
-
-
-def become_subreaper() -> None:
-    """Let orphans of this process's children become its own children (Linux); without it, marks
-    still find them.
-    """
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (OSError, AttributeError):
-        pass
 
 
 def start_program(
@@ -105,67 +84,9 @@ def start_program(
         os._exit(127)
 
 
-def open_pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when `pid` ends; None where the kernel has none or `pid`
-    is gone.
-    """
-    try:
-        return os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        return None
-
-
-def run_processes(run_id: str, waiter: int | None) -> list[int]:
-    """The run's processes but the waiter: those with its mark, and those below the waiter that
-    lost it.
-    """
-    lost = [pid for pid in descendants(waiter) if mark_of(pid) is None] if waiter else []
-    return [pid for pid in sorted({*marked_processes(run_id), *lost}) if pid != waiter]
-
-
-def send_signal(pid: int, number: int, run_id: str, waiter: int | None = None) -> bool:
-    """Signal `pid` only if it is the run's at that moment; False when it is not or is gone.
-
-    It is when it carries the run's mark, or carries none (`env -i`, setproctitle) and descends
-    from `waiter`.
-    """
-    descriptor = open_pidfd(pid)
-    try:
-        mark = mark_of(pid)
-        if mark != run_id and (
-            mark is not None or waiter is None or pid not in descendants(waiter)
-        ):
-            return False
-        if descriptor is not None:
-            signal.pidfd_send_signal(descriptor, number)
-        else:
-            os.kill(pid, number)
-    except OSError:
-        return False
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-    return True
-
-
-def signal_targets(run_id: str, target: str, leader: int | None, waiter: int | None) -> list[int]:
-    """The pids a polite signal goes to: the leader, its process group, or the workers below it.
-
-    Every torchrun rank is a session of its own, so workers are found by parentage, not by group.
-    """
-    everything = run_processes(run_id, waiter)
-    if target == "group" and leader is not None:
-        group = group_of(leader) or (group_of(waiter) if waiter else None)
-        chosen = [pid for pid in everything if group_of(pid) == group]
-    elif target == "workers" and leader is not None:
-        chosen = [pid for pid in everything if parent_of(pid) == leader]
-    else:
-        chosen = [pid for pid in everything if pid == leader]
-    return chosen or everything
-
-
 def marked_environment(
     environment: dict[str, str], run_id: str, run_directory: str
 ) -> dict[str, str]:
     """`environment` with the run's mark and directory, which every process it starts inherits."""
-    return {**environment, MARK: run_id, "FRESNEL_RUN_DIR": run_directory}
+    own = {name: value for name, value in environment.items() if name != HELPER_MARK}
+    return {**own, MARK: run_id, "FRESNEL_RUN_DIR": run_directory}

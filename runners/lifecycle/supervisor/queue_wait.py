@@ -6,12 +6,14 @@ plan) is done by short-lived processes.
 """
 
 import json
-from typing import Any
+from typing import NamedTuple
 
 from runners.host import helpers
-from runners.host.files import read_json
+from runners.host.files import read_json, write_json
+from runners.host.identity import boot_id
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
+from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
@@ -21,30 +23,59 @@ class LaunchRefused(Exception):
     """The run can never start; the message says why."""
 
 
-def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> dict[str, Any] | None:
-    """Sleep until the queue grants the run its GPUs; its granted plan, or None when a stop came
-    first.
+def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> bool:
+    """Sleep until the queue grants the run its GPUs; False when a stop came first.
+
+    Raises LaunchRefused when the run can never start.
     """
-    while not run.stop.exists():
-        plan = read_json(run.plan)
-        if plan is not None and not plan.get("queued"):
-            return plan
+    while not _stop_asked(run, wakes):
+        if not _is_queued(run):
+            return True
         waits = read_json(run.waits) or {}
         if waits.get("never"):
             raise LaunchRefused(str(waits.get("reason", "it can never start")))
         # The first in line looks for what nobody pokes for: a stranger leaving a GPU, a supervisor
         # killed.
         wakes.sleep(_FIRST_LOOKS_EVERY_S if waits.get("place", 1) == 1 else _OTHERS_LOOK_EVERY_S)
-        if not run.stop.exists() and (read_json(run.plan) or {}).get("queued"):
-            helpers.run("dispatch", run.path.parent.parent)
-    return None
+        if not _stop_asked(run, wakes) and _is_queued(run):
+            helpers.run("dispatch", run.home.root)
+    return False
 
 
-def replan(run: RunDirectory) -> dict[str, str]:
-    """Rewrite the plan for the granted GPUs; the program's environment. Refused says what no
-    longer exists.
+def _stop_asked(run: RunDirectory, wakes: WakeupLoop) -> bool:
+    return run.stop.exists() or wakes.is_requested
+
+
+def _is_queued(run: RunDirectory) -> bool:
+    plan = read_json(run.plan)
+    return plan is None or phase_of(plan) == QUEUED
+
+
+def requeue(run: RunDirectory) -> PlanFields:
+    """Let the plan wait for GPUs again, on this boot: those it had may be somebody else's now.
+
+    Raises OSError when the plan is gone or cannot be written.
     """
-    code, output = helpers.run("replan", run.path)
+    plan = read_json(run.plan)
+    if plan is None:
+        raise OSError(f"{run.plan} is missing or damaged")
+    origin = plan.get("origin")
+    changed = {
+        **plan,
+        "phase": QUEUED,
+        "gpus": [],
+        "origin": {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()},
+    }
+    write_json(run.plan, changed)
+    return plan_fields(changed)
+
+
+def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
+    """Rewrite the plan for the granted GPUs; the program's environment, made from `environment`.
+
+    Raises LaunchRefused, which says what no longer exists.
+    """
+    code, output = helpers.run("replan", run.home.root, run.id, environment=environment)
     try:
         answer = json.loads(output)
     except ValueError:
@@ -53,14 +84,41 @@ def replan(run: RunDirectory) -> dict[str, str]:
         ) from None
     if "error" in answer:
         raise LaunchRefused(str(answer["error"]))
-    environment: dict[str, str] = answer["environment"]
-    return environment
+    made: dict[str, str] = answer["environment"]
+    return made
 
 
 def notify(run: RunDirectory, kind: str, text: str) -> None:
     """Have a notice given, by what the user's settings say, if there are settings at all."""
     if (config_dir() / "settings.yaml").is_file():
         try:
-            helpers.spawn("notify", run.path, kind, text)
+            helpers.spawn("notify", run.home.root, run.id, kind, text)
         except OSError:
             pass  # no process to be had: the run matters more
+
+
+def summarize(run: RunDirectory) -> None:
+    """Have the run's final and best values read from all that it printed, and kept."""
+    try:
+        helpers.spawn("summarize", run.path)
+    except OSError:
+        pass  # no process to be had: the first who asks reads them
+
+
+class AttemptReport(NamedTuple):
+    """Whether a failed attempt did a step (None: not known), and glob patterns of the checkpoints
+    that it said it wrote.
+    """
+
+    stepped: bool | None = None
+    checkpoints: tuple[str, ...] = ()
+
+
+def attempt_report(run: RunDirectory) -> AttemptReport:
+    """What the attempt that just failed came to."""
+    try:
+        _, output = helpers.run("attempt-report", run.path)
+        answer = json.loads(output)
+        return AttemptReport(bool(answer["stepped"]), tuple(map(str, answer["checkpoints"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return AttemptReport()

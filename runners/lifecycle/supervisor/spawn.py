@@ -1,16 +1,19 @@
-"""The local backend: a run of this host, owned by a detached supervisor."""
+"""A supervisor started out of reach of the terminal, and told to look at its run's directory."""
 
-import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
 
 from runners.host.detach import detach
-from runners.host.files import append_event, open_private
-from runners.host.helpers import command
+from runners.host.files import append_event, open_private, read_json
+from runners.host.helpers import HELPERS, command, marked
 from runners.host.locks import is_held
+from runners.host.procfs import catches, command_of, process_state, start_ticks
+from runners.host.signals import signal_process
+from runners.lifecycle.supervisor.wakeup import STOP_FORCE, STOP_REQUEST
 from runners.model.errors import FresnelError
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
+from runners.state.records import record_fields
 
 
 def spawn_supervisor(
@@ -20,26 +23,61 @@ def spawn_supervisor(
     inherits `descriptors`.
 
     Isolated and without site packages (-I -S): nothing in the run's directory or environment
-    changes it, and it stays small. Returns when it has detached.
+    changes it, and it stays small. Returns when it has detached; FresnelError when it did not.
     """
-    words = command("supervisor", run.path, *map(str, descriptors))
+    words = command("supervisor", run.home.root, run.id, *map(str, descriptors))
     unit = f"fresnel-{run.id}" if descriptors else f"fresnel-{run.id}-adopted-{os.getpid()}"
-    remembered = StateDirectory(run.path.parent.parent).host / "scope.json"
-    with open_private(run.supervisor_log) as log:
-        detached = detach(unit, words, environment, descriptors, log, remembered)
+    mine = marked(environment, "supervisor")
+    try:
+        log = open_private(run.supervisor_log)
+    except OSError:  # no inode left, or something that is no file: the run matters more
+        log = open(os.devnull, "ab")  # noqa: SIM115
+    with log:
+        detached = detach(unit, words, mine, descriptors, log, run.home.host / "scope.json")
     append_event(run.supervisor_events, "detached", **detached.fields())
     if detached.code:
         raise FresnelError(f"the supervisor of {run.id} did not start", f"see {run.supervisor_log}")
 
 
-def poke_supervisor(run: RunDirectory) -> None:
-    """Tell a run's supervisor to look at its directory; what it must know stands there, so a lost
-    poke is late only.
+def supervisor_of(run: RunDirectory) -> tuple[int, int] | None:
+    """The run's living supervisor, by pid and start in clock ticks; None when it cannot be proven.
+
+    The record may still name one that was killed, and its pid may be anybody's since.
     """
-    try:
-        pid = json.loads(run.state.read_bytes())["supervisor_pid"]
-        # The holder of the lock wrote this pid: while the lock is held, it is that process.
-        if is_held(run.supervisor_lock):
-            os.kill(pid, signal.SIGUSR1)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    pid = record_fields(read_json(run.state)).get("supervisor_pid")
+    ticks = start_ticks(pid) if pid else None
+    if pid is None or ticks is None or not is_held(run.supervisor_lock):
+        return None
+    words = command_of(pid)
+    file = f"{HELPERS['supervisor'].module.rpartition('.')[2]}.py"
+    # Version 0.1 named the run by its path.
+    is_ours = (run.id in words or str(run.path) in words) and any(
+        word.endswith(f"/{file}") for word in words
+    )
+    return (pid, ticks) if is_ours else None
+
+
+def poke_supervisor(run: RunDirectory) -> bool:
+    """Tell a run's supervisor to look at its directory; what it must know stands there, so a poke
+    that is lost, or not sent because nobody is proven to be it, is late only.
+    """
+    return _signal(run, signal.SIGUSR1)
+
+
+def hand_over_stop(run: RunDirectory, force: bool) -> bool:
+    """Ask a run's supervisor for a stop without the disk; False when it could not be reached."""
+    return _signal(run, STOP_FORCE if force else STOP_REQUEST)
+
+
+def suspended_supervisor(run: RunDirectory) -> int | None:
+    """The pid of the run's supervisor when somebody has stopped that process (SIGSTOP), else
+    None.
+    """
+    found = supervisor_of(run)
+    return found[0] if found and process_state(found[0]) in ("T", "t") else None
+
+
+def _signal(run: RunDirectory, number: int) -> bool:
+    found = supervisor_of(run)
+    # One that has just begun has no handler yet: the signal would end it.
+    return found is not None and catches(found[0], number) and signal_process(*found, number)

@@ -3,12 +3,14 @@
 Standard library only: the supervisor imports it.
 """
 
+from runners.state.records import RungFields
+
 
 class Ladder:
     """Walks the rungs of a plan's stop rule; knows time only as the numbers it is given."""
 
-    def __init__(self, rungs: list[dict[str, object]]) -> None:
-        self.rungs = [(str(rung["how"]), float(str(rung["wait_s"]))) for rung in rungs]
+    def __init__(self, rungs: list[RungFields]) -> None:
+        self.rungs = [(rung["how"], rung["wait_s"]) for rung in rungs]
         self.step = -1
         self.until = 0.0
 
@@ -22,13 +24,13 @@ class Ladder:
         """True on the last rung, after which nothing more can be done."""
         return self.step == len(self.rungs) - 1
 
-    def due(self, now: float, presses: int, force: bool) -> bool:
-        """True when the next rung must be taken now: asked for by another press, by force, or by
+    def due(self, now: float, requests: int, force: bool) -> bool:
+        """True when the next rung must be taken now: asked for by another request, by force, or by
         time.
         """
         if self.is_last:
             return False
-        wanted = len(self.rungs) - 1 if force else min(presses, len(self.rungs)) - 1
+        wanted = len(self.rungs) - 1 if force else min(requests, len(self.rungs)) - 1
         return self.step < wanted or (self.step >= 0 and now >= self.until)
 
     def advance(self, now: float, force: bool) -> str:

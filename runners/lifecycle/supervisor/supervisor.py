@@ -1,7 +1,7 @@
 """The supervisor: a small detached process that owns one run, from the queue to its recorded
 ending.
 
-Run as `python -I -S supervisor.py RUN_DIRECTORY [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
+Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
 descriptors it launches the run's plan, or waits with it in the queue; without them it adopts a run
 whose supervisor died. Standard library only, no import of anything that would make it bigger:
 dozens of these live for days.
@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 # Run by its path, isolated: the folder that holds `runners` is four levels up.
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
@@ -24,23 +24,43 @@ from runners.host.files import append_event, read_json, write_json
 from runners.host.identity import boot_id, boot_time, host_name
 from runners.host.locks import acquire
 from runners.host.newest_file import newest
-from runners.host.procfs import environment_of
+from runners.host.procfs import HELPER_MARK, cgroup_of, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt
-from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank, still_held
+from runners.lifecycle.supervisor.exit_report import (
+    explain_exit,
+    failed_rank,
+    last_error,
+    still_held,
+)
+from runners.lifecycle.supervisor.kept_environment import (
+    forget_environment,
+    keep_environment,
+    kept_environment,
+)
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
-from runners.lifecycle.supervisor.program import become_subreaper
-from runners.lifecycle.supervisor.queue_wait import LaunchRefused, notify, replan, wait_for_grant
+from runners.lifecycle.supervisor.queue_wait import (
+    LaunchRefused,
+    attempt_report,
+    notify,
+    replan,
+    requeue,
+    summarize,
+    wait_for_grant,
+)
+from runners.lifecycle.supervisor.stop_escalation import leader_of
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.model.states import State, is_terminal
+from runners.model.states import State, check_transition, is_terminal
 from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.records import (
+    FINAL,
+    PlanFields,
+    RecordFields,
+    plan_fields,
+    record_fields,
+)
 from runners.state.trust import run_permission_problem
 
 _RETRY_WRITE_S = 2.0
-_NO_PLAN: dict[str, Any] = {
-    "stop": {"ladder": [], "target": "leader"},
-    "argv": [],
-    "working_directory": "/",
-}
 
 
 class Supervisor:
@@ -48,113 +68,209 @@ class Supervisor:
     ended.
     """
 
-    def __init__(self, run: RunDirectory, kept: list[int]) -> None:
-        self.run = run
-        self.state = StateDirectory(run.path.parent.parent)
-        self.plan: dict[str, Any] = read_json(run.plan) or _NO_PLAN
+    def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
+        self.directory = directory
+        self.plan: PlanFields = plan_fields(read_json(directory.plan))
+        self.record: RecordFields = record_fields(read_json(directory.state))
         self.kept = kept
         self.wakes = WakeupLoop()
-        self.record: dict[str, Any] = read_json(run.state) or {}
-        self.environment: dict[str, str] | None = dict(os.environ)
-        self.unseen = False  # the program ended while nobody watched
+        self.environment: dict[str, str] | None = {
+            name: value for name, value in os.environ.items() if name != HELPER_MARK
+        }
+        self.ended_unobserved = False  # the program ended while nobody watched
+        self._reported: set[tuple[State, State]] = set()
+        self.went_on_from: str | None = None
+        self.useless: list[str] = []  # checkpoints that an attempt died on before its first step
+        self.printed: list[str] = []
 
-    def own(self, adopting: bool) -> None:
+    def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
         attempt = self.find_attempt() if adopting else self.first_attempt()
         while attempt is not None:
-            attempt.watch()
+            attempt.watch(self.record.get("started") or time.time())
             attempt = self.finish(attempt)
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
     def first_attempt(self) -> Attempt | None:
-        """Start the program, after its turn in the queue has come; None when it ended before it
-        began.
-        """
+        """Start the program, after its turn in the queue has come; None when it never began."""
+        return self.wait_and_start(1)
+
+    def wait_and_start(self, number: int) -> Attempt | None:
+        """Start attempt `number` once the queue grants it; None when it ended before that."""
         # The queue may have granted it before this process began: it still has to be spelled out.
-        if self.plan.get("queued") or self.plan.get("granted"):
-            self.write(state=State.QUEUED, attempt=1)
+        if self.plan["phase"] != FINAL:
+            self.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
-                granted = wait_for_grant(self.run, self.wakes)
-                if granted is None:
+                if not wait_for_grant(self.directory, self.wakes):
                     self.end(State.STOPPED, "stopped before it started", None)
                     return None
-                self.environment = replan(self.run)
+                self.environment = replan(self.directory, self.environment or {})
             except LaunchRefused as refusal:
                 self.end(State.FAILED, str(refusal), None)
                 return None
-            self.plan = read_json(self.run.plan) or granted
-        return self.start(1, [])
+            keep_environment(self.directory, self.environment)
+            self.plan = plan_fields(read_json(self.directory.plan))
+        return self.start(number, self.more_arguments() if number > 1 else [])
 
     def start(self, number: int, more: list[str]) -> Attempt | None:
         """Start attempt `number` with `more` arguments; a program that cannot start is a failed
         run.
         """
         if self.environment is None:
-            self.end(
-                State.FAILED,
-                f"{self.record.get('reason', '')}; its environment is gone with its first "
-                "supervisor",
-                None,
-            )
+            reason = self.record.get("reason", "")
+            gone = "its environment is gone with its first supervisor"
+            self.end(State.FAILED, f"{reason}; {gone}".removeprefix("; "), None)
             return None
-        self.unseen = False
-        self.write(state=State.STARTING, reason="", attempt=number)
-        attempt = Attempt(self.run, self.plan, self.wakes, self.write)
+        self.ended_unobserved = False
+        self.write(
+            {
+                "state": State.STARTING,
+                "reason": "",
+                "attempt": number,
+                "next_attempt": None,
+                "next_at": None,
+                "waiter_pid": None,
+                "waiter_ticks": None,
+            }
+        )
+        attempt = Attempt(self.directory, self.plan, self.wakes, self.write, self.record)
         try:
             waiter = attempt.start([*self.plan["argv"], *more], self.environment, self.kept[1:])
         except OSError as error:
             self.end(State.FAILED, f"could not start: {error}", None)
             return None
-        started = self.record.get("started") or time.time()
-        ticks = attempt.waiter_ticks
-        began = self.record.get("began") or (None if self.record.get("started") else moment_now())
-        self.write(
-            state=State.RUNNING, started=started, began=began, waiter_pid=waiter, waiter_ticks=ticks
-        )
+        first = not self.record.get("started")
+        changes: RecordFields = {
+            "state": State.RUNNING,
+            "started": self.record.get("started") or time.time(),
+            "began": self.record.get("began") or (moment_now() if first else None),
+            "waiter_pid": waiter,
+            "waiter_ticks": start_ticks(waiter),
+            "cgroup": self.own_cgroup(),
+        }
+        self.write(changes)
+        if not self.plan["restart"]["times"]:
+            forget_environment(self.directory)
         append_event(
-            self.run.supervisor_events, "state", state="running", attempt=number, arguments=more
+            self.directory.supervisor_events,
+            "state",
+            state="running",
+            attempt=number,
+            arguments=more,
         )
-        attempt.limit(started)
         return attempt
 
+    def own_cgroup(self) -> str:
+        """The control group of the run's own systemd scope; empty when it has none."""
+        group = cgroup_of(os.getpid())
+        return group if f"/fresnel-{self.directory.id}" in group else ""
+
+    # ── adopting ──────────────────────────────────────────────────────────────────────────────────
+
     def find_attempt(self) -> Attempt | None:
-        """Take over a run whose supervisor died; one that never started or vanished is recorded as
-        such.
+        """Take over a run whose supervisor died: watch its program, or go on waiting or restarting
+        in its place; one that vanished is recorded as such.
         """
         recorded = self.record.get("boot_id")
-        self.unseen = True
+        self.ended_unobserved = True
         if recorded and recorded != boot_id():
-            rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
+            return self.after_reboot()
+        attempt = Attempt(self.directory, self.plan, self.wakes, self.write, self.record)
+        kept = kept_environment(self.directory)
+        if self.record.get("next_attempt"):
+            self.environment = kept
+            return self.resume()
+        if attempt.find(self.record):
+            return self.adopt(attempt, kept)
+        if self.never_began() and (kept is not None or self.plan["phase"] != FINAL):
+            if kept is None:
+                attempt.alert(
+                    "adopted while it waited; the environment of its launch is gone, so it "
+                    "will start in that of whoever adopted it"
+                )
+            self.environment = kept or self.environment
+            return self.resume()
+        never = not self.record.get("started")
+        self.end(
+            State.FAILED if never else State.LOST,
+            "the launch was interrupted before the program started"
+            if never
+            else "ended, exit code unknown",
+            None,
+        )
+        return None
+
+    def after_reboot(self) -> Attempt | None:
+        """Go on waiting, or queue again what its preset says survives a reboot; else it is lost."""
+        rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
+        waited = self.never_began()
+        again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
+        if not (waited or again):
             self.end(State.LOST, f"host rebooted {rebooted}", None)
             return None
-        attempt = Attempt(self.run, self.plan, self.wakes, self.write)
-        if not attempt.find(self.record):
-            never = not self.record.get("started")
-            reason = (
-                "the launch was interrupted before the program started"
-                if never
-                else "ended, exit code unknown"
-            )
-            self.end(State.FAILED if never else State.LOST, reason, None)
+        self.ended_unobserved = False
+        number = self.record.get("attempt", 1) + (0 if waited else 1)
+        # What was in memory is gone: the environment of the launch, and the secrets in it.
+        text = f"host rebooted {rebooted}: queued again, in the environment of whoever adopted it"
+        append_event(self.directory.supervisor_events, "alert", text=text)
+        try:
+            self.plan = requeue(self.directory)
+        except OSError as error:
+            self.end(State.LOST, f"host rebooted {rebooted}; not queued again: {error}", None)
             return None
-        self.unseen = self.run.exit.exists()
-        leader = attempt.leader()
-        self.environment = environment_of(leader) if leader else None
-        started = self.record.get("started") or self.leader_since()
-        append_event(self.run.supervisor_events, "adopted", by=os.getpid())
+        if not waited:
+            self.set_aside(number - 1)
+        self.take_run_lock()
+        return self.wait_and_start(number)
+
+    def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
+        """Go on with a program that still runs, or whose ending is to be recorded."""
+        self.ended_unobserved = self.directory.exit.exists()
+        leader = leader_of(self.directory)
+        proven = leader is not None and mark_of(leader) == self.directory.id
+        self.environment = kept or (environment_of(leader) if leader and proven else None)
+        append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
         self.write(
-            state=State.STOPPING if self.run.stop.exists() else State.RUNNING, started=started
+            {
+                "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,
+                "started": self.record.get("started") or self.leader_since(),
+            }
         )
-        attempt.limit(started)
         return attempt
+
+    def never_began(self) -> bool:
+        """True when nothing of the attempt that was to start has ever run."""
+        state = self.record.get("state", State.STARTING)
+        traces = (self.directory.exit, self.directory.leader)
+        return state in (State.QUEUED, State.STARTING) and not any(p.exists() for p in traces)
+
+    def resume(self) -> Attempt | None:
+        """Do what the dead supervisor was about to do: wait for GPUs, start, or start again."""
+        self.ended_unobserved = False
+        append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
+        self.take_run_lock()
+        number = self.record.get("next_attempt")
+        if number:
+            return self.start_again(number, self.record.get("next_at") or 0.0)
+        if self.directory.stop.exists():
+            self.end(State.STOPPED, "stopped before it started", None)
+            return None
+        attempt = self.record.get("attempt", 1)
+        return self.first_attempt() if attempt == 1 else self.start(attempt, self.more_arguments())
+
+    def take_run_lock(self) -> None:
+        """Hold the run's lock again: an adopter did not inherit it."""
+        if len(self.kept) < 2:
+            lock = acquire(self.directory.run_lock)
+            self.kept += [] if lock is None else [lock]
 
     def leader_since(self) -> float:
         """When the program noted its pid: the supervisor that started it was killed before it
         could write that down.
         """
         try:
-            return self.run.leader.stat().st_mtime
+            return self.directory.leader.stat().st_mtime
         except OSError:
             return time.time()
 
@@ -164,114 +280,181 @@ class Supervisor:
         """After the program's end: clear up, then record how it ended, or start it again; None at
         the end.
         """
-        left = attempt.clear_stragglers()
-        attempt.output.settle()
+        left = list(attempt.clear_stragglers())
+        attempt.output.compact()
         code = attempt.exit_code()
-        intent = attempt.intent or (read_json(self.run.stop) if self.run.stop.exists() else None)
+        intent = attempt.stop.read()
         if intent is not None:
-            state, reason = (
-                State.STOPPED,
-                intent.get("reason") or f"stopped by {intent.get('by', 'unknown')}",
-            )
+            state, reason = State.STOPPED, intent["reason"] or f"stopped by {intent['by']}"
         elif code is None:
+            # Neither the waiter nor the kernel could tell: it may have succeeded or not.
             state, reason = State.LOST, "ended, exit code unknown"
         elif code == 0:
             state, reason = State.DONE, ""
         else:
-            state, reason = (
-                State.FAILED,
-                "; ".join(filter(None, (failed_rank(self.run.output), explain_exit(code)))),
-            )
+            output = self.directory.output
+            words = (last_error(output), failed_rank(output), explain_exit(code))
+            state, reason = State.FAILED, "; ".join(filter(None, words))
         held = [f"pid {pid} is still alive" for pid in left] or still_held(
-            self.state, self.run.id, self.plan
+            self.directory, self.plan
         )
         if held:
             attempt.alert(f"not freed: {', '.join(held)}")
             reason = f"{reason}; not freed: {', '.join(held)}".removeprefix("; ")
-        number = int(self.record.get("attempt", 1))
-        if (
-            state is State.FAILED
-            and not held
-            and number <= int(self.plan.get("restart", {}).get("times", 0))
-        ):
-            return self.again(number, reason, code)
-        self.end(state, reason, code)
+        number = self.record.get("attempt", 1)
+        if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
+            return self.restart(number, reason, code)
+        self.end(state, reason, code, left)
         return None
 
-    def again(self, number: int, reason: str, code: int | None) -> Attempt | None:
-        """Wait a while and start the next attempt from the newest complete checkpoint; None when a
-        stop came.
-        """
+    def restart(self, number: int, reason: str, code: int | None) -> Attempt | None:
+        """Wait a while and start the attempt after `number`; None when a stop came."""
         rule = self.plan["restart"]
-        pause = float(rule["backoff_s"]) * 2 ** (number - 1)
+        pause = rule["backoff_s"] * 2 ** (number - 1)
         words = f"{reason}; attempt {number + 1} of {rule['times'] + 1} in {pause:g} s"
         append_event(
-            self.run.supervisor_events, "restart", reason=reason, exit_code=code, seconds=pause
+            self.directory.supervisor_events,
+            "restart",
+            reason=reason,
+            exit_code=code,
+            seconds=pause,
         )
-        self.write(state=State.STARTING, reason=words, exit_code=code)
-        until = time.monotonic() + pause
-        while time.monotonic() < until and not self.run.stop.exists():
+        due = time.time() + pause
+        self.write(
+            {
+                "state": State.STARTING,
+                "reason": words,
+                "exit_code": code,
+                "next_attempt": number + 1,
+                "next_at": due,
+            }
+        )
+        return self.start_again(number + 1, due)
+
+    def start_again(self, number: int, due: float) -> Attempt | None:
+        """Start attempt `number`, `due` then (unix seconds), from the newest complete checkpoint.
+
+        Whatever of this was done already, by a supervisor that was killed, is done once.
+        """
+        longest = self.plan["restart"]["backoff_s"] * 2 ** max(0, number - 2)
+        until = time.monotonic() + min(longest, max(0.0, due - time.time()))
+        while time.monotonic() < until and not self.is_stop_asked():
             self.wakes.sleep(until - time.monotonic())
-        if self.run.stop.exists():
+        if self.is_stop_asked():
+            code = self.record.get("exit_code")
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
-        for path in (self.run.exit, self.run.leader):
-            path.unlink(missing_ok=True)
-        if self.run.output.exists():
-            self.run.output.rename(self.run.path / f"output.{number}.log")
-        if (
-            len(self.kept) < 2
-        ):  # adopted: the lock was the first attempt's, and is free since it ended
-            lock = acquire(self.run.run_lock)
-            self.kept += [] if lock is None else [lock]
-        checkpoint = newest(self.plan.get("checkpoints", ()))
-        more = (
-            [word.replace("${checkpoint}", checkpoint.path) for word in rule["arguments"]]
-            if checkpoint
-            else []
-        )
-        return self.start(number + 1, more)
+        self.judge_attempt()
+        self.set_aside(number - 1)
+        self.take_run_lock()
+        return self.start(number, self.more_arguments())
 
-    def end(self, state: State, reason: str, code: int | None) -> None:
-        """Record the ending, trying until the disk takes it, then take the run off the list of
-        live ones.
+    def set_aside(self, number: int) -> None:
+        """Make room for the attempt after `number`, whose output is kept."""
+        for path in (self.directory.exit, self.directory.leader):
+            path.unlink(missing_ok=True)
+        earlier = self.directory.path / f"output.{number}.log"
+        if self.directory.output.exists() and not earlier.exists():
+            self.directory.output.rename(earlier)
+
+    def is_stop_asked(self) -> bool:
+        """True when somebody wants the run stopped, by the disk or by a signal."""
+        return self.directory.stop.exists() or self.wakes.is_requested
+
+    def judge_attempt(self) -> None:
+        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
+        on from was any good.
         """
-        append_event(
-            self.run.supervisor_events, "state", state=state, reason=reason, exit_code=code
+        told = attempt_report(self.directory)
+        if self.went_on_from is not None and told.stepped is False:
+            self.useless.append(self.went_on_from)
+        self.printed += told.checkpoints
+
+    def more_arguments(self) -> list[str]:
+        """What a later attempt is told: the restart rule's arguments, with the newest checkpoint of
+        this run that is whole and on which no attempt died before its first step.
+        """
+        checkpoint = newest(
+            [*self.plan["checkpoints"], *self.printed],
+            since=(self.record.get("started") or 0.0) - 1.0,
+            own=str(self.directory.path),
+            besides=self.useless,
         )
-        ending: dict[str, Any] = {"state": state, "reason": reason, "exit_code": code, "stop": None}
-        if self.unseen:
-            ending["seen"] = last_activity(self.run, self.record)
-        while not self.write(**ending, ended=time.time(), finished=moment_now()):
-            if not self.run.path.is_dir():
+        words = self.plan["restart"]["arguments"]
+        self.went_on_from = checkpoint.path if checkpoint and words else None
+        if not checkpoint:
+            return []
+        return [word.replace("${checkpoint}", checkpoint.path) for word in words]
+
+    def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:
+        """Record the ending, trying until the disk takes it, then take the run off the list of
+        live ones. Processes in `left` would not go: their run still holds its GPUs.
+        """
+        forget_environment(self.directory)
+        append_event(
+            self.directory.supervisor_events, "state", state=state, reason=reason, exit_code=code
+        )
+        ending: RecordFields = {
+            "state": state,
+            "reason": reason,
+            "exit_code": code,
+            "stop": None,
+            "next_attempt": None,
+            "next_at": None,
+            "ended": time.time(),
+            "finished": moment_now(),
+        }
+        if self.ended_unobserved:
+            ending["seen"] = last_activity(self.directory, self.record)
+        if left:
+            pairs = [(pid, start_ticks(pid)) for pid in left]
+            ending["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
+            self.mark_held()
+        while not self.write(ending):
+            if not self.directory.path.is_dir():
                 break  # somebody removed the run: nobody is left to tell
             time.sleep(_RETRY_WRITE_S)
-        append_run(self.state, self.run, self.plan, self.record)
-        self.state.live_marker(self.run.id).unlink(missing_ok=True)
-        notify(self.run, state, f"{state}: {reason}" if reason else str(state))
+        home = self.directory.home
+        append_run(self.directory, self.plan, self.record)
+        home.live_marker(self.directory.id).unlink(missing_ok=True)
+        notify(self.directory, state, f"{state}: {reason}" if reason else str(state))
+        if self.record.get("started"):
+            summarize(self.directory)
 
-    def write(self, **changes: Any) -> bool:
+    def mark_held(self) -> None:
+        """Let the run's GPUs stay leased although it has ended."""
+        home = self.directory.home
+        try:
+            home.held.mkdir(mode=0o700, exist_ok=True)
+            home.held_marker(self.directory.id).touch(mode=0o600)
+        except OSError:
+            pass  # a full disk: the alert and the reason still say so
+
+    def write(self, changes: RecordFields) -> bool:
         """Replace state.json with the record so changed; False when the disk refuses (the run goes
-        on).
+        on). A transition that should not be is told as an alert, never refused: what happened did.
         """
+        before, after = self.record.get("state"), changes.get("state")
+        if before is not None and after is not None and (before, after) not in self._reported:
+            try:
+                check_transition(before, after)
+            except ValueError as error:
+                self._reported.add((before, after))
+                append_event(self.directory.supervisor_events, "alert", text=str(error))
         self.record = {**self.record, **changes}
-        self.record.update(host=host_name(), boot_id=boot_id(), supervisor_pid=os.getpid())
+        self.record.update(
+            {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
+        )
+        self.record["leader_pid"] = leader_of(self.directory)
         try:
-            self.record["leader_pid"] = int(self.run.leader.read_text())
-        except (OSError, ValueError):
-            self.record["leader_pid"] = None
-        try:
-            write_json(self.run.state, self.record)
+            write_json(self.directory.state, self.record)
         except OSError:
             return False
         return True
 
 
-def supervise(directory: str, descriptors: list[int]) -> None:
-    """Own the run in `directory` until it has ended; returns at once when another supervisor
-    does.
-    """
-    run = RunDirectory(Path(directory))
+def supervise(run: RunDirectory, descriptors: list[int]) -> None:
+    """Own the run until it has ended; returns at once when another supervisor does."""
     kept = descriptors or [acquire(run.supervisor_lock) or -1]
     if kept[0] < 0:
         return
@@ -279,30 +462,28 @@ def supervise(directory: str, descriptors: list[int]) -> None:
         # Inherited ones stay inheritable: a program holding supervisor.lock would hide our death
         # for ever.
         os.set_inheritable(descriptor, False)
-    record = read_json(run.state) or {}
-    if record.get("state") and is_terminal(State(record["state"])):
-        state = StateDirectory(run.path.parent.parent)
-        append_run(state, run, read_json(run.plan) or {}, record)
-        state.live_marker(run.id).unlink(missing_ok=True)
+    record = record_fields(read_json(run.state))
+    if record and is_terminal(record["state"]):
+        append_run(run, plan_fields(read_json(run.plan)), record)
+        run.home.live_marker(run.id).unlink(missing_ok=True)
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    become_subreaper()
-    Supervisor(run, kept).own(adopting=not descriptors)
-    state = StateDirectory(run.path.parent.parent)
-    if any(state.live.iterdir()):  # somebody may have waited for what this run held
-        helpers.become("dispatch", state.root)
+    Supervisor(run, kept).run(adopting=not descriptors)
+    if any(run.home.live.iterdir()):  # somebody may have waited for what this run held
+        helpers.become("dispatch", run.home.root)
 
 
 def main() -> None:
     """Detach from whoever started us, then supervise."""
-    directory, descriptors = sys.argv[1], [int(word) for word in sys.argv[2:]]
-    reason = run_permission_problem(RunDirectory(Path(directory)))
+    root, run_id, descriptors = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
+    run = StateDirectory(Path(root)).run(run_id)
+    reason = run_permission_problem(run)
     if reason:
         sys.exit(f"refused: {reason}")
     if os.fork():
         os._exit(0)
-    supervise(directory, descriptors)
+    supervise(run, descriptors)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,19 @@ import os
 import select
 import signal
 
+STOP_REQUEST, STOP_FORCE = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
+"""A stop handed over by a signal, when the disk does not take the intent; these do queue."""
+
 
 class WakeupLoop:
     """Turns SIGUSR1 (a poke) and SIGCHLD into wake-ups; what they mean always stands on disk or in
-    the kernel.
+    the kernel. Stop requests that came as signals are counted.
     """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        for number in (signal.SIGUSR1, signal.SIGCHLD):
+        self._requests: list[bool] = []
+        for number in (signal.SIGUSR1, signal.SIGCHLD, STOP_REQUEST, STOP_FORCE):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
@@ -29,10 +33,23 @@ class WakeupLoop:
             poller.register(pidfd, select.POLLIN)
         poller.poll(max(0.0, seconds) * 1000)
         try:
-            while os.read(self._read, 512):
-                pass
+            # Python writes the number of each signal that came.
+            while block := os.read(self._read, 512):
+                self._requests += [
+                    number == STOP_FORCE for number in block if number in (STOP_REQUEST, STOP_FORCE)
+                ]
         except BlockingIOError:
             pass
+
+    @property
+    def is_requested(self) -> bool:
+        """True while a stop that was asked for by signal has not been taken."""
+        return bool(self._requests)
+
+    def take_requests(self) -> list[bool]:
+        """The stops asked for by signal since the last call: True for each that is to be forced."""
+        taken, self._requests = self._requests, []
+        return taken
 
 
 class Children:

@@ -10,7 +10,12 @@ from typing import Any
 
 import yaml
 
+from runners.host.files import read_plain
 from runners.model.errors import WrongInput
+
+_LONGEST = 256 << 10
+"""Bytes; reading takes a second for as much."""
+_MOST_VALUES = 20_000
 
 Lines = dict[tuple[str | int, ...], int]
 
@@ -54,7 +59,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path, _LONGEST).decode()
     except UnicodeDecodeError as error:
         raise WrongInput(
             f"{path}: not UTF-8 text (byte {error.start})", "save the file as UTF-8"
@@ -86,6 +91,12 @@ def _build(
     loader: CoreLoader, node: yaml.Node, key: tuple[str | int, ...], lines: Lines, path: Path
 ) -> Any:
     lines.setdefault(key, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:
+        # Ten lines of aliases to aliases can stand for more values than memory holds.
+        raise WrongInput(
+            f"{path}:{node.start_mark.line + 1}: stands for more than {_MOST_VALUES:,} values",
+            "write fewer, or fewer aliases",
+        )
     if isinstance(node, yaml.MappingNode):
         return _build_mapping(loader, node, key, lines, path)
     if isinstance(node, yaml.SequenceNode):
@@ -96,7 +107,7 @@ def _build(
         # An explicit tag that does not fit, such as !!int abc: PyYAML does not say so itself.
         kind = node.tag.rpartition(":")[2]
         raise WrongInput(
-            f"{path}:{node.start_mark.line + 1}: {node.value!r} is no {kind}"
+            f"{path}:{node.start_mark.line + 1}: {node.value!r} is not a valid {kind}"
         ) from None
 
 
@@ -113,9 +124,7 @@ def _build_mapping(
         place = (*key, name)
         if name in result:
             first = lines[place]
-            raise WrongInput(
-                f"{path}:{line}: `{name}` stands here a second time (first in line {first})"
-            )
+            raise WrongInput(f"{path}:{line}: `{name}` is given twice (first in line {first})")
         lines[place] = line
         result[name] = _build(loader, value_node, (*key, name), lines, path)
     return result

@@ -2,6 +2,8 @@
 none.
 """
 
+import math
+import time
 from pathlib import Path
 
 from runners.model.run import Run
@@ -10,6 +12,16 @@ from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.events import EventStream
 from runners.watch.metrics.output import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.run_files import RunFiles
+from runners.watch.metrics.sample import headline
+from runners.watch.metrics.series import Series
+
+_FILES_EVERY_S = 5.0
+
+
+def _stands_in(name: str, told: dict[str, float | int | None]) -> bool:
+    plain = name.removeprefix("train/")
+    return plain in told or name.replace("/", "_") in told
 
 
 class LiveReport:
@@ -21,6 +33,8 @@ class LiveReport:
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
+        self._files = RunFiles(run)
+        self._looked = 0.0
         self._output: OutputSource | None = None
 
     @property
@@ -28,6 +42,19 @@ class LiveReport:
         """Where the run stands, by what tells most."""
         told = self.events.metrics or self.events.step is not None
         return self.events if told or self._output is None else self._printed
+
+    @property
+    def metrics(self) -> dict[str, float | int | None]:
+        """The newest value of every metric: what the run tells, then what its files hold."""
+        found: dict[str, Series] = {}
+        self._files.add_to(found)
+        told = self.course.metrics
+        held = {
+            name: series.last if math.isfinite(series.last) else None
+            for name, series in found.items()
+            if name not in told and not _stands_in(name, told)
+        }
+        return {**told, **held}
 
     @property
     def skipped(self) -> int:
@@ -55,10 +82,40 @@ class LiveReport:
         if self._output is None:
             if run.started is None or not (run.is_live or thorough):
                 return
-            self._output = OutputSource(Path(run.directory), rule, live=True)
+            folder = run.plan.working_directory if run.plan else ""
+            self._output = OutputSource(
+                Path(run.directory), rule, live=True, working_directory=folder
+            )
         for sample in self._output.poll():
             if isinstance(sample, OutputEvent):
                 self._printed.begin_attempt()
                 continue
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)
+        self._look_at_files(run, thorough)
+
+    @property
+    def printed_paths(self) -> tuple[str, ...]:
+        """Paths that the program said it writes, newest last."""
+        return self._output.paths.all if self._output is not None else ()
+
+    def _look_at_files(self, run: Run, thorough: bool) -> None:
+        """Read the files of libraries: at once where they are asked for, else now and then, and
+        only where the output tells nothing.
+        """
+        now = time.monotonic()
+        waited = now - self._looked >= _FILES_EVERY_S
+        if not thorough and (self._printed.metrics or not waited):
+            return
+        self._looked = now
+        self._files.poll(run, self.printed_paths)
+        if self._printed.metrics:
+            return
+        found: dict[str, Series] = {}
+        self._files.add_to(found)
+        name = headline(found)
+        if name is not None:
+            self._printed.headline = name
+            self._printed.trend.clear()
+            self._printed.trend.extend(found[name].values[-240:])
+            self._printed.step = int(found[name].steps[-1])

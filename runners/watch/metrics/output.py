@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
+from runners.watch.metrics.printed_paths import PrintedPaths
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
 
@@ -39,9 +40,15 @@ class OutputSource:
     """
 
     def __init__(
-        self, directory: Path, rule: MetricRule, live: bool, most: int | None = None
+        self,
+        directory: Path,
+        rule: MetricRule,
+        live: bool,
+        most: int | None = None,
+        working_directory: str = "",
     ) -> None:
         self.reader = OutputReader(rule)
+        self.paths = PrintedPaths(working_directory or str(directory))
         self.most = most
         self.skipped = 0
         self.more = False
@@ -138,6 +145,7 @@ class OutputSource:
                 at = len(lines) - _LAST
             line = lines[at]
             at += 1
+            self.paths.note(line)
             sample = self.reader.read(line)
             if sample is not None:
                 yield (

@@ -81,13 +81,17 @@ class ProgressTracker:
             self._paces.pop()
         self._paces.append(entry)
 
-    def progress(self, now: float) -> Progress:
-        """How far the run is, and when it should end by its own pace after the first epoch."""
-        done, total = (
-            (self.step, self.steps) if self.step is not None else (self.epoch, self.epochs)
-        )
+    def progress(self, now: float, epochs: int | None = None, steps: int | None = None) -> Progress:
+        """How far the run is, and when it should end at its own pace after the first epoch.
+
+        `epochs` and `steps` are what its preset states, where it says nothing of them itself.
+        """
+        epochs, steps = self.epochs or epochs, self.steps or steps
+        by_step = self.step is not None and (steps is not None or not epochs)
+        done, total = (self.step, steps) if by_step else (self.epoch, epochs)
         fraction = min(1.0, done / total) if done is not None and total else None
-        pace = self.pace()
+        # A pace in steps says nothing of epochs.
+        pace = self.pace() if by_step or self.step is None else None
         eta = None
         if pace is not None and done is not None and total:
             since = now - self.last_time if self.last_time is not None else 0.0
@@ -95,12 +99,12 @@ class ProgressTracker:
         elif self._told_eta is not None:
             since = now - self._told_at if self._told_at is not None else 0.0
             eta = max(0.0, self._told_eta - since)
-        rate, unit = self._rate(pace)
+        rate, unit = self._rate(self.pace())
         return Progress(
             self.epoch,
-            self.epochs,
+            epochs,
             self.step,
-            self.steps,
+            steps,
             fraction,
             eta,
             self.phase,

@@ -13,7 +13,9 @@ _RANK = re.compile(
     rb"^(?P<before>.{0,100}?)"
     rb"\[(?:[Rr]ank|RANK|default|worker|GPU|gpu|cuda:?)[ :=]{0,2}0*(?P<rank>\d{1,5})\]:?"
 )
+_MAY_BE_RANK = re.compile(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = re.compile(rb"\d|nan|NaN")
+_TEXT_DIGIT = re.compile(r"\d")
 _HEADING = re.compile(
     rb"(?:^epoch +train_loss|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
@@ -76,7 +78,7 @@ class OutputReader:
             line = _ESCAPE.sub(b"", line)
         if not _DIGIT.search(line) and not _HEADING.search(line):
             return None
-        if b"[" in line and (rank := _RANK.match(line)):
+        if b"[" in line and _MAY_BE_RANK.search(line) and (rank := _RANK.match(line)):
             if int(rank["rank"]):
                 return None
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
@@ -88,6 +90,10 @@ class OutputReader:
             if self.guessing:
                 self._readers = [make_reader(name) for name in (*SPECIFIC, *GENERAL)]
         sample = self._ask(text)
+        if "%|" in text and (sample is None or not sample.values):
+            # A program that prints while a bar stands there goes on in the bar's line.
+            after = text.rpartition("]")[2]
+            sample = (self._ask(after) if after and _TEXT_DIGIT.search(after) else None) or sample
         return None if sample is None else self._put_right(sample)
 
     def finish(self) -> list[Sample]:
@@ -98,8 +104,12 @@ class OutputReader:
     def _ask(self, text: str) -> Sample | None:
         """Ask the particular readers, those in use first, then the general ones."""
         found: Sample | None = None
+        draws = "%|" in text
         for reader in self._readers:
-            if not reader.hint.search(text):
+            for mark in reader.bars if draws else reader.marks:
+                if mark in text:
+                    break
+            else:
                 continue
             sample = reader.read(text)
             if sample is None:

@@ -1,6 +1,5 @@
 """Every metric of one run, from all that it wrote and all that was seen of it."""
 
-import glob
 from pathlib import Path
 
 from runners.model.events import Event
@@ -9,10 +8,11 @@ from runners.model.spec import MetricRule
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.output import OutputEvent, OutputSource, Told
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.run_files import RunFiles
 from runners.watch.metrics.sample import Sample, higher_is_better
 from runners.watch.metrics.series import Series
 from runners.watch.metrics.series_set import SeriesSet
-from runners.watch.metrics.tensorboard import BoardSource
 
 _BLOCK = 4 << 20
 _VALUES = ("metrics", "epoch")
@@ -27,7 +27,11 @@ class RunMetrics:
     """
 
     def __init__(
-        self, run: Run, most_output: int | None = None, spent: SpentSoFar | None = None
+        self,
+        run: Run,
+        most_output: int | None = None,
+        spent: SpentSoFar | None = None,
+        tracker: ProgressTracker | None = None,
     ) -> None:
         self.run = run
         self._most_output = most_output
@@ -38,13 +42,8 @@ class RunMetrics:
         self._gpus = GpuSource(run, spent)
         self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
-        # Files that a pattern finds may be another run's: only those written since this one began
-        # are its own.
-        self._boards = [BoardSource([glob.escape(run.directory)], 0.0)]
-        if self.rule.tensorboard:
-            self._boards.append(
-                BoardSource(list(self.rule.tensorboard), run.started or run.created)
-            )
+        self._files = RunFiles(run)
+        self._tracker = tracker
 
     def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
         """Read what is new, at most about `limit` bytes of each file; True while there is more to
@@ -58,10 +57,9 @@ class RunMetrics:
             self._note_event(event)
         unread = self._reader.more
         more = self._gpus.poll(self.run) or unread
-        for board in self._boards:
-            board.poll()
         if not unread and (not self._events.series or self.rule.readers or self.rule.patterns):
             more = self._poll_output(limit) or more
+        self._files.poll(self.run, self.printed_paths)
         if not more and not self.run.is_live:
             for event in self._reader.finish():
                 self._note_event(event)
@@ -70,13 +68,15 @@ class RunMetrics:
     def series(self) -> dict[str, Series]:
         """All series by name: the run's own first, then what is known of its GPUs and cost."""
         found = self._events.filled()
-        for source in (
-            self._printed.filled(),
-            *(board.collection.filled() for board in self._boards),
-        ):
-            for name, series in source.items():
-                found.setdefault(name if name not in found else f"{series.source}/{name}", series)
+        for name, series in self._printed.filled().items():
+            found[name if name not in found else f"{series.source}/{name}"] = series
+        self._files.add_to(found)
         return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}
+
+    @property
+    def printed_paths(self) -> tuple[str, ...]:
+        """Paths that the program said it writes, newest last."""
+        return self._output.paths.all if self._output is not None else ()
 
     @property
     def readers(self) -> tuple[tuple[str, ...], bool]:
@@ -102,7 +102,7 @@ class RunMetrics:
                     f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its "
                     "beginning and end are read"
                 )
-        notes += [problem for board in self._boards for problem in board.problems]
+        notes += self._files.problems
         if any(one.dropped for one in (self._events, self._printed)):
             notes.append("more than 300 metrics: the rest is left out")
         if any(one.simulated for one in self._gpus.series.values()):
@@ -117,8 +117,9 @@ class RunMetrics:
 
     def _poll_output(self, limit: int) -> bool:
         if self._output is None:
+            folder = self.run.plan.working_directory if self.run.plan else ""
             self._output = OutputSource(
-                Path(self.run.directory), self.rule, False, self._most_output
+                Path(self.run.directory), self.rule, False, self._most_output, folder
             )
         output = self._output
         for sample in output.poll(limit):
@@ -133,6 +134,8 @@ class RunMetrics:
             self._printed.begin_attempt()
         else:
             self._printed.note(told)
+            if self._tracker is not None:
+                self._tracker.note(told)
 
     def _note_event(self, event: Event) -> None:
         if event.type == "start":

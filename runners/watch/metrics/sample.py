@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ class Sample(NamedTuple):
     unit: str = ""
 
 
+@lru_cache(maxsize=4096)
 def metric_name(text: str) -> str:
     """A name as series have it: `Train - Total` is `train_total`."""
     return re.sub(r"[^\w/.%@-]+", "_", text.strip()).strip("_-").replace("_-_", "_").lower()

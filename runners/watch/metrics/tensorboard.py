@@ -8,6 +8,7 @@ number are looked at: `simple_value`, or a tensor of one element.
 
 import glob
 import os
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ _NAME = "*tfevents*"
 _HUGE = 256 << 20
 _BLOCK = 4 << 20
 _MOST_FILES = 200
+
+_PLACES = re.compile(r"(?:^|/)(?:epoch|global_step|step)$")
+_HPARAMS = re.compile(r"^\d{9,}\.\d+$")
+"""The folder that torch's `add_hparams` makes for the settings of a run."""
 
 Field = tuple[int, int, int | bytes]
 """Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a
@@ -95,11 +100,12 @@ class EventFile:
 
 
 class BoardSource:
-    """All event files of one run; new ones are found as they appear."""
+    """All event files of one run; new ones are found as they appear, none in `besides`."""
 
-    def __init__(self, patterns: list[str], since: float) -> None:
+    def __init__(self, patterns: list[str], since: float, besides: Path | None = None) -> None:
+        self._besides = besides
         self.collection = SeriesSet("tensorboard")
-        self._patterns = patterns
+        self.patterns = patterns
         self._since = since
         self._files: dict[Path, EventFile] = {}
 
@@ -110,7 +116,12 @@ class BoardSource:
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
-        paths = event_files(self._patterns, self._since)
+        paths = event_files(self.patterns, self._since)
+        paths = [
+            path
+            for path in paths
+            if not _HPARAMS.match(path.parent.name) and self._besides not in path.parents
+        ]
         folders = sorted({path.parent for path in paths})
         top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
         for path in paths:
@@ -120,7 +131,9 @@ class BoardSource:
                 )
                 self._files[path] = EventFile(path, prefix)
             for sample in self._files[path].poll():
-                self.collection.note(sample)
+                values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
+                if values:
+                    self.collection.note(sample._replace(values=values))
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

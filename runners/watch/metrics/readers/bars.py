@@ -7,6 +7,7 @@ The bar's form is tqdm's own (`std.py`, format_meter):
 
 import math
 import re
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from runners.watch.metrics.numbers import seconds, whole_number
@@ -16,7 +17,7 @@ from runners.watch.metrics.sample import Sample, metric_name
 
 _BAR = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)"
-    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>(?:[^\[\]]|\[[^\[\]]*\])*)\]?"
+    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
 )
 _ENDLESS = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$"
@@ -65,8 +66,9 @@ class Bar(NamedTuple):
         return bool(_EPOCHS_ALONE.match(self.text)) or self.unit in ("epoch", "epochs", "ep")
 
 
+@lru_cache(maxsize=2)
 def read_bar(line: str) -> Bar | None:
-    """The bar that a line draws, if it draws one."""
+    """The bar that a line draws, if it draws one. (Several readers ask for the same line.)"""
     found = _BAR.match(line) if "|" in line else _ENDLESS.match(line) if "[" in line else None
     if found is None:
         return None
@@ -137,7 +139,8 @@ class TqdmReader(Reader):
     """
 
     name: ClassVar[str] = "tqdm"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"%\||\[\d+:\d\d")
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("%|", "[0", "[1", "[2")
 
     def __init__(self) -> None:
         self._epoch = 0.0

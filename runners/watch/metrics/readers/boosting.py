@@ -19,7 +19,7 @@ class BoostingReader(Reader):
     """One round is one step, counted as printed; the best round, told at the end, is `best_…`."""
 
     name: ClassVar[str] = "boosting"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"^(?:\[\d+\]|\d+:)\t|best iteration", re.I)
+    marks: tuple[str, ...] = ("	", "est iteration")
 
     def __init__(self) -> None:
         self._best = False

@@ -39,8 +39,17 @@ class CascadeReader(Reader):
     """
 
     name: ClassVar[str] = "cascade"
-    hint: ClassVar[re.Pattern[str]] = re.compile(
-        r"\[Train\]|Epoch |Stage|(?:Train|Val) |PSNR|L1|SSIM|Loss|LR|Learning"
+    bars: tuple[str, ...] = ("[Train]",)
+    marks: tuple[str, ...] = (
+        "[Train]",
+        "Epoch ",
+        "Stage",
+        "Train ",
+        "Val ",
+        "PSNR",
+        "Metrics",
+        "LR",
+        "Learning",
     )
     notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
     corrections: ClassVar[tuple[str, ...]] = (

@@ -32,7 +32,7 @@ class FresnelReader(Reader):
     """
 
     name: ClassVar[str] = "fresnel"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"Epoch |[Bb]atch |Loss")
+    marks: tuple[str, ...] = ("Epoch ", "atch ", "Loss")
     notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
     corrections: ClassVar[tuple[str, ...]] = (
         "the program prints 1 − SSIM as SSIM: that is ssim_loss here, and ssim is the true one",

@@ -24,7 +24,8 @@ class HuggingFaceReader(Reader):
     """Steps from the bar, values from the dictionaries, which wait for the bar's next redraw."""
 
     name: ClassVar[str] = "huggingface"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"\{'|%\|")
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("{'", "%|")
 
     def __init__(self) -> None:
         self._step: float | None = None
@@ -35,6 +36,8 @@ class HuggingFaceReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A dictionary, or a redraw of the bar over all steps."""
         at = line.find("{'")
+        if at < 0 and not line.lstrip()[:1].isdigit():
+            return None  # the bar over all steps has no name
         if at >= 0 and _KNOWN.search(line, at):
             return self._dictionary(line, at)
         bar = read_bar(line) if "|" in line else None

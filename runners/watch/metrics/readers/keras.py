@@ -22,7 +22,7 @@ class KerasReader(Reader):
     """Steps over all epochs; values within an epoch are Keras' running means."""
 
     name: ClassVar[str] = "keras"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"Epoch \d|━|\[")
+    marks: tuple[str, ...] = ("Epoch ", "━", "[=", "[>", "[.")
     notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
 
     def __init__(self) -> None:

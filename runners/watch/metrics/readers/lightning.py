@@ -28,14 +28,16 @@ class LightningReader(Reader):
     """
 
     name: ClassVar[str] = "lightning"
+    bars: tuple[str, ...] = ("v_num=",)
     notes: ClassVar[tuple[str, ...]] = ("epochs are counted from 1; Lightning prints them from 0",)
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"v_num=|•|%\||^\s{8,}[A-Za-z_]")
+    marks: tuple[str, ...] = ("%|", "•", "━", "╸", "        ")
 
     def __init__(self) -> None:
         self._marked = False
         self._place: Sample | None = None
         self._before: dict[str, float] = {}
         self._at_start = True
+        self._reached = 0.0
 
     def read(self, line: str) -> Sample | None:
         """The training bar of an epoch; validation and sanity checking move nothing."""
@@ -50,7 +52,8 @@ class LightningReader(Reader):
         self._place = None
         if bar is None or bar.total is None:
             return None
-        self._marked = self._marked or _MARK.search(line) is not None
+        if not self._marked and _MARK.search(line):
+            self._marked, self.bars = True, ("%|",)
         if bar.epoch is None or not bar.text.startswith("Epoch"):
             # Its other bars are of sanity checking, validation and testing.
             return CLAIMED if self._marked and not bar.is_training else None
@@ -76,6 +79,10 @@ class LightningReader(Reader):
     def _tqdm(self, bar: Bar) -> Sample:
         assert bar.epoch is not None and bar.total is not None
         place = _placed(bar.epoch, None, bar.done, bar.total, bar.pace)
+        self.sure = True
+        if not bar.done and (place.step or 0.0) < self._reached:
+            return CLAIMED  # set back for the next epoch, whose number it does not have yet
+        self._reached = place.step or 0.0
         self._at_start = not place.step
         return place._replace(values=self._fresh(bar.values))
 

@@ -1,6 +1,7 @@
 """Names with numbers in a line of text: `loss: 0.5`, `lr=1e-4`, `Loss 6.9 (6.8)`, `9/10 (90%)`."""
 
 import re
+from functools import lru_cache
 
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.sample import metric_name
@@ -11,13 +12,13 @@ MEASURES = (
 )
 _OPENING = r"(?:tensor\(|\[\s*|\(\s*)?"
 _VALUE = re.compile(
-    rf"(?P<sep>\s*[:=]\s*|\s+)(?:(?P<part>\d+)/(?P<whole>\d+)\s*\(\s*[\d.]+\s*%\s*\)"
+    rf"(?P<sep>[:=]\s*|\s)(?=[-+.\d\[tnNiI])(?:(?P<part>\d+)/(?P<whole>\d+)\s*\(\s*[\d.]+\s*%\s*\)"
     rf"|(?:tensor\()?(?P<value>{WHOLE})"
     rf"|\[\s*(?P<only>{WHOLE})\s*\])"
     rf"(?P<mean>(?:%|ms|s)?\s*\(\s*(?P<of_all>{WHOLE})%?s?\s*\))?"
 )
 _WORD = r"[A-Za-z_][\w/.%@'\-]*"
-_NAME = re.compile(rf"(?<![\w/.@])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
+_NAME = re.compile(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
 _BARE = re.compile(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
 _MEASURED = re.compile(
     rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
@@ -29,7 +30,7 @@ _NOT_METRICS = {
     *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "it", "ep"),
     *("batch", "batches", "global_step", "micro_step", "update", "num_updates", "eta", "elapsed"),
     *("remaining", "rank", "local_rank", "pid", "port", "seed", "line", "world_size", "batch_size"),
-    *("batchsize", "size", "samples", "skipped"),
+    *("batchsize", "size", "samples", "skipped", "train", "test", "val", "valid", "eval"),
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
 _MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers")
@@ -73,6 +74,7 @@ def _is_field(text: str, start: int, end: int) -> bool:
     return text[:start].rstrip()[-1:] == "|" and text[end:].lstrip()[:1] == "|"
 
 
+@lru_cache(maxsize=4096)
 def is_count(name: str) -> bool:
     """Whether a name counts or sets something, instead of measuring it."""
     if name in _NOT_METRICS or name.endswith((".py", ".cpp", ".cu", ".sh")):
@@ -83,6 +85,7 @@ def is_count(name: str) -> bool:
     return (last in _COUNTS and "loss" not in name) or last in _MORE_COUNTS
 
 
+@lru_cache(maxsize=4096)
 def is_measure(name: str) -> bool:
     """Whether a name is one of a measure such as a loss: then a line is about a run's course."""
     return _MEASURED.search(name) is not None

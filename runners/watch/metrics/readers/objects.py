@@ -1,6 +1,5 @@
 """JSON objects, one a line, alone or behind a logger's words: `{"step": 10, "loss": 0.5}`."""
 
-import re
 from typing import Any, ClassVar
 
 import msgspec
@@ -33,7 +32,7 @@ class ObjectReader(Reader):
     """An object with a step, an epoch or a measure in it; nested names are joined by `/`."""
 
     name: ClassVar[str] = "json"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r'\{\s*"')
+    marks: tuple[str, ...] = ('{"', '{ "')
 
     def __init__(self) -> None:
         self.from_zero = False

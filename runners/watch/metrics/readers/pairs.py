@@ -3,10 +3,11 @@
 """
 
 import re
+from functools import lru_cache
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import number, seconds
-from runners.watch.metrics.readers.named_values import MEASURES, is_measure, named_values
+from runners.watch.metrics.readers.named_values import is_measure, named_values
 from runners.watch.metrics.readers.places import Place, find_place, phase_of
 from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample
@@ -17,16 +18,17 @@ _PREFIXES = re.compile(
     r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b[\s:|\]\-]*)"
 )
 _HINT = re.compile(
-    rf"loss|{MEASURES}|epoch|step|iter|batch|\bit\b|\bep\b|\blr\b|learning|^ *\[ *\d|:\s*$",
-    re.IGNORECASE,
+    r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl|mse"
+    r"|mae|reward|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
 )
+"""A line with none of these, in lower case, names neither a place nor a measure."""
 _ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
-_SETTINGS = re.compile(
-    r"\b\w*(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\("
-    r"|^\W*(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding|resum\w+)\b"
-    r"|^\W*\w+\.(?:py|yaml|json)\b",
+_ECHO = re.compile(
+    r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding|resum\w+)\b"
+    r"|\w+\.(?:py|yaml|json)\b(?!:))",
     re.IGNORECASE,
 )
+_CALL = re.compile(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
 _TOTAL = re.compile(
     r"(?:^|[\s(,])(?:(?P<steps>max_iters|max_steps|train_iters|total_steps|num_train_steps)"
     r"|(?P<epochs>(?:max_|num_|n_|total_)?epochs))\s*[:=]\s*(?P<total>[1-9]\d*)(?![\w.])"
@@ -53,11 +55,11 @@ class PairsReader(Reader):
     """
 
     name: ClassVar[str] = "pairs"
-    hint: ClassVar[re.Pattern[str]] = _HINT
 
     def __init__(self) -> None:
         self.from_zero = False
         self._begun = False
+        self._last = 0.0
         self._epoch: float | None = None
         self._epochs: float | None = None
         self._at: float | None = None
@@ -72,15 +74,16 @@ class PairsReader(Reader):
             self._epoch, self._epochs = self.epoch, self.epochs or self._epochs
         if self._section and line[:1] not in " \t":
             self._section = ""
-        if title := _SECTION.match(line):
+        if line.endswith(":") and (title := _SECTION.match(line)):
             self._section = _section_of(title["title"])
-        if not _HINT.search(line) and not self._section:
+        low = line.lower()
+        if not self._section and line[:1] not in " [" and not _HINT.search(low):
             return None
-        text = _PREFIXES.sub("", line, 1)
-        if _SETTINGS.search(text, 0, 200) or _ASSIGNED.match(text):
+        text = _without_prefix(line)
+        if _are_settings(text) or ("=" in text and _ASSIGNED.match(text)):
             if total := _TOTAL.search(text):
                 return _totals(total)
-            if _SETTINGS.search(text, 0, 200):
+            if _are_settings(text):
                 return None
         values = named_values(text)
         place = find_place(text)
@@ -105,13 +108,17 @@ class PairsReader(Reader):
         if self._test and _TEST_SUMMARY.match(text):
             phase = "test"
         values = _put_in_phase(values, phase or self._section, text)
-        found = _ETA.search(text)
+        found = _ETA.search(text) if "eta" in text else None
         eta = seconds(found["eta"]) if found else None
         epoch = self._count_epoch(place)
-        if (phase and place.step is None) or all(_OUT_NAME.search(name) for name in values):
+        if phase and place.step is not None and place.steps is None and place.step >= self._last:
+            # Held-out data at a step of the whole run, as fairseq tells it.
+            return Sample(values, place.step, None, epoch, place.epochs, eta=eta)
+        if (phase and place.step is None) or all(_is_held_out(name) for name in values):
             return Sample(values, None, None, epoch, place.epochs, eta=eta)
         self._begun = self._begun or place.is_known
         step, steps = self._count_step(place)
+        self._last = self._last if step is None else step
         epochs = self._epochs if place.epochs else None
         return Sample(values, step, steps, epoch, epochs, eta=eta, unit=place.unit)
 
@@ -145,9 +152,26 @@ class PairsReader(Reader):
         return before + at, total * self._epochs if self._epochs else None
 
 
+def _without_prefix(line: str) -> str:
+    """A line without what a logger put before its message."""
+    if line[:1] in "IWEF[" or "INFO" in line or "WARNING" in line or "DEBUG" in line:
+        return _PREFIXES.sub("", line, 1)
+    return line
+
+
+def _are_settings(text: str) -> bool:
+    """Whether a line echoes arguments or a configuration."""
+    return _ECHO.match(text) is not None or ("(" in text and _CALL.search(text) is not None)
+
+
 def _totals(found: "re.Match[str]") -> Sample:
     total = number(found["total"])
     return Sample(steps=total) if found["steps"] else Sample(epochs=total)
+
+
+@lru_cache(maxsize=4096)
+def _is_held_out(name: str) -> bool:
+    return _OUT_NAME.search(name) is not None
 
 
 def _section_of(title: str) -> str:
@@ -159,10 +183,11 @@ def _section_of(title: str) -> str:
 def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, float]:
     """The values by names that say which data they are of, and which are the best so far."""
     names = list(values)
-    if (best := _BEST.search(text)) and not any("best" in name for name in names):
+    low = text.lower()
+    if "best" in low and (best := _BEST.search(text)) and not any("best" in name for name in names):
         after = named_values(text, best.end())
         return {f"best_{name}" if name in after else name: v for name, v in values.items()}
-    if not phase and names and _OUT_NAME.search(names[0]) and not _TRAIN.search(text):
+    if not phase and names and _is_held_out(names[0]) and not _TRAIN.search(text):
         # `Val Loss: 0.09 | PSNR: 22.0`: the rest of the line is of the same data.
         word = names[0].partition("_")[0]
         return {
@@ -173,7 +198,7 @@ def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, 
 
 
 def _phased(name: str, phase: str) -> str:
-    if not phase or _OUT_NAME.search(name) or name in ("lr", "learning_rate"):
+    if not phase or _is_held_out(name) or name in ("lr", "learning_rate"):
         return name
     if phase == "train" and name.startswith("train"):
         return name

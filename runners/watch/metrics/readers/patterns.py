@@ -19,7 +19,8 @@ class PatternReader(Reader):
     """
 
     name: ClassVar[str] = "patterns"
-    hint: ClassVar[re.Pattern[str]] = re.compile("")
+    bars: tuple[str, ...] = ("",)
+    marks: tuple[str, ...] = ("",)
 
     def __init__(self, patterns: Sequence[MetricPattern]) -> None:
         self._patterns = [(re.compile(pattern.line), pattern.offset) for pattern in patterns]

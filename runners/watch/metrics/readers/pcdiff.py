@@ -40,7 +40,7 @@ class PcdiffReader(Reader):
     """
 
     name: ClassVar[str] = "pcdiff"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r" : |\]\[")
+    marks: tuple[str, ...] = (" : ", "][")
     notes: ClassVar[tuple[str, ...]] = (
         "loss_batch is one batch, not the epoch's mean: smooth it before judging",
         "best_loss is the mean of an epoch, told only when it is the best so far",

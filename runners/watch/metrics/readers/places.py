@@ -14,20 +14,17 @@ _INNER = (
 )
 _EPOCH = re.compile(
     r"(?<![\w.])(?P<word>epochs?|ep)(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)"
-    rf"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}",
-    re.IGNORECASE,
+    rf"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}"
 )
 _STEP = re.compile(
     r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
     r"|updates?|rounds?)"
     rf"(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)(?P<step>{_COUNT}){_OF.format('steps')}"
-    r"(?!\s*(?:it|batch|step|sample|image)\w*/s)",
-    re.IGNORECASE,
+    r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
 )
 _BATCH = re.compile(
     r"(?<![\w.])(?:batch(?:es)?[\s:=#\[(]*(?P<at>\d+)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<all>\d+))?"
-    r"|(?P<at2>\d+)\s*/\s*(?P<all2>\d+)\s+(?:batches|steps|iters?|iterations|it)\b)",
-    re.IGNORECASE,
+    r"|(?P<at2>\d+)\s*/\s*(?P<all2>\d+)\s+(?:batches|steps|iters?|iterations|it)\b)"
 )
 _BRACKETS = re.compile(
     r"^\W{0,4}?\[\s*(?P<one>\d+)(?:\s*/\s*(?P<ones>\d+))?\s*\](?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
@@ -50,7 +47,7 @@ _PHASE = re.compile(
     rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)",
     re.IGNORECASE,
 )
-_WORDS = re.compile(r"epoch|\bep\b|step|iter|\bit\b|batch|update|round|^\W{0,4}\[", re.IGNORECASE)
+_STEP_WORDS = ("step", "it", "update", "round")
 
 
 class Place(NamedTuple):
@@ -77,6 +74,9 @@ class Place(NamedTuple):
 
 def phase_of(text: str) -> str:
     """`val`, `test` or `eval` when a line says that it is about held-out data."""
+    low = text[:120].lower()
+    if "val" not in low and "test" not in low:
+        return ""
     found = _PHASE.search(text, 0, 120)
     if found is None:
         return ""
@@ -91,11 +91,13 @@ def find_place(text: str) -> Place:
     if loop is not None:
         epoch = number(loop["epoch"]) if loop["epoch"] else None
         return Place(epoch, at=number(loop["at"]), all=number(loop["all"]), phase=phase)
-    if not _WORDS.search(text):
-        return Place(phase=phase)
-    epoch, epochs, at, total, unit = _epoch_in(text)
-    step, steps = _step_in(text)
-    if at is None and (batch := _BATCH.search(text)):
+    low = text.lower()
+    epoch = epochs = at = total = None
+    unit = ""
+    if "ep" in low:
+        epoch, epochs, at, total, unit = _epoch_in(low)
+    step, steps = _step_in(low) if any(word in low for word in _STEP_WORDS) else (None, None)
+    if at is None and _may_have_batch(low) and (batch := _BATCH.search(low)):
         at = number(batch["at"] or batch["at2"])
         total = number(batch["all"] or batch["all2"]) if batch["all"] or batch["all2"] else None
     if epoch is None and step is None and at is None:
@@ -103,11 +105,15 @@ def find_place(text: str) -> Place:
     return Place(epoch, epochs, step, steps, at, total, phase, unit)
 
 
+def _may_have_batch(text: str) -> bool:
+    return "batch" in text or ("/" in text and ("step" in text or "it" in text))
+
+
 def _epoch_in(
     text: str,
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     for found in _EPOCH.finditer(text):
-        plural = found["word"].lower() == "epochs"
+        plural = found["word"] == "epochs"
         behind = _NO_PLACE.search(text, max(0, found.start() - 12), found.start())
         if behind or (plural and not found["epochs"]):
             continue
@@ -115,7 +121,7 @@ def _epoch_in(
         if not found["at"]:
             return number(found["epoch"]), epochs, None, None, ""
         # Only `Train Epoch: 1 [640/60000 (1%)]` counts samples, as PyTorch's first example does.
-        samples = found["share"] and text[: found.start()].strip().lower() == "train"
+        samples = found["share"] and text[: found.start()].strip() == "train"
         unit = "samples" if samples else ""
         return number(found["epoch"]), epochs, number(found["at"]), number(found["all"]), unit
     return None, None, None, None, ""
@@ -124,7 +130,7 @@ def _epoch_in(
 def _step_in(text: str) -> tuple[float | None, float | None]:
     best: re.Match[str] | None = None
     for found in _STEP.finditer(text):
-        word = found["word"].lower()
+        word = found["word"]
         plural = word.endswith("s") and not word.endswith("updates")
         behind = _NO_PLACE.search(text, max(0, found.start() - 12), found.start())
         if behind or (plural and not found["steps"]):

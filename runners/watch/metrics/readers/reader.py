@@ -1,6 +1,5 @@
 """What all readers have in common."""
 
-import re
 from typing import ClassVar
 
 from runners.watch.metrics.sample import Sample
@@ -14,13 +13,15 @@ class Reader:
     earlier one.
 
     `notes` are what a person has to know to take its values for what they are, `corrections` what
-    it puts right when a preset names it. A line in which `hint` finds nothing is not for it.
+    it puts right when a preset names it. A line in which none of its `marks` stands is not for it.
     """
 
     name: ClassVar[str] = ""
     notes: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"\d")
+    marks: tuple[str, ...] = ("",)
+    bars: tuple[str, ...] = ()
+    """The `marks` of lines that draw a progress bar; none: such lines are not for it."""
     told: bool = False
     """Whether a preset names this reader: only then does it put right what is misprinted."""
     sure: bool = False

@@ -15,7 +15,7 @@ class BaselinesReader(Reader):
     """
 
     name: ClassVar[str] = "baselines3"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"^(?:\||-{5,}$)")
+    marks: tuple[str, ...] = ("|", "-----")
     _row: ClassVar[re.Pattern[str]] = re.compile(r"^\|(?P<name>[^|]+)\|(?P<value>[^|]*)\|\s*$")
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class FastaiReader(Reader):
     """
 
     name: ClassVar[str] = "fastai"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"epoch +train_loss|^\d+ {2,}|% \[\d+/")
+    marks: tuple[str, ...] = ("train_loss",)
     notes: ClassVar[tuple[str, ...]] = ("epochs are counted from 1; fastai's table from 0",)
     _heading: ClassVar[re.Pattern[str]] = re.compile(r"^epoch\s{2,}train_loss(?:\s{2,}\S+)+\s*$")
     _bar: ClassVar[re.Pattern[str]] = re.compile(
@@ -71,7 +71,7 @@ class FastaiReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A heading, a row or a bar."""
         if self._heading.match(line):
-            self._columns = line.split()
+            self._columns, self.marks = line.split(), ("",)
             self._per_epoch = self._bar_epoch = None
             return CLAIMED
         if not self._columns:
@@ -100,8 +100,9 @@ class FastaiReader(Reader):
         epoch = number(bar["epoch"]) if bar["epoch"] else 1.0
         self._epochs = number(bar["epochs"]) if bar["epochs"] else self._epochs
         done, total = number(bar["done"]), number(bar["total"])
-        if self._bar_epoch == epoch and total != self._per_epoch:
-            return CLAIMED  # the validation's bar, which goes on showing the training's loss
+        if self._bar_epoch == epoch and total != self._per_epoch and self._per_epoch:
+            # The validation's bar goes on showing the training's loss, the last one too.
+            done = total = self._per_epoch
         self._bar_epoch, self._per_epoch = epoch, total
         loss = whole_number(bar["loss"]) if bar["loss"] else None
         return Sample(
@@ -119,7 +120,8 @@ class YoloReader(Reader):
     """
 
     name: ClassVar[str] = "yolo"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"GPU_mem|^\s+\d+/\d+\s|^\s+all\s|mAP50")
+    bars: tuple[str, ...] = ("%|",)
+    marks: tuple[str, ...] = ("GPU_mem",)
     _row: ClassVar[re.Pattern[str]] = re.compile(
         r"^\s+(?P<epoch>\d+)/(?P<epochs>\d+)\s+(?P<rest>\S.*)$"
     )
@@ -136,7 +138,7 @@ class YoloReader(Reader):
         """A heading, a redraw of an epoch's row, or the validation of all classes."""
         cells = line.split()
         if "GPU_mem" in cells and cells[0] == "Epoch":
-            self._columns = cells[2:]
+            self._columns, self.marks = cells[2:], ("",)
             return CLAIMED
         if not self._columns:
             return None
@@ -192,7 +194,7 @@ class WandbSummaryReader(Reader):
     """wandb's words when a run ends: `wandb: Run summary:` and a name with a value in each line."""
 
     name: ClassVar[str] = "wandb"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"^wandb:")
+    marks: tuple[str, ...] = ("wandb:",)
     _row: ClassVar[re.Pattern[str]] = re.compile(r"^wandb:\s+(?P<name>\S+)\s+(?P<value>\S+)\s*$")
 
     def __init__(self) -> None:

@@ -34,7 +34,16 @@ class VoxelizationReader(Reader):
     """`loss_batch` of single batches, `loss` of whole epochs, `val/psr_l2` and `val/psr_l1`."""
 
     name: ClassVar[str] = "voxelization"
-    hint: ClassVar[re.Pattern[str]] = re.compile(r"Epoch|etric|psr_l|Loss: |[Ss]ize: ")
+    bars: tuple[str, ...] = ("Epoch ",)
+    marks: tuple[str, ...] = (
+        "Epoch",
+        "etric (",
+        "psr_l",
+        "Loss: ",
+        "Total epochs",
+        "Iterations per",
+        "Batch size",
+    )
     notes: ClassVar[tuple[str, ...]] = ("loss_batch is one batch, loss an epoch's mean",)
 
     def __init__(self) -> None:

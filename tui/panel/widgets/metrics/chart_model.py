@@ -142,7 +142,7 @@ class ChartModel:
         except re.error as error:
             pattern, problem = (
                 re.compile(re.escape(asked.pattern), re.IGNORECASE),
-                f"no regular expression: {error}",
+                f"not a regular expression: {error}",
             )
         names = [name for name in every if pattern.search(name)]
         across, down = _grid(asked, len(names))

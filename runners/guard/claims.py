@@ -1,0 +1,62 @@
+"""What was begun of a guard's commands: one marker for the warning, one for the end command."""
+
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.host.identity import boot_id
+from runners.host.locks import is_held
+from runners.state.layout import StateDirectory
+
+_LENGTH = 512
+END, WARN = "end", "warn"
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """How a command stands: its newest try (0: none began), whether it runs, its exit code where
+    somebody saw it.
+    """
+
+    attempt: int = 0
+    pid: int = 0
+    boot: str = ""
+    exit: int | None = None
+    alive: bool = False
+
+    @property
+    def in_this_boot(self) -> bool:
+        """False for one that a machine since switched off has begun."""
+        return not self.boot or self.boot == boot_id()
+
+
+def marker_of(state: StateDirectory, rule: str, name: str) -> Path:
+    """The marker of a rule's command."""
+    return state.guard / rule / name
+
+
+def reserve_markers(state: StateDirectory, rule: str) -> None:
+    """Make the markers while there is room for them. Raises OSError."""
+    folder = state.guard / rule
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name in (END, WARN):
+        if not (folder / name).exists():
+            replace(folder / name, b" " * _LENGTH)
+
+
+def read_claim(marker: Path) -> Claim:
+    """How the command of a marker stands."""
+    before = _decode(marker)
+    if is_held(marker):
+        return msgspec.structs.replace(before, alive=True)
+    # The exit code is written before the lock is given up; a try that began just now is not yet
+    # known.
+    after = _decode(marker)
+    return after if after.attempt == before.attempt else before
+
+
+def _decode(marker: Path) -> Claim:
+    try:
+        return msgspec.json.decode(marker.read_bytes(), type=Claim)
+    except (OSError, msgspec.DecodeError):
+        return Claim()

@@ -1,0 +1,57 @@
+"""What the guard tells its webhook: each message until it is taken, also by the guard after this
+one.
+"""
+
+import json
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from runners.host.webhook import post_json
+
+TOLD = " told"
+_AGAIN_AFTER_S = 60.0
+
+
+class WebhookOutbox:
+    """Posts in threads: a webhook that hangs holds nobody up. Messages lie in the rule's folder."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self._on_its_way: set[str] = set()
+        self._looked = float("-inf")
+
+    def send(self, claim: Path, url: str, content: dict[str, object]) -> None:
+        """Post the message that `claim` names, unless that is being done."""
+        if not url or claim.name in self._on_its_way:
+            return
+        self._on_its_way.add(claim.name)
+        threading.Thread(target=self._post, args=(claim, url, content), daemon=True).start()
+
+    def send_again(self, folder: Path, url: str) -> None:
+        """Post what a guard before this one has claimed and not told, and what was not taken."""
+        if not url or time.monotonic() - self._looked < _AGAIN_AFTER_S:
+            return
+        self._looked = time.monotonic()
+        try:
+            names = {path.name for path in folder.iterdir()}
+        except OSError:
+            return
+        for name in sorted(names):
+            if name.startswith("said ") and not name.endswith(TOLD) and name + TOLD not in names:
+                with suppress(OSError, ValueError):
+                    self.send(folder / name, url, json.loads((folder / name).read_bytes()))
+
+    def _post(self, claim: Path, url: str, content: dict[str, object]) -> None:
+        done = post_json(url, content)
+        if done.taken:
+            self.problem = ""
+            with suppress(OSError):
+                claim.with_name(claim.name + TOLD).touch(mode=0o600)
+        else:
+            self.problem = f"the webhook does not take messages: {done.answer} (try {done.tries})"
+            with suppress(OSError):
+                print(self.problem, file=sys.stderr, flush=True)
+        self._on_its_way.discard(claim.name)

@@ -1,0 +1,92 @@
+"""Files that can still be rewritten when the disk is full: their blocks are reserved beforehand.
+
+A file has two slots, written in turn, so that a crash leaves the one or the other. File systems
+that never overwrite in place (btrfs, ZFS) may refuse all the same: that is an OSError.
+"""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from runners.host.files import replace
+
+SLOT = 8192
+BALLAST = 256 << 10
+
+
+def write_reserved(path: Path, value: dict[str, Any]) -> None:
+    """Replace what `path` holds by `value`, in place; a new file is made whole. OSError when it
+    cannot.
+
+    A value too long for its slot loses nothing: the file is replaced as any other.
+    """
+    known = read_slots(path)
+    turn = max((int(slot["turn"]) for slot in known), default=0) + 1
+    slot = _slot(turn, value)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        descriptor = -1
+    fits = descriptor >= 0 and os.fstat(descriptor).st_size == 2 * SLOT and len(slot) == SLOT
+    if not fits:
+        if descriptor >= 0:
+            os.close(descriptor)
+        replace(path, slot + (b" " * (SLOT - 1) + b"\n" if len(slot) == SLOT else b""))
+        return
+    try:
+        os.pwrite(descriptor, slot, SLOT * (turn % 2 == 0))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_slots(path: Path) -> list[dict[str, Any]]:
+    """What the slots of `path` hold, as `turn` and `value`; damaged ones are left out.
+
+    Raises OSError when the file cannot be read; FileNotFoundError is no slot.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in content.split(b"\n"):
+        with suppress(ValueError):
+            slot = json.loads(line)
+            if isinstance(slot, dict) and isinstance(slot.get("turn"), int) and "value" in slot:
+                found.append(slot)
+    return sorted(found, key=lambda slot: int(slot["turn"]))
+
+
+def _slot(turn: int, value: dict[str, Any]) -> bytes:
+    line = json.dumps({"turn": turn, "value": value}, ensure_ascii=False).encode()
+    return line.ljust(SLOT - 1) + b"\n"
+
+
+def keep_ballast(path: Path) -> None:
+    """Keep some blocks that can be given up when the disk is full; nothing where there is no
+    room.
+    """
+    with suppress(OSError):
+        if not path.exists() or path.stat().st_size < BALLAST:
+            replace(path, os.urandom(BALLAST))  # not zeros: they may take no room
+
+
+def drop_ballast(path: Path) -> bool:
+    """Give the reserved blocks up; False when there were none."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def disk_is_full(folder: Path) -> bool:
+    """True when not even a few small files have room where `folder` lies."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < 64 << 10 or (found.f_files > 0 and found.f_favail < 4)

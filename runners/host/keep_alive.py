@@ -1,0 +1,76 @@
+"""Starting what died, not too often: its lock says whether it lives, and the lock's file when it
+last began. Standard library only: the supervisor imports it.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from runners.host.locks import is_held
+
+LOOK_EVERY_S = 20.0
+
+
+class KeepAlive:
+    """Has `start` called when nobody holds `lock`, at most every `every_s` seconds.
+
+    Who takes the lock writes into its file, so all that watch over it count from the same moment.
+    With `longest_s` the pause doubles, up to that, while what is started dies young.
+    """
+
+    def __init__(
+        self,
+        lock: Path,
+        start: Callable[[], object],
+        every_s: float,
+        longest_s: float | None = None,
+        young_s: float = 0.0,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._wanted = wanted
+        self._lock = lock
+        self._start = start
+        self._every_s = every_s
+        self._longest_s = every_s if longest_s is None else longest_s
+        self._young_s = young_s
+        self._pause_s = every_s
+        self._last = float("-inf")
+
+    def wait_s(self, now: float) -> float:
+        """Seconds from `now` (monotonic) until another may be started; 0 when it may be now."""
+        return max(0.0, self._last + self._pause_s - now, self._every_s - self._age_s())
+
+    def poll(self, now: float) -> float:
+        """Start another when none lives and its time has come; seconds until the next look."""
+        if not self._wanted() or is_held(self._lock):
+            return LOOK_EVERY_S
+        wait = self.wait_s(now)
+        if wait > 0:
+            return wait
+        try:
+            self.start(now)
+        except OSError:
+            pass  # no process to be had: tried again in a while
+        return self._pause_s
+
+    def pause_over(self, now: float) -> bool:
+        """True when this one has started nothing for long enough, whatever others did."""
+        return now - self._last >= self._pause_s
+
+    def start(self, now: float) -> None:
+        """Start another; OSError when no process is to be had."""
+        young = now - self._last < self._pause_s + self._young_s
+        grown = min(self._longest_s, 2 * self._pause_s)
+        self._pause_s = grown if young else self._every_s
+        self._last = now
+        self._start()
+
+    def _age_s(self) -> float:
+        """Seconds since the last one began; infinite when that is not known."""
+        try:
+            age = time.time() - os.stat(self._lock).st_mtime
+        except OSError:
+            return float("inf")
+        # From the future: a server's clock, which tells nothing.
+        return age if age >= 0 else float("inf")

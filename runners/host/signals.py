@@ -1,0 +1,38 @@
+"""Signals that reach exactly the process they are meant for: a pid alone may be somebody else's by
+now. Standard library only: the supervisor imports it.
+"""
+
+import os
+import signal
+
+from runners.host.procfs import start_ticks
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when `pid` ends; None where there is none to be had."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return None
+
+
+def signal_process(pid: int, ticks: int, number: int) -> bool:
+    """Signal the process that started as `pid` at `ticks`; False when it is gone, or refuses.
+
+    The descriptor is opened first and the identity read after it: what has that identity then is
+    what the signal reaches. On kernels before 5.3, which have no descriptors, an instant is left.
+    """
+    descriptor = open_pidfd(pid)
+    try:
+        if start_ticks(pid) != ticks:
+            return False
+        if descriptor is None:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return True

@@ -1,0 +1,78 @@
+"""The environment of a program that has not started, kept where another supervisor finds it.
+
+It holds secrets, so it lies in memory (a tmpfs), in a folder of this user's alone, until the last
+attempt has started: without it a run that waits would be lost with its supervisor. Standard library
+only: the supervisor imports it.
+"""
+
+import os
+
+from runners.host.files import read_plain
+from runners.host.ownership import permission_problem
+from runners.state.layout import RunDirectory
+
+
+def keep_environment(run: RunDirectory, environment: dict[str, str]) -> bool:
+    """Keep `environment`; False where there is no memory to keep it in."""
+    path = _place(run, make=True)
+    if not path:
+        return False
+    entries = [os.fsencode(f"{name}={value}") for name, value in environment.items()]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(f"{path}.new", flags, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(b"\0".join(entries))
+        os.replace(f"{path}.new", path)
+    except OSError:
+        return False
+    return True
+
+
+def kept_environment(run: RunDirectory) -> dict[str, str] | None:
+    """The environment that was kept, or None."""
+    path = _place(run)
+    try:
+        entries = os.fsdecode(read_plain(path)).split("\0") if path else []
+    except OSError:
+        return None
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry) or None
+
+
+def forget_environment(run: RunDirectory) -> None:
+    """Remove what was kept."""
+    path = _place(run)
+    for leftover in (path, f"{path}.new") if path else ():
+        try:
+            os.unlink(leftover)
+        except OSError:
+            pass
+
+
+def _place(run: RunDirectory, make: bool = False) -> str:
+    """The file of this run in memory; empty where there is none, or its folder is not ours."""
+    try:
+        found = os.stat(run.path)
+    except OSError:
+        return ""
+    for base in ("/dev/shm", f"/run/user/{os.getuid()}"):
+        if not _is_in_memory(base):
+            continue
+        folder = f"{base}/fresnel-tui-{os.getuid()}"
+        if make:
+            try:
+                os.mkdir(folder, 0o700)
+            except OSError:
+                pass
+        if not permission_problem(folder):
+            # Two state folders may have a run of the same name.
+            return f"{folder}/{run.id}-{found.st_dev:x}-{found.st_ino:x}"
+    return ""
+
+
+def _is_in_memory(folder: str) -> bool:
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+            return any(line.split()[1:3] == [folder, "tmpfs"] for line in mounts)
+    except OSError:
+        return False

@@ -1,0 +1,111 @@
+"""What an attempt minds while its program runs, each by `poll(now) -> seconds until the next poll`.
+
+`now` is monotonic. Standard library only: the supervisor imports it.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from runners.host.files import read_json, replace
+from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.lifecycle.supervisor.queue_wait import notify
+from runners.state.layout import RunDirectory
+from runners.state.records import IntentFields, PlanFields, RecordFields
+
+NEVER = float("inf")
+_FIRST_LOOK_S, _LOOK_EVERY_S = 1.0, 20.0
+_OVERRUN_EVERY_S = 20.0
+
+
+class Minder(Protocol):
+    """One thing that is minded."""
+
+    def poll(self, now: float) -> float:
+        """Look, act; seconds until it wants to look again, however often it is polled before."""
+
+
+class TimeLimit:
+    """Asks for a stop once the plan's limit, counted from `started` (unix seconds), is reached."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        plan: PlanFields,
+        started: float,
+        request: Callable[[IntentFields], None],
+    ) -> None:
+        self._run = run
+        self._reason = plan["limit_reason"] or "limit reached"
+        self._request = request
+        seconds = plan["limit_s"]
+        left = None if seconds is None else seconds - (time.time() - started)
+        self._ends_at = NEVER if left is None else time.monotonic() + left
+
+    def poll(self, now: float) -> float:
+        """Write the durable intent, as anybody would; a full disk does not lift a limit."""
+        if now < self._ends_at:
+            return self._ends_at - now
+        self._ends_at = NEVER
+        if not self._run.stop.exists():
+            self._request(
+                {
+                    "time": time.time(),
+                    "by": "its limit",
+                    "requests": 1,
+                    "force": False,
+                    "reason": self._reason,
+                }
+            )
+        return NEVER
+
+
+class OverrunNotice:
+    """Tells, once, of an overrun that a panel or a guard has found: their alert reaches only who
+    looks.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._told = run.overrun.exists()
+
+    def poll(self, now: float) -> float:
+        """Look for the file that says so."""
+        if self._told:
+            return NEVER
+        if self._run.overrun.exists():
+            self._told = True
+            found = read_json(self._run.overrun) or {}
+            notify(self._run, "alert", str(found.get("text", "will cost more than estimated")))
+        return _OVERRUN_EVERY_S
+
+
+class UnmarkedProcesses:
+    """Writes down the run's processes without its mark, so that an adopter knows them too."""
+
+    def __init__(self, processes: RunProcesses, write: Callable[[RecordFields], bool]) -> None:
+        self._processes = processes
+        self._write = write
+        self._written = sorted(processes.unmarked.items())
+        self._next = time.monotonic() + _FIRST_LOOK_S
+
+    def poll(self, now: float) -> float:
+        """Look, and record what has changed."""
+        if now >= self._next:
+            self._next = now + _LOOK_EVERY_S
+            self._processes.find()
+            found = sorted(self._processes.unmarked.items())
+            if found != self._written and self._write({"followed": found}):
+                self._written = found
+        return self._next - now
+
+
+def write_intent(run: RunDirectory, intent: IntentFields) -> bool:
+    """Write the wish to stop a run down; False when the disk refuses."""
+    import json
+
+    try:
+        replace(run.stop, json.dumps(intent, ensure_ascii=False).encode())
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""The processes of one run, with its mark or without: each by its pid and its start.
+
+A process loses the mark with its environment (`env -i`, a program that writes its title over it),
+and leaves its parents by becoming a session of its own. It is still found as a descendant of the
+waiter or of the supervisor (its subreaper), in the run's own control group, by having been found
+before, or because it holds the run's lock or writes to its output. Standard library only: the
+supervisor imports it.
+"""
+
+import os
+from collections.abc import Sequence
+
+from runners.host.procfs import (
+    ProcessTable,
+    group_of,
+    holders_of,
+    marks_of,
+    members_of,
+    parent_of,
+    read_processes,
+)
+from runners.state.layout import RunDirectory
+
+Found = dict[int, int]
+"""Pids, and when each process started, in clock ticks since boot."""
+
+
+class RunProcesses:
+    """Finds what belongs to `run`; `followed` was found without a mark by an earlier supervisor."""
+
+    def __init__(
+        self, run: RunDirectory, followed: Sequence[tuple[int, int]] = (), cgroup: str = ""
+    ) -> None:
+        self.run = run
+        self.cgroup = cgroup
+        self.waiter: int | None = None
+        self.unmarked: Found = dict(followed)
+
+    def find(self, thorough: bool = False) -> Found:
+        """The run's live processes but the waiter; `thorough` finds holders of its files too."""
+        table, marks = read_processes(), Marks(self.run.id)
+        marked = {pid for pid in table if marks.is_own(pid)}
+        roots = {os.getpid(), *marked}
+        if self.waiter is not None:
+            roots.add(self.waiter)
+        roots |= {pid for pid, ticks in self.unmarked.items() if _is(table, pid, ticks)}
+        roots |= members_of(self.cgroup) & table.keys() if self.cgroup else set()
+        if thorough:
+            roots |= holders_of(self.run.run_lock, self.run.output) & table.keys()
+        found = {pid for pid in _below(table, roots, marks) if marks.may_be(pid)}
+        found -= {os.getpid(), self.waiter}
+        self.unmarked = {pid: table[pid].ticks for pid in found - marked}
+        return {pid: table[pid].ticks for pid in sorted(found)}
+
+    def targets(self, target: str, leader: int | None) -> Found:
+        """Whom a polite signal goes to: the leader, its process group, or the workers below it.
+
+        Every torchrun rank is a session of its own, so workers are found by parentage.
+        """
+        everything = self.find()
+        if target == "group" and leader is not None:
+            group = group_of(leader) or (group_of(self.waiter) if self.waiter else None)
+            chosen = {pid for pid in everything if group_of(pid) == group}
+        elif target == "workers" and leader is not None:
+            chosen = {pid for pid in everything if parent_of(pid) == leader}
+        else:
+            chosen = {pid for pid in everything if pid == leader}
+        return {pid: everything[pid] for pid in chosen} or everything
+
+
+class Marks:
+    """Whose each process is by its environment, read at most once."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._known: dict[int, tuple[str | None, bool]] = {}
+
+    def is_own(self, pid: int) -> bool:
+        """True with the run's own mark."""
+        return self._of(pid) == (self._run_id, False)
+
+    def may_be(self, pid: int) -> bool:
+        """False for helpers of ours, and for processes of another run."""
+        mark, helper = self._of(pid)
+        return not helper and mark in (None, self._run_id)
+
+    def _of(self, pid: int) -> tuple[str | None, bool]:
+        if pid not in self._known:
+            self._known[pid] = marks_of(pid)
+        return self._known[pid]
+
+
+def _is(table: ProcessTable, pid: int, ticks: int) -> bool:
+    return pid in table and table[pid].ticks == ticks
+
+
+def _below(table: ProcessTable, roots: set[int], marks: Marks) -> set[int]:
+    """`roots` and what descends from them, but nothing below another run's process or a helper of
+    ours: a run launched from within this one goes its own way.
+    """
+    children: dict[int, list[int]] = {}
+    for pid, process in table.items():
+        children.setdefault(process.parent, []).append(pid)
+    found, open_ends = set(roots), list(roots)
+    while open_ends:
+        for child in children.get(open_ends.pop(), ()):
+            if child not in found and marks.may_be(child):
+                found.add(child)
+                open_ends.append(child)
+    return found

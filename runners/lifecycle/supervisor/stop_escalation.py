@@ -1,0 +1,142 @@
+"""Acting on a stop: every rung of the ladder that is due is taken, recorded, and its signal sent.
+
+Standard library only: the supervisor imports it.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+
+from runners.host.files import append_event, read_json
+from runners.host.procfs import ignores
+from runners.host.signals import signal_process
+from runners.lifecycle.supervisor.minders import NEVER, write_intent
+from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.lifecycle.supervisor.stop_ladder import Ladder
+from runners.model.states import State
+from runners.state.layout import RunDirectory
+from runners.state.records import (
+    IntentFields,
+    PlanFields,
+    RecordFields,
+    StopProgressFields,
+    intent_fields,
+)
+
+_AFTER_THE_LAST_S = 1.0
+
+
+class StopEscalation:
+    """The stop of one attempt: what was asked for, and how far it has come."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        plan: PlanFields,
+        processes: RunProcesses,
+        write: Callable[[RecordFields], bool],
+    ) -> None:
+        self.run = run
+        self.ladder = Ladder(plan["stop"]["ladder"])
+        self.intent: IntentFields | None = None
+        self._target = plan["stop"]["target"]
+        self._processes = processes
+        self._write = write
+        # Who was reached by a signal it does not ignore; None when an earlier supervisor sent some.
+        self._told: set[int] | None = set()
+
+    @property
+    def is_over(self) -> bool:
+        """True once the time of the last rung has passed."""
+        return self.ladder.is_last and time.monotonic() >= self.ladder.until
+
+    def go_on_from(self, stop: StopProgressFields) -> None:
+        """Go on where the ladder stood under an earlier supervisor, not from its first rung."""
+        self._told = None
+        self.ladder.step = min(stop["step"], len(self.ladder.rungs)) - 1
+        self.ladder.until = time.monotonic() + max(0.0, stop["until"] - time.time())
+
+    def read(self) -> IntentFields | None:
+        """The intent on disk, or the one that was handed over while the disk was full."""
+        if self.run.stop.exists():
+            self.intent = intent_fields(read_json(self.run.stop))
+        return self.intent
+
+    def request(self, intent: IntentFields) -> None:
+        """Take an intent that did not come by the disk, and write it down if that can be."""
+        self.intent = intent
+        write_intent(self.run, intent)
+
+    def request_again(self, force: bool) -> None:
+        """Take one more request by signal: somebody could not write it down."""
+        before = self.read()
+        if before is None:
+            new: IntentFields = {
+                "time": time.time(),
+                "by": "a signal",
+                "requests": 1,
+                "force": force,
+                "reason": "",
+            }
+            self.request(new)
+        else:
+            more: IntentFields = {
+                **before,
+                "requests": before["requests"] + 1,
+                "force": before["force"] or force,
+            }
+            self.request(more)
+
+    def poll(self, now: float) -> float:
+        """Take every rung that is due."""
+        intent = self.read()
+        if intent is None:
+            return NEVER
+        while self.ladder.due(now, intent["requests"], intent["force"]):
+            how = self.ladder.advance(now, intent["force"])
+            until = time.time() + self.ladder.until - now
+            reached = self._signal(how)
+            append_event(
+                self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
+            )
+            self._write(
+                {
+                    "state": State.STOPPING,
+                    "reason": intent["reason"] or f"stop asked by {intent['by']}",
+                    "stop": {
+                        "rung": how,
+                        "step": self.ladder.step + 1,
+                        "steps": len(self.ladder.rungs),
+                        "until": until,
+                        "asked_by": intent["by"],
+                        "asked_at": intent["time"],
+                    },
+                }
+            )
+        return _AFTER_THE_LAST_S if self.ladder.is_last else max(0.0, self.ladder.until - now)
+
+    def was_heard_by(self, pids: set[int]) -> bool:
+        """False when none of `pids` was reached by any signal of this stop."""
+        return self._told is None or not self._told.isdisjoint(pids)
+
+    def _signal(self, how: str) -> list[int]:
+        """Send the rung's signal to the plan's target, SIGKILL to everything; the pids reached."""
+        if how == "stop-file":
+            return []
+        number = signal.Signals[how]
+        if number == signal.SIGKILL:
+            chosen = self._processes.find(thorough=True)
+        else:
+            chosen = self._processes.targets(self._target, leader_of(self.run))
+        reached = [pid for pid, ticks in chosen.items() if signal_process(pid, ticks, number)]
+        if self._told is not None:
+            self._told.update(pid for pid in reached if not ignores(pid, number))
+        return reached
+
+
+def leader_of(run: RunDirectory) -> int | None:
+    """The pid of the program itself, as it noted it when it started."""
+    try:
+        return int(run.leader.read_text())
+    except (OSError, ValueError):
+        return None

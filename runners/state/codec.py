@@ -1,0 +1,133 @@
+"""Files of the state folder as structs: decoded, or None; plans and records that are damaged or of
+another version are read as far as they can be.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from runners.host.files import read_json, read_plain
+from runners.model.plan import LaunchPlan
+from runners.model.run import QueueStatus, RunRecord, StopIntent
+from runners.model.spec import RunSpec
+from runners.state.layout import RunDirectory
+from runners.state.records import intent_fields, phase_of, plan_fields, record_fields
+
+T = TypeVar("T")
+
+
+class OutlinedGpu(msgspec.Struct):
+    """A GPU in the outline of a plan."""
+
+    uuid: str
+    logical: int = 0
+    index: int = 0
+    name: str = ""
+    simulated: bool = False
+    share_memory: int | None = None
+
+
+class OutlinedOrigin(msgspec.Struct):
+    """Host and time of a launch, in the outline of its plan."""
+
+    host: str = ""
+    created: float = 0.0
+
+
+class OutlinedRestart(msgspec.Struct):
+    """How often a run is started again, in the outline of its plan."""
+
+    times: int = 0
+
+
+class PlanOutline(msgspec.Struct):
+    """The few fields of a plan that thousands of runs are looked through for."""
+
+    preset: str = ""
+    name: str = ""
+    group: str = ""
+    phase: str = ""
+    gpus: list[OutlinedGpu] = []
+    origin: OutlinedOrigin = msgspec.field(default_factory=OutlinedOrigin)
+    restart: OutlinedRestart = msgspec.field(default_factory=OutlinedRestart)
+    # As version 0.1 wrote a plan's phase.
+    queued: bool = False
+
+    @property
+    def is_queued(self) -> bool:
+        """True while the run waits for GPUs."""
+        return self.phase == "queued" or (self.queued and not self.phase)
+
+
+_outline = msgspec.json.Decoder(PlanOutline)
+_plan = msgspec.json.Decoder(LaunchPlan)
+_record = msgspec.json.Decoder(RunRecord)
+_intent = msgspec.json.Decoder(StopIntent)
+_waits = msgspec.json.Decoder(QueueStatus)
+_spec = msgspec.json.Decoder(RunSpec)
+
+
+def read(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """The plain file at `path`, decoded; None when it is missing, no plain file, or damaged."""
+    try:
+        return decoder.decode(read_plain(path))
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_plan(run: RunDirectory) -> LaunchPlan | None:
+    """The run's plan, or None; one of version 0.1 is given its phase."""
+    try:
+        content = read_plain(run.plan)
+        plan = _plan.decode(content)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return None
+    if b'"phase"' not in content:
+        phase = phase_of(msgspec.json.decode(content))
+        return msgspec.structs.replace(plan, phase=phase)
+    return plan
+
+
+def read_outline(run: RunDirectory) -> PlanOutline | None:
+    """The outline of the run's plan; of a damaged one as much as can be read, None when nothing."""
+    outline = read(run.plan, _outline)
+    if outline is not None:
+        return outline
+    value = read_json(run.plan)
+    if value is None:
+        return None
+    fields = plan_fields(value)
+    gpus = [OutlinedGpu(gpu["uuid"]) for gpu in fields["gpus"] if isinstance(gpu.get("uuid"), str)]
+    host = fields["origin"].get("host")
+    origin = OutlinedOrigin(host if isinstance(host, str) else "")
+    return PlanOutline(
+        fields["preset"], fields["name"], phase=fields["phase"], gpus=gpus, origin=origin
+    )
+
+
+def read_record(run: RunDirectory) -> RunRecord | None:
+    """The run's record; of a damaged one, or one with an unknown state, what can be read."""
+    record = read(run.state, _record)
+    if record is not None:
+        return record
+    fields = record_fields(read_json(run.state))
+    return msgspec.convert(fields, RunRecord) if fields else None
+
+
+def read_intent(run: RunDirectory) -> StopIntent | None:
+    """The wish to stop the run, or None; a damaged file is a wish too."""
+    if not run.stop.exists():
+        return None
+    intent = read(run.stop, _intent)
+    return intent or msgspec.convert(intent_fields(read_json(run.stop)), StopIntent)
+
+
+def read_waits(run: RunDirectory) -> QueueStatus | None:
+    """Why a queued run waits, or None."""
+    return read(run.waits, _waits)
+
+
+def read_spec(run: RunDirectory) -> RunSpec | None:
+    """What was asked for, as it was written down at the launch, or None."""
+    return read(run.spec, _spec)

@@ -1,0 +1,303 @@
+"""What stands in plan.json, state.json, stop.json and a ledger line, as the supervisor handles it.
+
+Standard library only: the supervisor imports it. The same files are read elsewhere as the structs
+of `runners.model`; a test writes each with one and reads it with the other. What is read here never
+raises: a damaged field, or one of a newer version, is replaced by what is safe.
+"""
+
+import signal
+from typing import Any, TypedDict
+
+from runners.model.states import State
+
+Moments = tuple[float, str, "int | None"]
+
+QUEUED, GRANTED, FINAL = "queued", "granted", "final"
+"""The phases of a plan: waiting for GPUs, given them, spelled out for them."""
+
+_LAST_RESORT: "list[RungFields]" = [
+    {"how": "SIGTERM", "wait_s": 10.0},
+    {"how": "SIGKILL", "wait_s": 5.0},
+]
+
+
+class RungFields(TypedDict):
+    """One step of a stop ladder: `stop-file` or a signal's name, and seconds until the next."""
+
+    how: str
+    wait_s: float
+
+
+class StopFields(TypedDict):
+    """The plan's stop rule."""
+
+    ladder: list[RungFields]
+    target: str
+
+
+class RestartFields(TypedDict):
+    """The plan's restart rule."""
+
+    times: int
+    backoff_s: float
+    arguments: list[str]
+    boot: bool
+
+
+class KeepFields(TypedDict):
+    """The plan's rule for checkpoints: how many of the newest and best stay, and every how many."""
+
+    last: int
+    best: int
+    every: int
+
+
+class PlanFields(TypedDict):
+    """What the supervisor needs of a plan; `gpus`, `price` and `origin` are handed on as read."""
+
+    preset: str
+    name: str
+    phase: str
+    argv: list[str]
+    working_directory: str
+    gpus: list[dict[str, Any]]
+    checkpoints: list[str]
+    price: dict[str, Any] | None
+    origin: dict[str, Any]
+    stop: StopFields
+    restart: RestartFields
+    limit_s: float | None
+    limit_reason: str
+    output_limit: int | None
+    keep: KeepFields | None
+
+
+class StopProgressFields(TypedDict):
+    """How far a stop has come: the rung, its number and how many there are, when the next comes."""
+
+    rung: str
+    step: int
+    steps: int
+    until: float
+    asked_by: str
+    asked_at: float
+
+
+class RecordFields(TypedDict, total=False):
+    """state.json: see `runners.model.run.RunRecord`."""
+
+    state: State
+    reason: str
+    attempt: int
+    host: str
+    boot_id: str
+    supervisor_pid: int | None
+    waiter_pid: int | None
+    waiter_ticks: int | None
+    leader_pid: int | None
+    started: float | None
+    ended: float | None
+    exit_code: int | None
+    stop: StopProgressFields | None
+    began: Moments | None
+    finished: Moments | None
+    seen: float | None
+    next_attempt: int | None
+    next_at: float | None
+    followed: list[tuple[int, int]]
+    cgroup: str
+
+
+class IntentFields(TypedDict):
+    """stop.json: who asked for a stop, when, how often and how hard."""
+
+    time: float
+    by: str
+    requests: int
+    force: bool
+    reason: str
+
+
+class LedgerFields(TypedDict):
+    """A line of the ledger about a run that has ended: see `runners.cost.ledger.RunEntry`."""
+
+    type: str
+    run: str
+    host: str
+    preset: str
+    name: str
+    state: str
+    gpus: list[dict[str, Any]]
+    price: dict[str, Any] | None
+    began: Moments
+    finished: Moments
+    seen: float | None
+    exit_code: int | None
+
+
+def plan_fields(value: object) -> PlanFields:
+    """The plan in the JSON value `value`."""
+    plan = _object(value)
+    return {
+        "preset": _text(plan.get("preset")),
+        "name": _text(plan.get("name")),
+        "phase": phase_of(plan),
+        "argv": _texts(plan.get("argv")),
+        "working_directory": _text(plan.get("working_directory")) or "/",
+        "gpus": [gpu for gpu in _list(plan.get("gpus")) if isinstance(gpu, dict)],
+        "checkpoints": _texts(plan.get("checkpoints")),
+        "price": plan["price"] if isinstance(plan.get("price"), dict) else None,
+        "origin": _object(plan.get("origin")),
+        "stop": _stop(_object(plan.get("stop"))),
+        "restart": _restart(_object(plan.get("restart"))),
+        "limit_s": _number(plan.get("limit_s")),
+        "limit_reason": _text(plan.get("limit_reason")),
+        "output_limit": _whole(plan.get("output_limit")),
+        "keep": _keep(plan.get("keep")),
+    }
+
+
+def phase_of(plan: dict[str, Any]) -> str:
+    """The phase of a plan as JSON; plans of version 0.1 tell it by `queued` and `granted`."""
+    phase = plan.get("phase")
+    if phase in (QUEUED, GRANTED, FINAL):
+        return str(phase)
+    if plan.get("queued") is True:
+        return QUEUED
+    return GRANTED if plan.get("granted") is True else FINAL
+
+
+def record_fields(value: object) -> RecordFields:
+    """The record in the JSON value `value`; an unknown state counts as one of a run that lives."""
+    record = _object(value)
+    if not record:
+        return {}
+    started = _number(record.get("started"))
+    found: RecordFields = {
+        "state": _state(record.get("state"), started),
+        "reason": _text(record.get("reason")),
+        "attempt": max(1, _whole(record.get("attempt")) or 1),
+        "host": _text(record.get("host")),
+        "boot_id": _text(record.get("boot_id")),
+        "started": started,
+        "ended": _number(record.get("ended")),
+        "stop": _stop_progress(record.get("stop")),
+        "began": _moment(record.get("began")),
+        "finished": _moment(record.get("finished")),
+        "seen": _number(record.get("seen")),
+        "next_attempt": _whole(record.get("next_attempt")),
+        "next_at": _number(record.get("next_at")),
+        "followed": _followed(record.get("followed")),
+        "cgroup": _text(record.get("cgroup")),
+        "supervisor_pid": _whole(record.get("supervisor_pid")),
+        "waiter_pid": _whole(record.get("waiter_pid")),
+        "waiter_ticks": _whole(record.get("waiter_ticks")),
+        "leader_pid": _whole(record.get("leader_pid")),
+        "exit_code": _whole(record.get("exit_code")),
+    }
+    return found
+
+
+def intent_fields(value: object) -> IntentFields:
+    """The stop intent in the JSON value `value`; a damaged intent is still an intent."""
+    intent = _object(value)
+    requests = _whole(intent.get("requests", intent.get("presses")))
+    return {
+        "time": _number(intent.get("time")) or 0.0,
+        "by": _text(intent.get("by")) or "unknown",
+        "requests": max(1, requests or 1),
+        "force": intent.get("force") is True,
+        "reason": _text(intent.get("reason")),
+    }
+
+
+def _stop(stop: dict[str, Any]) -> StopFields:
+    rungs: list[RungFields] = []
+    for rung in _list(stop.get("ladder")):
+        how, wait_s = _object(rung).get("how"), _number(_object(rung).get("wait_s"))
+        if how == "stop-file" or (isinstance(how, str) and how in signal.Signals.__members__):
+            rungs.append({"how": str(how), "wait_s": max(0.0, wait_s or 0.0)})
+    return {"ladder": rungs or list(_LAST_RESORT), "target": _text(stop.get("target")) or "leader"}
+
+
+def _keep(value: object) -> "KeepFields | None":
+    keep = _object(value)
+    last = _whole(keep.get("last"))
+    if not last or last < 1:
+        return None  # also where it is damaged: nothing is deleted on a guess
+    return {
+        "last": last,
+        "best": max(0, _whole(keep.get("best")) or 0),
+        "every": max(0, _whole(keep.get("every")) or 0),
+    }
+
+
+def _restart(restart: dict[str, Any]) -> RestartFields:
+    return {
+        "times": max(0, _whole(restart.get("times")) or 0),
+        "backoff_s": max(0.0, _number(restart.get("backoff_s")) or 0.0),
+        "arguments": _texts(restart.get("arguments")),
+        "boot": restart.get("boot") is True,
+    }
+
+
+def _stop_progress(value: object) -> StopProgressFields | None:
+    stop = _object(value)
+    step, until = _whole(stop.get("step")), _number(stop.get("until"))
+    if step is None or until is None:
+        return None
+    return {
+        "rung": _text(stop.get("rung")),
+        "step": max(1, step),
+        "steps": _whole(stop.get("steps")) or step,
+        "until": until,
+        "asked_by": _text(stop.get("asked_by")),
+        "asked_at": _number(stop.get("asked_at")) or 0.0,
+    }
+
+
+def _state(value: object, started: float | None) -> State:
+    try:
+        return State(value)
+    except ValueError:
+        return State.STARTING if started is None else State.RUNNING
+
+
+def _followed(value: object) -> list[tuple[int, int]]:
+    pairs = [pair for pair in _list(value) if isinstance(pair, list) and len(pair) == 2]
+    return [(a, b) for a, b in pairs if _whole(a) is not None and _whole(b) is not None]
+
+
+def _moment(value: object) -> Moments | None:
+    fields = _list(value)
+    wall = _number(fields[0]) if fields else None
+    if wall is None or len(fields) < 3:
+        return None
+    return wall, _text(fields[1]), _whole(fields[2])
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> list[str]:
+    return [word for word in _list(value) if isinstance(word, str)]
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < 1e18 else None  # neither infinite nor NaN
+
+
+def _whole(value: object) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    return value if whole and isinstance(value, int) else None

@@ -1,0 +1,135 @@
+"""Metrics in files that training libraries write: Lightning's `metrics.csv`, Keras' CSVLogger,
+Hugging Face's `trainer_state.json`.
+"""
+
+import csv
+import glob
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.host.tail import Follower
+from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.readers.objects import ObjectReader
+from runners.watch.metrics.sample import Sample, metric_name
+from runners.watch.metrics.series_set import SeriesSet
+
+_NAMES = ("metrics.csv", "trainer_state.json")
+_HUGE = 64 << 20
+_MOST_FILES = 40
+_BLOCK = 1 << 20
+
+
+class TableFile:
+    """A CSV file with a heading that names a step or an epoch; `poll` gives what was appended."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = Follower(path, redraws=False)
+        self._columns: list[str] = []
+        self._zero = False
+
+    def poll(self) -> Iterator[Sample]:
+        """A sample for each new row."""
+        more = True
+        while more:
+            news = self._follower.poll(_BLOCK)
+            if news.restarted:
+                self._columns = []
+            for line in news.lines:
+                sample = self._row(line.decode("utf-8", "replace").rstrip("\r"))
+                if sample is not None:
+                    yield sample
+            more = news.more and bool(news.lines)
+
+    def _row(self, line: str) -> Sample | None:
+        cells = next(csv.reader([line]), [])
+        if not self._columns:
+            self._columns = cells if {"step", "epoch"} & set(cells) else [""]
+            return None
+        if len(cells) != len(self._columns):
+            return None
+        found = {name: whole_number(cell) for name, cell in zip(self._columns, cells, strict=True)}
+        values = {name: value for name, value in found.items() if value is not None}
+        step, epoch = values.pop("step", None), values.pop("epoch", None)
+        self._zero = self._zero or epoch == 0
+        epoch = None if epoch is None else epoch + self._zero
+        if not values:
+            return None
+        return Sample({metric_name(name): one for name, one in values.items()}, step, epoch=epoch)
+
+
+class TrainerState:
+    """Hugging Face's `trainer_state.json`: the whole history, written anew at each checkpoint."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] = (0, 0)
+        self._step = -1.0
+        self._reader = ObjectReader()
+
+    def poll(self) -> Iterator[Sample]:
+        """The entries of its history after the last one seen."""
+        try:
+            stat = self._path.stat()
+            if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
+                return
+            state: Any = msgspec.json.decode(self._path.read_bytes())
+        except (OSError, msgspec.DecodeError, RecursionError):
+            return
+        self._seen = (stat.st_mtime_ns, stat.st_size)
+        history = state.get("log_history") if isinstance(state, dict) else None
+        last = self._step
+        for entry in history if isinstance(history, list) else ():
+            sample = self._reader.sample_of(entry) if isinstance(entry, dict) else None
+            if sample is not None and sample.step is not None and sample.step > last:
+                self._step = max(self._step, sample.step)
+                yield sample
+
+
+class LogFileSource:
+    """The metric files of one run: those in its folder, and those that it said it writes."""
+
+    def __init__(self, patterns: Iterable[str], since: float, besides: Path | None = None) -> None:
+        self._besides = besides
+        self.patterns = list(patterns)
+        self.collection = SeriesSet("file")
+        self._since = since
+        self._files: dict[Path, TableFile | TrainerState] = {}
+
+    def poll(self) -> None:
+        """Look for files, and read what is new in them."""
+        for path in self._found():
+            if path not in self._files:
+                self._files[path] = (
+                    TrainerState(path) if path.suffix == ".json" else TableFile(path)
+                )
+        newest = max((p for p in self._files if p.suffix == ".json"), key=_modified, default=None)
+        for path, file in self._files.items():
+            if isinstance(file, TableFile) or path == newest:
+                for sample in file.poll():
+                    self.collection.note(sample)
+
+    def _found(self) -> list[Path]:
+        found: list[Path] = []
+        for pattern in self.patterns:
+            for name in _NAMES:
+                for place in (f"{pattern}/{name}", f"{pattern}/*/{name}", f"{pattern}/*/*/{name}"):
+                    found += [Path(one) for one in glob.glob(place)]  # noqa: PTH207 — escaped
+            if pattern.endswith((".csv", ".json", ".log")):
+                found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
+            if len(found) > _MOST_FILES:
+                break
+        return [
+            path
+            for path in found[:_MOST_FILES]
+            if _modified(path) >= self._since and self._besides not in path.parents
+        ]
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,118 @@
+"""The files of a run that training libraries write metrics to, and how they are found.
+
+A file is a run's own when it lies in its folder, when its preset names it, when the program says
+where it writes, when one of its processes has it open, or when its name has the program's pid.
+"""
+
+import glob
+import re
+import time
+from pathlib import Path
+
+from runners.model.run import Run
+from runners.watch.metrics.log_files import LogFileSource
+from runners.watch.metrics.series import Series
+from runners.watch.metrics.tensorboard import BoardSource
+
+_LOOK_EVERY_S = 5.0
+_DEPTHS = ("", "*/", "*/*/", "*/*/*/")
+_NEAR = 0.01
+_TRAIN = re.compile(r"^(?:train|training)[/_]")
+_LOGS = re.compile(r"tfevents|metrics\.csv$|trainer_state\.json$")
+
+
+class RunFiles:
+    """TensorBoard and other metric files of one run; `poll` looks for them and reads on."""
+
+    def __init__(self, run: Run) -> None:
+        own = glob.escape(run.directory)
+        since = run.started or run.created
+        named = list(run.plan.metrics.tensorboard) if run.plan else []
+        self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
+        self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
+        self._looked = 0.0
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that could not be read on."""
+        return [problem for board in self._boards for problem in board.problems]
+
+    def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
+        """Read what is new; look for new files now and then. `printed` are folders and files that
+        the program spoke of.
+        """
+        now = time.monotonic()
+        if not self._looked or now - self._looked >= _LOOK_EVERY_S:
+            self._looked = now
+            self._look(run, printed)
+        for board in self._boards:
+            board.poll()
+        for table in self._tables:
+            table.poll()
+
+    def _look(self, run: Run, printed: tuple[str, ...]) -> None:
+        told = [glob.escape(path) for path in printed if _is_own_log(path, run)]
+        found = {*self._boards[1].patterns, *told}
+        if run.plan is not None and run.record is not None and run.record.leader_pid:
+            top = glob.escape(run.plan.working_directory)
+            pid = run.record.leader_pid
+            found.update(f"{top}/{depth}*tfevents.*.{pid}.*" for depth in _DEPTHS)
+            found.update(glob.escape(path) for path in _open_logs(pid) if run.is_live)
+        self._boards[1].patterns = sorted(found)
+        self._tables[1].patterns = sorted({*self._tables[1].patterns, *told})
+
+    def add_to(self, found: dict[str, Series]) -> None:
+        """Put the series into `found` that are not there yet, by another name where theirs is."""
+        boards = [board.collection for board in self._boards]
+        for collection in (*boards, *(table.collection for table in self._tables)):
+            for name, series in collection.filled().items():
+                if not _is_told(series, name, found):
+                    found[name if name not in found else f"{series.source}/{name}"] = series
+
+
+def _is_own_log(path: str, run: Run) -> bool:
+    """Whether a path that was printed is a folder made, or a log changed, since the run began."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return False
+    begun = (run.started or run.created) - 1.0
+    return stat.st_mtime >= begun and (Path(path).is_dir() or _LOGS.search(path) is not None)
+
+
+def _open_logs(leader: int) -> set[str]:
+    """Log files that the program or a process it started has open."""
+    found: set[str] = set()
+    pids, at = [leader], 0
+    while at < len(pids) and at < 64:
+        folder = Path(f"/proc/{pids[at]}")
+        at += 1
+        try:
+            for task in (folder / "task").iterdir():
+                children = (task / "children").read_text().split()
+                pids += [int(pid) for pid in children]
+            for link in (folder / "fd").iterdir():
+                target = str(link.readlink())
+                if _LOGS.search(target):
+                    found.add(target)
+        except OSError:
+            continue
+    return found
+
+
+def _is_told(series: Series, name: str, found: dict[str, Series]) -> bool:
+    """Whether another source told these values already, under this name or its usual spelling."""
+    plain = _TRAIN.sub("", name)
+    for other in dict.fromkeys((name, plain, name.replace("/", "_"), plain.replace("/", "_"))):
+        known = found.get(other)
+        if known is not None and known.source != series.source and _agree(known, series):
+            return True
+    return False
+
+
+def _agree(one: Series, two: Series) -> bool:
+    pairs = [(one.last, two.last)]
+    range_one, range_two = one.extremes(), two.extremes()
+    if range_one is not None and range_two is not None and len(one) == len(two):
+        pairs += list(zip(range_one, range_two, strict=True))
+    return all(abs(a - b) <= _NEAR * max(abs(a), abs(b)) + 5e-4 for a, b in pairs)

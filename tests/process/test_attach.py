@@ -1,0 +1,135 @@
+"""A run with a terminal of its own: asked, answered, left, taken over; a shell beside a run."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from runners.state.layout import RunDirectory
+from tests.process.conftest import COMMAND, CommandLine
+from tests.support import eventually
+from tests.terminal import Terminal
+
+ASKING = (
+    "import os, signal, sys\n"
+    "signal.signal(signal.SIGWINCH, lambda *_: print('now', os.get_terminal_size(), flush=True))\n"
+    "for i in range(9):\n"
+    "    answer = input('Continue? [y/N] ')\n"
+    "    print('answered', repr(answer), flush=True)\n"
+    "    if answer == 'stop': sys.exit(3)\n"
+)
+DETACH = "\x1d"
+
+
+@pytest.fixture
+def attach(cli: CommandLine) -> Iterator[Callable[..., Terminal]]:
+    """Terminals attached to a run, closed with the test."""
+    opened: list[Terminal] = []
+
+    def open_one(run: RunDirectory, *flags: str, columns: int = 80, rows: int = 24) -> Terminal:
+        terminal = Terminal([*COMMAND, "attach", run.id, *flags], columns, rows)
+        opened.append(terminal)
+        return terminal
+
+    yield open_one
+    for terminal in opened:
+        terminal.close()
+
+
+def asking(cli: CommandLine) -> RunDirectory:
+    """A run that asks on its terminal, once it does."""
+    run = cli.launch("--gpus", "0", "--tty", "--", sys.executable, "-c", ASKING)
+    eventually(lambda: "Continue?" in run.output.read_text(), what="a question")
+    return run
+
+
+def test_a_question_stands_in_the_row_is_answered_and_the_output_is_kept(
+    cli: CommandLine, attach: Callable[..., Terminal]
+) -> None:
+    run = asking(cli)
+    eventually(
+        lambda: cli.status(run)["waits_for_input"] == "Continue? [y/N]", what="a run that asks"
+    )
+    assert "waits for input: Continue? [y/N]" in cli.run("list").stdout
+    terminal = attach(run)
+    terminal.wait_for(r"Continue\? \[y/N\]")  # what was there before is shown to a newcomer
+    terminal.press("y", "e", "s", "Enter")
+    terminal.wait_for("answered 'yes'")
+    terminal.press("s", "t", "o", "p", "Enter")
+    terminal.wait_for("has ended, exit code 3")
+    assert terminal.wait_end() == 1
+    kept = run.output.read_text()
+    assert "answered 'yes'\n" in kept and "\r\n" not in kept.replace("\r\r\n", "")
+
+
+def test_left_by_a_key_or_by_a_dead_client_the_run_goes_on(
+    cli: CommandLine, attach: Callable[..., Terminal]
+) -> None:
+    run = asking(cli)
+    first = attach(run)
+    first.wait_for("Continue")
+    first.press(DETACH)
+    first.wait_for("which goes on")
+    assert first.wait_end() == 0
+    second = attach(run)
+    second.wait_for("Continue")
+    os.kill(second.child.pid, 9)
+    third = attach(run)
+    third.wait_for("Continue")
+    third.press("n", "Enter")
+    third.wait_for("answered 'n'")
+    assert cli.status(run)["state"] == "running"
+
+
+def test_several_look_and_one_types_until_another_takes_over(
+    cli: CommandLine, attach: Callable[..., Terminal]
+) -> None:
+    run = asking(cli)
+    types = attach(run)
+    types.wait_for("Continue")
+    looks = attach(run)
+    looks.wait_for("another terminal types")
+    looks.press("x", "Enter")
+    types.press("a", "Enter")
+    looks.wait_for("answered 'a'")
+    taker = attach(run, "--take")
+    types.wait_for("another terminal types")
+    taker.press("b", "Enter")
+    looks.wait_for("answered 'b'")
+    assert "'x'" not in run.output.read_text()
+
+
+def test_the_program_sees_the_size_of_the_terminal_that_types(
+    cli: CommandLine, attach: Callable[..., Terminal]
+) -> None:
+    run = asking(cli)
+    terminal = attach(run, columns=100, rows=30)
+    terminal.wait_for("columns=100, lines=30")
+    terminal.child.setwinsize(50, 132)
+    eventually(lambda: "columns=132, lines=50" in run.output.read_text(), what="the new size")
+
+
+def test_what_cannot_be_attached_to_says_why(
+    cli: CommandLine, attach: Callable[..., Terminal]
+) -> None:
+    assert "attach needs a terminal" in cli.run("attach", asking(cli).id, exits=2).stderr
+    plain = cli.command("sleep", "60")
+    terminal = attach(plain)
+    terminal.wait_for("has no terminal of its own")
+    terminal.wait_for("--tty")
+    assert terminal.wait_end() == 2
+
+
+def test_a_shell_has_the_run_s_environment_and_folder_but_is_no_part_of_it(
+    cli: CommandLine,
+) -> None:
+    run = cli.command("sleep", "60", options=["--set", "environment.GREETING=hello"])
+    show = (
+        f"{sys.executable} -c 'import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))'"
+    )
+    folder, environment = json.loads(cli.run("shell", run.id, "--do", show).stdout)
+    assert folder == str(cli.folder) and environment["GREETING"] == "hello"
+    assert environment["FRESNEL_SHELL_OF"] == run.id
+    assert "FRESNEL_RUN_ID" not in environment and environment["FRESNEL_GPU_COUNT"] == "0"

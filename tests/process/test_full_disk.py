@@ -1,0 +1,97 @@
+"""A full disk, or one without inodes: a run can still be stopped, from the command line and the
+panel.
+"""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runners.host import files
+from runners.lifecycle.control import stop as stop_module
+from runners.lifecycle.control.stop import request_stop
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine, events, record
+from tests.support import eventually
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file can be made or grow in this process, as on a full disk; what exists may be written."""
+
+    def refuse(path: Path, content: bytes, sync: bool = True) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(files, "replace", refuse)
+    monkeypatch.setattr(stop_module, "replace", refuse)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_wish_is_written_into_the_room_set_aside(
+    cli: CommandLine, full: None, force: bool
+) -> None:
+    run = cli.command(
+        "sh", "-c", "trap : TERM INT; echo up; while :; do sleep 0.1; done", ready="up"
+    )
+    request_stop(cli.state, read_run(cli.state, run.id), force, "the disk is full")
+    assert json.loads(run.stop.read_text())["reason"] == "the disk is full"
+    eventually(lambda: events(run, "stop"), what="the first rung")
+    request_stop(cli.state, read_run(cli.state, run.id), True)
+    assert json.loads(run.stop.read_text())["requests"] == 2
+    found = cli.ended(run)
+    assert (found["state"], found["reason"]) == ("stopped", "the disk is full")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_without_room_set_aside_the_wish_is_handed_over_by_a_signal(
+    cli: CommandLine, full: None, force: bool
+) -> None:
+    run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
+    run.stop_reserve.unlink()
+    request_stop(cli.state, read_run(cli.state, run.id), force)
+    assert cli.ended(run)["state"] == "stopped"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_on_a_disk_that_is_really_full(cli: CommandLine, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    try:
+        there = {"FRESNEL_STATE_DIR": str(disk / "state")}
+        script = "echo up; cat /dev/zero >>filler; echo >>filler2; exec sleep 600"
+        line = cli.run("launch", "--gpus", "0", "--", "sh", "-c", f"cd {disk}; {script}", **there)
+        run = disk / "state" / "runs" / line.stdout.strip()
+        eventually(lambda: os.statvfs(disk).f_bavail == 0, what="a full disk")
+        eventually(lambda: record_of(run).get("state") == "running")
+        cli.run("stop", line.stdout.strip(), **there)
+        eventually(lambda: not (disk / "state" / "live" / run.name).exists() or _is_free(disk))
+        (disk / "filler").unlink()
+        eventually(lambda: record_of(run).get("state") == "stopped", what="the ending recorded")
+    finally:
+        os.system(f"umount -l {disk}")
+
+
+def _is_free(disk: Path) -> bool:
+    from runners.host.procfs import marked_processes
+
+    return not marked_processes(next((disk / "state" / "runs").iterdir()).name)
+
+
+def record_of(run: Path) -> dict[str, object]:
+    """state.json of a run in another state folder."""
+    try:
+        found = json.loads((run / "state.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def test_a_run_of_an_earlier_version_has_no_room_and_no_harm(cli: CommandLine) -> None:
+    run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
+    run.stop_reserve.unlink()
+    cli.run("stop", run.id, "--wait")
+    assert record(run)["state"] == "stopped"

@@ -1,0 +1,144 @@
+"""`service`: what brings runs, queue, guard and session back after a boot; classic units."""
+
+import argparse
+import os
+import shutil
+import subprocess
+
+from runners.host.files import replace
+from runners.host.identity import user_name
+from runners.host.systemd import is_booted, lingers
+from runners.housekeeping import tend
+from runners.lifecycle.control.start import preview
+from runners.lifecycle.launch.planning import MASK
+from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
+from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.presets.catalogue import resolve_runs
+from runners.state.layout import StateDirectory
+from tui.cli.output import print_json, print_pairs, say
+
+_PATIENCE_S = 20.0
+
+
+def run_service(arguments: argparse.Namespace) -> int:
+    """Install, show, remove or be the service; or print a classic unit for a preset."""
+    actions = {"install": _install, "status": _status, "remove": _remove, "boot": _boot}
+    if arguments.what == "unit":
+        return _print_unit(arguments)
+    if arguments.preset is not None:
+        raise WrongInput(f"service {arguments.what} takes no preset", "service unit PRESET does")
+    return actions[arguments.what](arguments)
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    system = _system(arguments)
+    state = StateDirectory().create()
+    folder = unit_folder(system)
+    if system and os.geteuid() != 0:
+        raise DeniedError(f"{folder} is the machine's", "sudo, or service install --user")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / NAME
+    replace(path, boot_unit(state.root, user_name() if system else None).encode())
+    path.chmod(0o644)
+    say(f"wrote {path}")
+    if not is_booted():
+        say(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
+        return ExitCode.RUN_FAILED
+    for words in (["daemon-reload"], ["enable", NAME]):
+        _systemctl(system, words)
+    if not system and not lingers():
+        say(
+            "your systemd starts at your first login, not at boot: "
+            "`loginctl enable-linger` changes that"
+        )
+    return ExitCode.DONE
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    found = [
+        (name, unit_folder(system) / NAME)
+        for name, system in (("user", False), ("system", True))
+        if (unit_folder(system) / NAME).exists()
+    ]
+    enabled = {
+        name: _ask(name == "system", ["is-enabled", NAME]) if is_booted() else "no systemd here"
+        for name, _ in found
+    }
+    if arguments.json:
+        print_json([{"for": name, "unit": str(path), "is": enabled[name]} for name, path in found])
+    elif found:
+        print_pairs([(name, f"{path} ({enabled[name]})") for name, path in found])
+    else:
+        say("not installed: fresnel-tui service install")
+    return ExitCode.DONE if found else ExitCode.NOT_FOUND
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    system = _system(arguments)
+    path = unit_folder(system) / NAME
+    if not path.exists():
+        say(f"there is no {path}")
+        return ExitCode.NOT_FOUND
+    if is_booted():
+        _systemctl(system, ["disable", NAME])
+    path.unlink()
+    if is_booted():
+        _systemctl(system, ["daemon-reload"])
+    say(f"removed {path}; runs, queue and guard go on until the next boot")
+    return ExitCode.DONE
+
+
+def _boot(_arguments: argparse.Namespace) -> int:
+    """What the unit runs: adopting queues again what waited, and starts again what survives."""
+    state = StateDirectory().create()
+    adopted = tend(state)
+    say(f"after boot: {len(adopted)} runs taken over{': ' if adopted else ''}{', '.join(adopted)}")
+    return ExitCode.DONE
+
+
+def _print_unit(arguments: argparse.Namespace) -> int:
+    if arguments.preset is None:
+        raise WrongInput("service unit: which preset?", "fresnel-tui service unit PRESET")
+    specs = resolve_runs(arguments.preset, arguments.overrides, "")
+    for plan, _ in preview(StateDirectory(), specs):
+        hidden = [name for name, value in plan.environment.items() if value == MASK]
+        shown = {name: value for name, value in plan.environment.items() if name not in hidden}
+        # The folder of a run that never was: what the program writes there would be lost.
+        print(run_unit(plan, shown, user_name() if arguments.system else None), end="")
+        for name in hidden:
+            say(f"{name} is a secret: put it into a file of yours with EnvironmentFile=")
+    say("systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here")
+    return ExitCode.DONE
+
+
+def _system(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.system)
+
+
+def _systemctl(system: bool, words: list[str]) -> None:
+    said = _call(system, words)
+    if said.returncode:
+        raise FresnelError(
+            f"systemctl {' '.join(words)}: {said.stderr.strip() or said.returncode}",
+            "the unit is written; enable it by hand, or see journalctl",
+        )
+
+
+def _ask(system: bool, words: list[str]) -> str:
+    try:
+        return _call(system, words).stdout.strip() or "unknown"
+    except FresnelError:
+        return "unknown"
+
+
+def _call(system: bool, words: list[str]) -> "subprocess.CompletedProcess[str]":
+    tool = shutil.which("systemctl")
+    if tool is None:
+        raise FresnelError("there is no systemctl here", "this machine does not run systemd")
+    command = [tool, *([] if system else ["--user"]), *words]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise FresnelError(f"{' '.join(command)} did not answer") from None

@@ -1,0 +1,71 @@
+"""What comes from outside made safe for a terminal: the one function that every front end passes
+its words through.
+
+A name, a path, a metric or another user's command line may hold escape sequences that write to the
+clipboard, set the title, or hide and reorder what is shown.
+"""
+
+import io
+import re
+from typing import Any
+
+# C0 but tab and newline, DEL, C1, the line and paragraph separators, what reorders text
+# (Unicode Standard Annex 9) or hides in it, and half characters.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ud800-\udfff]"
+)
+_BREAKS = re.compile("[\t\n]")
+
+
+def safe(text: str) -> str:
+    """`text` without anything that a terminal obeys; tabs and newlines stay."""
+    return text if text.isprintable() else _UNSAFE.sub(_picture, text)
+
+
+def safe_cell(text: str) -> str:
+    """`text` as one line, for a cell of a table: newlines and tabs are shown too."""
+    return text if text.isprintable() else _BREAKS.sub(_picture, _UNSAFE.sub(_picture, text))
+
+
+def safe_json(text: str) -> str:
+    """A JSON document with the same content, in which everything unsafe is spelled as `\\uXXXX`."""
+    return text if text.isprintable() else _UNSAFE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def _picture(match: "re.Match[str]") -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    # A byte that was no UTF-8, as Python keeps it in a name.
+    return f"‹{code - 0xDC00:02X}›" if 0xDC80 <= code <= 0xDCFF else f"‹U+{code:04X}›"
+
+
+class SafeStream(io.TextIOWrapper):
+    """Standard output or error through which only safe text goes; `buffer` takes bytes as they are,
+    and `control` our own commands to the terminal.
+    """
+
+    def write(self, text: str) -> int:
+        """Write `text`, made safe; the number of its characters."""
+        super().write(safe(text))
+        return len(text)
+
+    def control(self, text: str) -> None:
+        """Write our own escape sequences."""
+        super().write(text)
+
+
+def safe_stream(stream: Any) -> SafeStream:
+    """`stream`, a standard stream as Python opened it, made safe; it must not be used any more."""
+    lines, through = stream.line_buffering, stream.write_through
+    encoding = stream.encoding
+    return SafeStream(
+        stream.detach(),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=lines,
+        write_through=through,
+    )
