@@ -15,6 +15,7 @@ _NAMES = {
     "pageup": "PgUp",
     "pagedown": "PgDn",
     "escape": "Esc",
+    "enter": "Enter",
 }
 
 
