@@ -19,6 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
+    | {"diagnose", "checkpoint"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 

@@ -142,6 +142,16 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser = _command(commands, "status", "show one run")
     parser.add_argument("run", metavar="RUN")
     parser.set_defaults(action="inspect:run_status")
+    parser = _command(
+        commands, "diagnose", "say why a run ended, on what that rests, and what to do about it"
+    )
+    parser.epilog = (
+        "examples: fresnel-tui diagnose last   fresnel-tui diagnose RUN --json. Your own "
+        "signatures: ~/.config/fresnel-tui/signatures.yaml"
+    )
+    parser.add_argument("run", metavar="RUN")
+    parser.set_defaults(action="diagnose:run_diagnose")
+    _add_checkpoint(commands)
     parser = _command(commands, "logs", "print a run's output")
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
@@ -192,6 +202,41 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")
     parser.set_defaults(action="presets:run_presets")
+
+
+def _add_checkpoint(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(
+        commands,
+        "checkpoint",
+        "look into checkpoint files, or write changed copies beside them",
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+Files are opened by PyTorch's weights-only loader, in an interpreter that has PyTorch; code in a
+file is never run. The originals stay as they are; a copy that exists already is not replaced.
+
+examples:
+  fresnel-tui checkpoint inspect runs/epoch_0010.pt --json
+  fresnel-tui checkpoint remap model.pth --device cuda:0 --python ~/venv/bin/python
+  fresnel-tui checkpoint strip model.pth
+  fresnel-tui checkpoint average epoch_0008.pt epoch_0009.pt epoch_0010.pt --output mean.pt
+"""
+    parser.add_argument(
+        "what",
+        choices=["inspect", "remap", "strip", "average"],
+        help="inspect: keys, shapes, step, devices, wrappers, who wrote it; remap: to --device; "
+        "strip: without module. and _orig_mod.; average: the mean of several",
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument(
+        "--python", metavar="INTERPRETER", help="a Python that has PyTorch (default: this one)"
+    )
+    parser.add_argument("--preset", metavar="PRESET", help="the interpreter this preset names")
+    parser.add_argument(
+        "--device", default="cpu", metavar="DEVICE", help="with remap: cpu (default) or cuda:N"
+    )
+    parser.add_argument("--output", metavar="PATH", help="where the copy goes")
+    parser.set_defaults(action="checkpoint:run_checkpoint")
 
 
 def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -7,6 +7,7 @@ from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
+from tui.views.diagnosis_text import diagnosis_pairs
 from tui.views.expectation_text import shortfalls
 from tui.views.format import (
     DASH,
@@ -37,6 +38,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
+    pairs += diagnosis_pairs(view.diagnosis)
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]

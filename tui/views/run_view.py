@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
+from runners.doctor.diagnosis import Diagnosis, NotKnown
+from runners.doctor.diagnosis import to_json as diagnosis_json
 from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json
@@ -20,6 +22,7 @@ from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, keep_final, read_final
 from runners.watch.metrics.live import LiveReport
+from tui.views.diagnosis_text import diagnose_run
 
 _MICRO = Decimal("0.000001")
 
@@ -48,6 +51,8 @@ class RunView(msgspec.Struct, frozen=True):
     """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
+    diagnosis: Diagnosis | NotKnown | None = None
+    """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
 
     @property
     def loss(self) -> float | int | None:
@@ -110,6 +115,7 @@ def view_run(
         alerts=report.alerts.alerts,
         epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
+        diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
     )
 
 
@@ -133,6 +139,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "group": plan.group or None if plan else None,
         "state": str(run.state),
         "reason": run.reason or None,
+        "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],

@@ -1,0 +1,209 @@
+"""What is known of an ended run, gathered with bounded reading: its logs are never read whole."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.host.files import open_plain, read_json
+from runners.host.identity import boot_id, boot_time
+from runners.model.gpus import RunUsage, Xid
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.codec import read, read_intent
+from runners.state.layout import StateDirectory
+
+HEAD_BYTES = 128 << 10
+TAIL_BYTES = 1 << 20
+_RANK_LOG_BYTES = 128 << 10
+_MOST_FILES = 256
+_SIGKILL = 9
+_KERNEL = re.compile(r"oom-kill:|ut of memory: Kill|invoked oom-killer|NVRM: Xid")
+_RANK_FOLDER = re.compile(r"\d{1,5}")
+
+_usage = msgspec.json.Decoder(RunUsage)
+
+
+class LogPart(msgspec.Struct, frozen=True):
+    """A stretch of a log: where it begins in its file (bytes), and whose it is, if one rank's."""
+
+    name: str
+    data: bytes
+    start: int = 0
+    rank: int | None = None
+
+
+class RankError(msgspec.Struct, frozen=True):
+    """What one rank wrote into its TORCHELASTIC_ERROR_FILE; time in unix seconds."""
+
+    message: str
+    time: float
+    rank: int | None = None
+    path: str = ""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Everything a verdict may rest on; `exit_code` is the shell's (128 + signal) or negative.
+
+    `oom_kills` are those the run's control group counted, None when it cannot be known.
+    """
+
+    state: State = State.FAILED
+    reason: str = ""
+    stopped_by: str = ""
+    exit_code: int | None = None
+    oom_kills: int | None = None
+    kernel: tuple[str, ...] = ()
+    xids: tuple[Xid, ...] = ()
+    errors: tuple[RankError, ...] = ()
+    logs: tuple[LogPart, ...] = ()
+    pids: frozenset[int] = frozenset()
+
+
+def gather_evidence(run: Run) -> Evidence:
+    """Gather what is known of an ended run from its directory and, where permitted, the kernel."""
+    folder = Path(run.directory)
+    intent = read_intent(StateDirectory(folder.parent.parent).run(run.id))
+    ours = run.state is State.STOPPED and intent is not None
+    record = run.record
+    pids = {pid for pid, _ in record.followed} if record else set()
+    if record and record.leader_pid:
+        pids.add(record.leader_pid)
+    return Evidence(
+        state=run.state,
+        reason=run.reason,
+        stopped_by=intent.by if ours and intent else "",
+        exit_code=run.exit_code,
+        oom_kills=_counted_kills(record.cgroup) if record else None,
+        kernel=tuple(_kernel_lines(run)),
+        xids=_xids(folder, run),
+        errors=tuple(sorted(_error_files(folder), key=lambda error: error.time)),
+        logs=(*_rank_logs(folder), *read_log(folder / "output.log")),
+        pids=frozenset(pids),
+    )
+
+
+def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tuple[LogPart, ...]:
+    """The start and the end of a log, or all of a short one; nothing when there is none."""
+    try:
+        descriptor = open_plain(path)
+    except OSError:
+        return ()
+    try:
+        size = os.fstat(descriptor).st_size
+        if size <= HEAD_BYTES + tail:
+            parts = (LogPart(path.name, os.pread(descriptor, size, 0), 0, rank),)
+        else:
+            at = size - tail
+            parts = (
+                LogPart(path.name, os.pread(descriptor, HEAD_BYTES, 0), 0, rank),
+                LogPart(path.name, os.pread(descriptor, tail, at), at, rank),
+            )
+    finally:
+        os.close(descriptor)
+    return tuple(part for part in parts if part.data)
+
+
+def _rank_logs(folder: Path) -> Iterator[LogPart]:
+    """Logs that torchrun's --log-dir kept of each rank: …/attempt_0/3/stderr.log."""
+    found = [path for path in _walk(folder) if path.name in ("stderr.log", "stdout.log")]
+    for path in sorted(found, key=_modified):
+        if _RANK_FOLDER.fullmatch(path.parent.name):
+            yield from read_log(path, int(path.parent.name), _RANK_LOG_BYTES)
+
+
+def _error_files(folder: Path) -> Iterator[RankError]:
+    """Error files, as torch.distributed.elastic writes them: {"message": {"message", "extraInfo"}}.
+
+    Also the form in which `message` is the text itself.
+    """
+    for path in _walk(folder):
+        if not path.name.endswith("error.json"):
+            continue
+        content = read_json(path) or {}
+        message: Any = content.get("message", "")
+        extra: Any = message.get("extraInfo", {}) if isinstance(message, dict) else {}
+        text = message.get("message", "") if isinstance(message, dict) else message
+        stamp = extra.get("timestamp") if isinstance(extra, dict) else None
+        try:
+            moment = float(stamp)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            moment = _modified(path)
+        name = path.parent.name
+        rank = int(name) if _RANK_FOLDER.fullmatch(name) else None
+        if isinstance(text, str) and text:
+            yield RankError(text, moment, rank, str(path))
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files in the run's folder, a few levels deep and not more than a few hundred."""
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        depth = len(Path(place).relative_to(folder).parts)
+        folders[:] = sorted(folders) if depth < 5 else []
+        for name in names:
+            seen += 1
+            if name.endswith(("error.json", "stderr.log", "stdout.log")):
+                yield Path(place) / name
+        if seen > _MOST_FILES * 4:
+            return
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _counted_kills(group: str) -> int | None:
+    if not group:
+        return None
+    try:
+        text = Path(f"/sys/fs/cgroup/{group.lstrip('/')}/memory.events").read_text()
+    except OSError:
+        return None
+    counted = re.search(r"^oom_kill (\d+)", text, re.MULTILINE)
+    return int(counted[1]) if counted else None
+
+
+def _xids(folder: Path, run: Run) -> tuple[Xid, ...]:
+    """Xid errors of the run's GPUs between its start and a minute after its end."""
+    usage = read(folder / "usage.json", _usage)
+    if usage is None or run.started is None:
+        return ()
+    until = (run.ended or time.time()) + 60.0
+    found = [xid for use in usage.gpus for xid in use.xids if run.started <= xid.time <= until]
+    return tuple(sorted(found, key=lambda xid: xid.time))
+
+
+def _kernel_lines(run: Run) -> Iterator[str]:
+    """The kernel's records of memory and GPUs in the run's time; none where they may not be read.
+
+    Record form: `priority,sequence,microseconds since boot,flags;text` (kernel: ABI dev-kmsg).
+    """
+    if run.started is None or (run.record and run.record.boot_id != boot_id()):
+        return
+    try:
+        descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    since, until = run.started - boot_time(), (run.ended or time.time()) - boot_time() + 5.0
+    try:
+        while True:
+            try:
+                record = os.read(descriptor, 8192)
+            except BrokenPipeError:  # records were overwritten meanwhile: the next read goes on
+                continue
+            head, _, text = record.decode("utf-8", "replace").partition(";")
+            seconds = float(head.split(",")[2]) / 1e6
+            if since - 1.0 <= seconds <= until and _KERNEL.search(text):
+                yield text.partition("\n")[0]
+    except (OSError, ValueError, IndexError):
+        return
+    finally:
+        os.close(descriptor)

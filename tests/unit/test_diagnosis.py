@@ -1,0 +1,195 @@
+"""Why a run ended: the first cause under a cascade, and never an alarm without one."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from runners.doctor.diagnosis import Diagnosis, NotKnown, diagnose, to_json
+from runners.doctor.evidence import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    Evidence,
+    LogPart,
+    RankError,
+    gather_evidence,
+    read_log,
+)
+from runners.doctor.signatures import load_signatures
+from runners.model.gpus import Xid
+from runners.model.states import State
+from tests.support import REPOSITORY, make_run
+
+SAMPLES = REPOSITORY / "tests" / "samples" / "diagnosis"
+SIGNATURES = load_signatures(Path("/nowhere"))
+FAILURES = [json.loads(line) for line in (SAMPLES / "failures.jsonl").read_text().splitlines()]
+HEALTHY = [
+    block.split("\n", 1)
+    for block in (SAMPLES / "healthy.txt").read_text().removeprefix("=== ").split("\n=== ")
+]
+CASCADE = [
+    "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2094, remote process exited or there was a network error, NCCL version 2.21.5",
+    "[rank{0}]:[E321 02:07:09.9 ProcessGroupNCCL.cpp:621] [Rank {0}] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
+    "[rank{0}]:[E321 02:07:10.1 ProcessGroupNCCL.cpp:627] [Rank {0}] To avoid data inconsistency, we are taking the entire process down.",
+    "W1120 10:00:00 140 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 12{0} closing signal SIGTERM",
+    "[rank{0}]: Traceback (most recent call last):",
+    '[rank{0}]:   File "train.py", line 12{0}, in train_step',
+    "[rank{0}]: torch.distributed.elastic.multiprocessing.api.SignalException: Process 312{0} got signal: 15",
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+    "[rank{0}]: KeyboardInterrupt",
+    "[rank{0}]: Exception ignored in: <function DataLoader.__del__ at 0x7f>",
+]
+
+
+def log(text: str, rank: int | None = None) -> tuple[LogPart, ...]:
+    return (LogPart("output.log", text.encode(), 0, rank),)
+
+
+def verdict(text: str = "", exit_code: int | None = 1, **more: object) -> Diagnosis | NotKnown:
+    return diagnose(Evidence(exit_code=exit_code, logs=log(text), **more), SIGNATURES)  # type: ignore[arg-type]
+
+
+def buried(text: str, before: int, tagged: bool) -> str:
+    """`text` among 200 lines of what eight ranks say when one of them has died."""
+    dice = random.Random(text + str(before))
+    lines = [dice.choice(CASCADE).format(dice.randrange(8)) for _ in range(200)]
+    own = [f"[rank5]: {line}" if tagged else line for line in text.split("\n")]
+    steps = [f"[rank0]: step {i} loss {1 / i:.3f}" for i in range(1, 50)]
+    return "\n".join([*steps, *lines[:before], *own, *lines[before:], ""])
+
+
+@pytest.mark.parametrize("before", [0, 90, 200])
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure["id"])
+def test_the_cause_is_found_under_the_cascade_of_eight_ranks(
+    failure: dict[str, str], before: int
+) -> None:
+    code = int(failure["exit"])
+    text = buried(failure["text"], before, tagged=code == 1)
+    assert verdict(text, code).kind == failure["expect"]
+
+
+@pytest.mark.parametrize("one", SIGNATURES, ids=lambda one: one.id)
+def test_every_sample_of_a_signature_is_diagnosed_as_its_class(one: object) -> None:
+    for sample in one.samples:  # type: ignore[attr-defined]
+        found = verdict(f"epoch 1\nepoch 2\nepoch 3 loss 0.1\n{sample}\n")
+        assert isinstance(found, Diagnosis), sample
+        assert found.kind == one.kind, sample  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name, text", HEALTHY, ids=[name for name, _ in HEALTHY])
+def test_a_healthy_log_raises_no_alarm_even_when_the_run_ended_badly(name: str, text: str) -> None:
+    assert isinstance(verdict(text, 0), NotKnown)
+    found = verdict(text, 1)
+    assert isinstance(found, NotKnown), found
+
+
+def test_there_are_forty_healthy_logs() -> None:
+    assert len(HEALTHY) >= 40
+
+
+def test_what_was_done_on_purpose_comes_before_any_text() -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    stopped = verdict(text, 143, state=State.STOPPED, reason="guard: budget of $5 reached")
+    assert stopped.kind == "stopped_by_guard" and "budget" in to_json(stopped)["cause"]
+    limit = verdict(text, 143, state=State.STOPPED, reason="after 2 h", stopped_by="its limit")
+    assert limit.kind == "stopped_at_limit"
+
+
+def test_a_bare_kill_is_not_known_until_something_confirms_it() -> None:
+    bare = verdict("step 1 loss 0.2\n", 137)
+    assert isinstance(bare, NotKnown) and bare.kind == "killed_unknown"
+    counted = verdict("step 1 loss 0.2\n", 137, oom_kills=1)
+    assert counted.kind == "host_out_of_memory"
+    line = "oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=4711,uid=0"
+    ours = verdict("", -9, kernel=(line,), pids=frozenset({4711}))
+    others = verdict("", -9, kernel=(line,), pids=frozenset({47}))
+    assert ours.kind == "host_out_of_memory" and isinstance(others, NotKnown)
+
+
+def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
+    report = "Root Cause (first observed failure):\n[0]:\n  rank      : 3 (local_rank: 3)\n  exitcode  : -11 (pid: 77)\n"
+    found = verdict(report)
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("crashed", 3)
+
+
+def test_the_rank_that_failed_first_is_believed() -> None:
+    lines = [
+        "[rank1]: ModuleNotFoundError: No module named 'a'",
+        "[rank3]: OSError: [Errno 28] No space left on device: '/out/x'",
+        "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 77)",
+    ]
+    found = verdict("\n".join(lines))
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("disk_full", 3)
+
+
+def test_an_error_file_of_the_earliest_rank_comes_before_the_output() -> None:
+    errors = (
+        RankError("OSError: [Errno 24] Too many open files: 'x'", 10.0, 6),
+        RankError("RuntimeError: No CUDA GPUs are available", 12.0, 2),
+    )
+    found = verdict("ModuleNotFoundError: No module named 'a'\n", errors=errors)
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("too_many_open_files", 6)
+    assert "error file" in found.rests_on[0]
+
+
+def test_a_hardware_xid_comes_before_text_and_a_program_s_own_does_not() -> None:
+    text = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    assert verdict(text, xids=(Xid(79, 1.0, "fell off the bus"),)).kind == "gpu_hardware"
+    assert verdict(text, xids=(Xid(31, 1.0, "page fault"),)).kind == "gpu_memory_access_fault"
+
+
+def test_the_rank_that_did_not_come_is_named() -> None:
+    line = "[rank{0}]:[E ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
+    found = verdict("\n".join(line.format(rank, 40 if rank == 2 else 41) for rank in range(4)), -6)
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
+    assert "Rank 2" in found.cause
+
+
+def test_a_warning_explains_the_error_that_follows_from_it() -> None:
+    text = (
+        "x.py:1: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver\n"
+        "RuntimeError: No CUDA GPUs are available\n"
+    )
+    assert verdict(text).kind == "driver_mismatch"
+
+
+def test_a_program_that_logs_its_exception_is_heard() -> None:
+    text = "ERROR train failed: RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')\n"
+    assert verdict(text).kind == "gpu_out_of_memory"
+
+
+def test_bars_that_dying_ranks_close_do_not_hide_the_error() -> None:
+    bar = "Epoch 3:  45%|████ | 450/1000 [00:12<00:15, 36it/s]\r"
+    text = (
+        f"{bar}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n{bar * 8}\n"
+    )
+    assert verdict(text).kind == "gpu_out_of_memory"
+
+
+def test_a_long_log_is_read_at_its_ends_only(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(0, 2)
+        file.write(b"\nOSError: [Errno 122] Disk quota exceeded: '/home/a/x'\n")
+    parts = read_log(path)
+    assert sum(len(part.data) for part in parts) <= HEAD_BYTES + TAIL_BYTES
+    found = diagnose(Evidence(exit_code=1, logs=parts), SIGNATURES)
+    assert found.kind == "disk_quota" and f"byte {1 << 30:,}"[:14] in found.rests_on[0]  # type: ignore[union-attr]
+
+
+def test_evidence_is_gathered_from_a_run_s_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "20261120-101500-demo-7f3a"
+    rank = folder / "ranks" / "x_1" / "attempt_0" / "4"
+    rank.mkdir(parents=True)
+    (folder / "output.log").write_text("step 1\n")
+    (rank / "stderr.log").write_text("RuntimeError: received 0 items of ancdata\n")
+    message = {"message": "ValueError: odd", "extraInfo": {"timestamp": "17"}}
+    (rank / "error.json").write_text(json.dumps({"message": message}))
+    found = gather_evidence(make_run(State.FAILED, directory=str(folder)))
+    assert [(error.rank, error.time) for error in found.errors] == [(4, 17.0)]
+    decided = diagnose(found, SIGNATURES)
+    assert isinstance(decided, Diagnosis)
+    assert (decided.kind, decided.rank) == ("too_many_open_files", 4)

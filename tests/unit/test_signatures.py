@@ -1,0 +1,82 @@
+"""The texts of failures as data: the shipped ones hold, a user adds one, mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from runners.doctor.diagnosis import diagnose
+from runners.doctor.evidence import Evidence, LogPart
+from runners.doctor.signatures import SHIPPED, load_signatures, read_signatures
+from runners.model.errors import WrongInput
+
+OWN = {
+    "id": "teapot",
+    "class": "teapot_empty",
+    "cause": "The teapot {which} is empty.",
+    "remedy": "Fill it.",
+    "patterns": [r"teapot (?P<which>\d+) is empty"],
+    "samples": ["TeaError: teapot 3 is empty"],
+    "non_matches": ["teapot 3 is full"],
+}
+
+
+def write(path: Path, *entries: dict[str, object]) -> Path:
+    path.write_text(yaml.safe_dump(list(entries)))
+    return path
+
+
+def test_the_shipped_signatures_hold_all_they_promise() -> None:
+    shipped = read_signatures(SHIPPED)
+    assert len(shipped) >= 50
+    kinds = {one.kind for one in shipped}
+    assert all(named in kinds for one in shipped for named in one.explains)
+
+
+def test_a_user_adds_a_signature_without_code(tmp_path: Path) -> None:
+    signatures = load_signatures(write(tmp_path / "signatures.yaml", OWN))
+    logs = (LogPart("output.log", b"TeaError: teapot 3 is empty\n"),)
+    found = diagnose(Evidence(exit_code=1, logs=logs), signatures)
+    assert (found.kind, found.cause) == ("teapot_empty", "The teapot 3 is empty.")  # type: ignore[union-attr]
+
+
+def test_a_user_s_signature_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+    mine = OWN | {"id": "gpu_out_of_memory"}
+    signatures = load_signatures(write(tmp_path / "signatures.yaml", mine))
+    assert [one.kind for one in signatures if one.id == "gpu_out_of_memory"] == ["teapot_empty"]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"patterns": ["("]}, "no regular expression"),
+        ({"patterns": [".*"]}, "matches every line"),
+        ({"samples": ["nothing of it"]}, "no pattern matches the sample"),
+        ({"non_matches": ["teapot 3 is empty"]}, "matches the non-match"),
+        ({"tier": "loud"}, "tier `loud` is none of"),
+        ({"colour": "red"}, "colour"),
+        ({"remedy": 3}, "remedy"),
+        ({"samples": []}, "at least one line"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file_and_entry(
+    tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    path = write(tmp_path / "signatures.yaml", OWN | change)
+    with pytest.raises(WrongInput) as caught:
+        load_signatures(path)
+    assert words in str(caught.value) and str(path) in str(caught.value)
+    assert "teapot" in str(caught.value)
+
+
+def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "signatures.yaml"
+    for text in ("id: x", "- [", ""):
+        path.write_text(text)
+        with pytest.raises(WrongInput):
+            load_signatures(path)
+
+
+def test_two_entries_may_not_share_an_id(tmp_path: Path) -> None:
+    with pytest.raises(WrongInput, match="same id"):
+        load_signatures(write(tmp_path / "signatures.yaml", OWN, OWN))

@@ -1,0 +1,38 @@
+"""`diagnose`."""
+
+import argparse
+
+from runners.doctor.diagnosis import Diagnosis, to_json
+from runners.doctor.signatures import load_signatures
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode, WrongInput
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
+from tui.cli.output import print_json, print_pairs, say
+from tui.views.diagnosis_text import diagnose_run
+
+
+def run_diagnose(arguments: argparse.Namespace) -> int:
+    """Say why a run ended; exit 2 while it runs, or when a signature file cannot be used."""
+    state = StateDirectory()
+    tend(state)
+    run = find_run(state, arguments.run)
+    if run.is_live:
+        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui logs -f RUN")
+    load_signatures()  # a mistake in the user's own is said at once, with its place
+    verdict = diagnose_run(run)
+    if arguments.json:
+        print_json({"run": run.id, "diagnosis": None if verdict is None else to_json(verdict)})
+    elif verdict is None:
+        say(f"{run.id} ended well: there is nothing to explain")
+    else:
+        pairs = [("run", run.id), ("class", verdict.kind)]
+        if isinstance(verdict, Diagnosis):
+            pairs += [("cause", verdict.cause), ("line", verdict.line)]
+            pairs += [("rests on", text) for text in verdict.rests_on]
+            pairs.append(("remedy", verdict.remedy))
+        else:
+            pairs.append(("cause", verdict.words))
+        pairs += [("looked at", text) for text in verdict.looked_at]
+        print_pairs([(name, value) for name, value in pairs if value])
+    return ExitCode.DONE
