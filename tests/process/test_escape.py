@@ -1,5 +1,6 @@
 """No process of a run is lost sight of: without its mark, without its parents, without its supervisor."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.host.procfs import command_of, is_zombie
+from runners.host.procfs import command_of, is_zombie, start_ticks
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.state.leases import held_leases
 from tests.process.conftest import CommandLine, events, leader, record
@@ -105,19 +106,17 @@ def test_processes_that_would_not_go_keep_the_lease_of_an_ended_run(cli: Command
     run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
     cli.run("stop", run.id, "--force", "--wait")
     # As a supervisor leaves it behind: ended, but a process would not go.
-    with subprocess.Popen(["sleep", "600"]) as stuck:
-        plan = run.plan.read_text()
-        run.plan.write_text(
-            plan.replace(
-                '"gpus":[]', '"gpus":[{"index":0,"uuid":"GPU-0","name":"H100","logical":0}]'
-            )
-        )
-        ticks = Path(f"/proc/{stuck.pid}/stat").read_text().rpartition(")")[2].split()[19]
-        text = run.state.read_text()
-        before = text[text.index('"followed":') : text.index("]", text.index('"followed":')) + 1]
-        run.state.write_text(text.replace(before, f'"followed":[[{stuck.pid},{ticks}]]'))
+    stuck = subprocess.Popen(["sleep", "600"])
+    try:
+        plan = json.loads(run.plan.read_text())
+        plan["gpus"] = [{"index": 0, "uuid": "GPU-0", "name": "H100", "logical": 0}]
+        run.plan.write_text(json.dumps(plan))
+        followed = [[stuck.pid, start_ticks(stuck.pid)]]
+        run.state.write_text(json.dumps({**record(run), "followed": followed}))
         cli.state.held_marker(run.id).touch()
         assert "GPU-0" in held_leases(cli.state)
         assert "has ended, but" in cli.run("doctor", exits=None).stdout
+    finally:
         stuck.kill()
+        stuck.wait()
     assert not held_leases(cli.state) and not cli.state.held_marker(run.id).exists()
