@@ -270,7 +270,7 @@ def test_pages_filter_and_focus(tmp_path: Path) -> None:
     filtered = book.draw(asked(mark, pattern="^M0[12]$"))
     assert filtered.names == ("m01", "m02") and filtered.hidden == 30
     broken = book.draw(asked(mark, pattern="m0["))
-    assert "no regular expression" in broken.problem
+    assert "not a regular expression" in broken.problem
     alone = book.draw(asked(mark, alone=True, focus=5))
     assert [one.name for one in alone.charts] == [alone.names[5]] and alone.charts[0].width == 120
     for shown in (page, second, filtered):
