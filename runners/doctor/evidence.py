@@ -96,13 +96,13 @@ def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tup
     try:
         size = os.fstat(descriptor).st_size
         if size <= HEAD_BYTES + tail:
-            parts = (LogPart(path.name, os.pread(descriptor, size, 0), 0, rank),)
+            parts = [LogPart(path.name, os.pread(descriptor, size, 0), 0, rank)]
         else:
             at = size - tail
-            parts = (
+            parts = [
                 LogPart(path.name, os.pread(descriptor, HEAD_BYTES, 0), 0, rank),
                 LogPart(path.name, os.pread(descriptor, tail, at), at, rank),
-            )
+            ]
     finally:
         os.close(descriptor)
     return tuple(part for part in parts if part.data)
