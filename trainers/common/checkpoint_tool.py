@@ -122,7 +122,7 @@ def bare_names(names: list[str]) -> dict[str, str]:
     changed = True
     while changed:
         changed = False
-        for depth in range(3):
+        for depth in range(2):
             groups: dict[tuple[str, ...], list[str]] = {}
             for name, parts in pieces.items():
                 groups.setdefault(tuple(parts[:depth]), []).append(name)
