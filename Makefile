@@ -1,5 +1,6 @@
 # make run      set up everything and watch a real model train (PRESET=name for another preset)
 # make test     everything that is checked: lint, types, import contracts, tests
+# make test-oldest   unit and process tests on Python 3.10, where there is one
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: run install test bench screenshots clean
+.PHONY: run install test test-oldest bench screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -18,8 +19,8 @@ install: $(STAMP)
 
 # A Python that already imports torch (an image with a ROCm or CUDA build) lends it to the environment, untouched.
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "fresnel-tui needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try make PYTHON=python3.12 …"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "fresnel-tui needs Python 3.10 or newer; this is $$($(PYTHON) --version). Try make PYTHON=python3.12 …"; exit 2; }
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 		echo "using the torch of $$(command -v $(PYTHON))"; \
 		test -d $(VENV) || $(PYTHON) -m venv --system-site-packages $(VENV); \
@@ -37,6 +38,15 @@ test: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# The panel and the core on the oldest supported Python that can be found, in an environment of its own.
+test-oldest:
+	@python=$$(command -v python3.10 || ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.10.*/bin/python 2>/dev/null | tail -n 1); \
+	if [ -z "$$python" ]; then echo "no Python 3.10 here: not tested on it"; exit 0; fi; \
+	echo "on $$($$python --version)"; \
+	test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; \
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
+	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process
+
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
 
@@ -44,4 +54,4 @@ screenshots: $(STAMP)
 	$(BIN)/python tests/ui/take_pictures.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-oldest

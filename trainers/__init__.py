@@ -1,1 +1,1 @@
-"""Training programs, each started by its path; they import nothing of this project but this package."""
+"""Training programs, each started by its path; they import nothing of ours but this package."""

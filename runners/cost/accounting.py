@@ -7,6 +7,7 @@ and what nobody holds is idle money. So shares and idle always add up to the tot
 only what is shown is rounded, and then so that the cents add up too.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
@@ -87,25 +88,116 @@ _Sums = dict[tuple[str, int, int], int]
 
 def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     """Share the money of `period` among the runs that held GPUs in it."""
-    changes: dict[int, tuple[list[Usage], list[Usage]]] = {}
+    changes = _changes(period, holdings)
+    came = [one for arrivals, _ in changes.values() for one in arrivals]
+    cards = {card for one in came for card in one.gpus}
+    rate = Fraction(period.rate) / HOUR_NS
+    if len(cards) <= period.gpus and not any(one.parts for one in came):
+        held, scale = _sweep_cards(changes)
+        each = rate / (scale * period.gpus)
+        shares = {run: each * amount for run, amount in held.items()}
+        gpu_hours = {run: Fraction(amount, scale * HOUR_NS) for run, amount in held.items()}
+        together = each * sum(held.values())
+        return Account(period.total, shares, period.total - together, gpu_hours)
+    parts, hours = _sweep_parts(period, changes)
+    shares = {run: rate * amount for run, amount in _add_up(parts).items()}
+    gpu_hours = {run: amount / HOUR_NS for run, amount in _add_up(hours).items()}
+    return Account(period.total, shares, period.total - add_fractions(shares.values()), gpu_hours)
+
+
+_Changes = dict[int, tuple[list[Usage], list[Usage]]]
+"""Who came and who went, by moment."""
+
+
+def _changes(period: Period, holdings: Iterable[Usage]) -> _Changes:
+    changes: _Changes = {}
     for holding in holdings:
         start, end = max(holding.start, period.start), min(holding.end, period.end)
         if start < end and holding.gpus:
             changes.setdefault(start, ([], []))[0].append(holding)
             changes.setdefault(end, ([], []))[1].append(holding)
+    return dict(sorted(changes.items()))
+
+
+def _sweep_cards(changes: _Changes) -> tuple[dict[str, int], int]:
+    """How long each run held whole cards, in a fraction of nanoseconds that is the same for all,
+    and how many of them a nanosecond has.
+
+    A card held by k runs gives each a k-th of its time. Each card keeps how much it has given to
+    each of those that hold it; a run has what that grew by while it was there. So a moment costs as
+    much as what changes in it, however many runs are there, and all sums are whole numbers.
+    """
+    scale = math.lcm(*range(1, _most_sharers(changes) + 1))
+    found: dict[str, int] = {}
     held: dict[str, int] = {}
-    present: list[Usage] = []
-    # Nanoseconds by run and fraction: whole numbers, turned into fractions once at the end.
+    since: dict[str, int] = {}
+    given: dict[str, int] = {}
+    for moment, (came, went) in changes.items():
+        for leaves, holdings in ((True, went), (False, came)):
+            for holding in holdings:
+                amount = 0
+                for card in holding.gpus:
+                    sharers = held.get(card, 0)
+                    if sharers:
+                        grown = (moment - since[card]) * (scale // sharers)
+                        given[card] = given.get(card, 0) + grown
+                    since[card] = moment
+                    held[card] = sharers - 1 if leaves else sharers + 1
+                    amount += given.get(card, 0)
+                # What was given before it came is taken off, what was given when it went added.
+                found[holding.run] = found.get(holding.run, 0) + (amount if leaves else -amount)
+    return found, scale
+
+
+def _most_sharers(changes: _Changes) -> int:
+    """By how many at once any card was held."""
+    held: dict[str, int] = {}
+    most = 1
+    for came, went in changes.values():
+        for holding in went:
+            for card in holding.gpus:
+                held[card] -= 1
+        for holding in came:
+            for card in holding.gpus:
+                held[card] = held.get(card, 0) + 1
+                most = max(most, held[card])
+    return most
+
+
+def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:
+    """The idle money of `period`, its billed units aside, by how long each card was held at all;
+    None where parts of cards, or more cards than the period has, ask for `apportion`.
+    """
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for holding in holdings:
+        start, end = max(holding.start, period.start), min(holding.end, period.end)
+        if holding.parts:
+            return None
+        if start < end:
+            for card in holding.gpus:
+                spans.setdefault(card, []).append((start, end))
+    if len(spans) > period.gpus:
+        return None
+    held = 0
+    for found in spans.values():
+        until = period.start
+        for start, end in sorted(found):
+            held += max(0, end - max(start, until))
+            until = max(until, end)
+    idle = period.gpus * (period.end - period.start) - held
+    return Fraction(period.rate) * Fraction(idle, period.gpus * HOUR_NS)
+
+
+def _sweep_parts(period: Period, changes: _Changes) -> tuple[_Sums, _Sums]:
+    """The same where parts of cards are held: moment by moment, for all who are there."""
     parts: _Sums = {}
     hours: _Sums = {}
+    held: dict[str, int] = {}
+    present: list[Usage] = []
     before = period.start
-    for moment in sorted(changes):
-        if any(holding.parts for holding in present):
-            _share_out_parts(present, held, period.gpus, moment - before, parts, hours)
-        else:
-            _share_out(present, held, period.gpus, moment - before, parts, hours)
+    for moment, (came, went) in changes.items():
+        _share_out(present, held, period.gpus, moment - before, parts, hours)
         before = moment
-        came, went = changes[moment]
         for holding in went:
             present.remove(holding)
             for gpu in holding.gpus:
@@ -116,20 +208,7 @@ def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
             present.append(holding)
             for gpu in holding.gpus:
                 held[gpu] = held.get(gpu, 0) + 1
-    rate = Fraction(period.rate) / HOUR_NS
-    shares = {run: rate * amount for run, amount in _add_up(parts).items()}
-    gpu_hours = {run: amount / HOUR_NS for run, amount in _add_up(hours).items()}
-    return Account(
-        period.total, shares, period.total - sum(shares.values(), Fraction(0)), gpu_hours
-    )
-
-
-def _add_up(parts: _Sums) -> dict[str, Fraction]:
-    """Nanoseconds by run and fraction as one fraction for each run."""
-    sums: dict[str, Fraction] = {}
-    for (run, numerator, denominator), nanoseconds in parts.items():
-        sums[run] = sums.get(run, Fraction(0)) + Fraction(nanoseconds * numerator, denominator)
-    return sums
+    return parts, hours
 
 
 def _share_out(
@@ -140,26 +219,9 @@ def _share_out(
     parts: _Sums,
     hours: _Sums,
 ) -> None:
-    """Count `nanoseconds`, in which nothing changed, for everyone `present`: whole cards only."""
-    if not nanoseconds:
-        return
-    machine = max(gpus, len(held))  # more may be held than the session was told of
-    for holding in present:
-        for gpu in holding.gpus:
-            for sums, denominator in ((parts, machine * held[gpu]), (hours, held[gpu])):
-                key = (holding.run, 1, denominator)
-                sums[key] = sums.get(key, 0) + nanoseconds
-
-
-def _share_out_parts(
-    present: Sequence[Usage],
-    held: Mapping[str, int],
-    gpus: int,
-    nanoseconds: int,
-    parts: _Sums,
-    hours: _Sums,
-) -> None:
-    """The same where parts of cards are held; parts that are more than a card are cut to one."""
+    """Count `nanoseconds`, in which nothing changed; parts that are more than a card are cut to
+    one.
+    """
     if not nanoseconds:
         return
     fractions: dict[str, tuple[str, Fraction]] = {}
@@ -178,6 +240,30 @@ def _share_out_parts(
             for sums, part in ((parts, each / machine), (hours, each)):
                 key = (holding.run, part.numerator, part.denominator)
                 sums[key] = sums.get(key, 0) + nanoseconds
+
+
+def _add_up(parts: _Sums) -> dict[str, Fraction]:
+    """Nanoseconds by run and fraction as one fraction for each run."""
+    by_run: dict[str, list[tuple[int, int]]] = {}
+    for (run, numerator, denominator), nanoseconds in parts.items():
+        by_run.setdefault(run, []).append((nanoseconds * numerator, denominator))
+    return {run: sum_exactly(amounts) for run, amounts in by_run.items()}
+
+
+def sum_exactly(amounts: Iterable[tuple[int, int]]) -> Fraction:
+    """The sum of numerators over denominators: what has one denominator is added as whole numbers,
+    which is many times as fast as fractions are.
+    """
+    sums: dict[int, int] = {}
+    for numerator, denominator in amounts:
+        sums[denominator] = sums.get(denominator, 0) + numerator
+    common = math.lcm(*sums) if sums else 1
+    return Fraction(sum(sums[below] * (common // below) for below in sums), common)
+
+
+def add_fractions(amounts: Iterable[Fraction]) -> Fraction:
+    """The sum of many fractions."""
+    return sum_exactly((amount.numerator, amount.denominator) for amount in amounts)
 
 
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:

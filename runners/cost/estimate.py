@@ -49,15 +49,19 @@ def forecast(
     """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
-    epochs = _whole(wanted.get("epochs"))
+    epochs = _whole(wanted.get(_length_of(spec)))
     found = [
         learned
         for line in _candidates(recent_runs(state), spec, model, len(gpus))
-        if (learned := _learn(state.run(line.run), line, wanted, epochs)) is not None
+        if (learned := _learn(state.run(line.run), line, wanted, epochs, _length_of(spec)))
+        is not None
     ][:ENOUGH]
     rate = None if price is None else hourly_rate(price, len(gpus) if devices is None else devices)
     if not found:
-        return _by_word(spec, epochs, rate)
+        doubt = ""
+        if not gpus and spec.gpus.wants_gpus:
+            doubt = "the preset's word is for a GPU, and this is the CPU"
+        return _by_word(spec, epochs, rate, doubt)
     seconds = median([total for total, _ in found])
     paces = [pace for _, pace in found if pace is not None]
     return Estimate(
@@ -86,7 +90,11 @@ def _candidates(lines: Sequence[RunEntry], spec: RunSpec, model: str, gpus: int)
 
 
 def _learn(
-    run: RunDirectory, line: RunEntry, wanted: Mapping[str, Any], epochs: int | None
+    run: RunDirectory,
+    line: RunEntry,
+    wanted: Mapping[str, Any],
+    epochs: int | None,
+    length: str,
 ) -> tuple[float, float | None] | None:
     """Seconds that a run with `wanted` parameters would take by this one, and per epoch; None when
     it does not say.
@@ -95,7 +103,7 @@ def _learn(
         parameters = {p.name: p.value for p in _spec.decode(run.spec.read_bytes()).parameters}
     except (OSError, msgspec.DecodeError):
         return None
-    if _costly(parameters) != _costly(wanted) or line.finished is None:
+    if _costly(parameters, length) != _costly(wanted, length) or line.finished is None:
         return None
     whole = seconds_between(line.began, line.finished)
     rhythm = read_epoch_timing(run.path)
@@ -113,30 +121,39 @@ def _learn(
             + max(0.0, after)
         )
         return max(0.0, total), rhythm.seconds_per_epoch
-    same_length = _whole(parameters.get("epochs")) == epochs
+    same_length = _whole(parameters.get(length)) == epochs
     return (whole, None) if line.state == "done" and same_length else None
 
 
-def _costly(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name not in FREE}
+def _costly(parameters: Mapping[str, Any], length: str) -> dict[str, Any]:
+    free = FREE | {length}
+    return {name: value for name, value in parameters.items() if name not in free}
 
 
-def _by_word(spec: RunSpec, epochs: int | None, rate: Decimal | None) -> Estimate | None:
+def _length_of(spec: RunSpec) -> str:
+    """The parameter that says how many epochs (or iterations) the run has."""
+    return spec.total.parameter if spec.total is not None and spec.total.parameter else "epochs"
+
+
+def _by_word(
+    spec: RunSpec, epochs: int | None, rate: Decimal | None, doubt: str = ""
+) -> Estimate | None:
     """The preset's own word, in proportion when another number of epochs is asked for."""
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
-    default = next((_whole(p.default) for p in spec.parameters if p.name == "epochs"), None)
+    default = next((_whole(p.default) for p in spec.parameters if p.name == _length_of(spec)), None)
     part = epochs / default if epochs and default else 1.0
     basis = "the preset's estimate" + (
-        f" for {default} epochs, in proportion" if part != 1.0 else ""
+        f" for {default:,} {_length_of(spec)}, in proportion" if part != 1.0 else ""
     )
     seconds = None if word.seconds is None else word.seconds * part
     if seconds is not None and rate is not None:
         usd: str | None = str(round(money(rate, seconds), 6))
     else:
         usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
-    return Estimate(seconds, usd, basis, 0, epochs, None, word.doubt)
+    doubts = "; ".join(filter(None, (doubt, word.doubt)))
+    return Estimate(seconds, usd, basis, 0, epochs, None, doubts)
 
 
 def _whole(value: Any) -> int | None:

@@ -16,6 +16,7 @@ from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
 from runners.host.files import append_line
 from runners.host.identity import host_name
+from runners.host.tail import read_tail
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
 from runners.model.spec import Price
@@ -233,18 +234,7 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
     """The runs at the ledger's end, at most those of its last 256 KiB: a launch must not wait for
     a long history.
     """
-    try:
-        descriptor = os.open(state.ledger, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        block = os.pread(
-            descriptor, _RECENT_BYTES, max(0, os.fstat(descriptor).st_size - _RECENT_BYTES)
-        )
-    except OSError:
-        return []
-    finally:
-        os.close(descriptor)
+    block = read_tail(state.ledger, _RECENT_BYTES)
     found: dict[str, RunEntry] = {}
     for line in block.split(b"\n"):
         try:

@@ -15,7 +15,10 @@ HOUR_S = Decimal(3600)
 
 def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
     """How many GPUs these are to a bill: a part of a card counts as its fraction; 0 for the CPU."""
-    return sum((Fraction(*gpu.part) for gpu in gpus), Fraction(0))
+    held = list(gpus)
+    if all(gpu.part == (1, 1) for gpu in held):
+        return Fraction(len(held))
+    return sum((Fraction(*gpu.part) for gpu in held), Fraction(0))
 
 
 def hourly_rate(price: Price, gpus: Fraction | int) -> Decimal:

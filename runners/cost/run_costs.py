@@ -7,7 +7,7 @@ that on its estimate, else on the time that its progress says is left.
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -24,6 +24,7 @@ from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.plan import Estimate
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
@@ -76,7 +77,7 @@ class Costs(msgspec.Struct, frozen=True):
     def of(self, run: Run, eta_s: float | None = None, epoch: int | None = None) -> RunCost:
         """What a run costs; `eta_s` and `epoch` are what its progress says, where it says so."""
         if run.id not in self.hours:
-            return RunCost()  # it never held anything
+            return _planned(run)  # it has not held anything yet, or never will
         cost, rate = _six(self.spent.get(run.id)), _six(self.rates.get(run.id))
         share = None if self.account is None else self.account.shares.get(run.id)
         known = RunCost(
@@ -110,6 +111,14 @@ class Costs(msgspec.Struct, frozen=True):
         return reader.read() if reader else read_epoch_timing(Path(run.directory))
 
 
+def _planned(run: Run) -> RunCost:
+    """What a run that has not started yet will cost per hour, by its plan's price."""
+    plan = run.plan
+    if plan is None or plan.price is None or not run.is_live or run.state is State.QUEUED:
+        return RunCost()
+    return RunCost(rate=_six(exact_rate(plan.price, device_count(plan.gpus))))
+
+
 def _project(
     run: Run,
     cost: Decimal | None,
@@ -141,10 +150,12 @@ def costs_of(state: StateDirectory, runs: Iterable[Run], now: Moment | None = No
     return CostReader(state).read(runs, now)
 
 
-def costs_in(statement: Statement, runs: Iterable[Run]) -> Costs:
-    """What `runs` cost by a statement that is open already."""
+def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:
+    """What `runs`, or `everything` there is, cost by a statement that is open already."""
     session = next((one for one in statement.sessions if one.end is None), None)
-    live = [run.id for run in runs if run.is_live and run.id in statement.lines]
+    seen = list(runs)
+    live = [run.id for run in seen if run.is_live and run.id in statement.lines]
+    asked = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
     shares: set[str] = set()
     for one in statement.sessions:
         shares.update(statement.account(one).shares)
@@ -154,23 +165,25 @@ def costs_in(statement: Statement, runs: Iterable[Run]) -> Costs:
         session,
         None if session is None else statement.account(session),
         spent,
-        _rates(statement, spent, live),
-        {run: statement.gpu_hours(run) for run in statement.lines},
+        _rates(statement, spent, asked, live),
+        {run: statement.gpu_hours(run) for run in asked},
         frozenset(shares),
         problem=statement.problem,
     )
 
 
 def _rates(
-    statement: Statement, spent: Mapping[str, Fraction], live: Iterable[str]
+    statement: Statement,
+    spent: Mapping[str, Fraction],
+    asked: Iterable[str],
+    beside: Sequence[str],
 ) -> dict[str, Fraction]:
-    """Dollars per hour: now, and on average for what has ended."""
-    beside = list(live)
+    """Dollars per hour: now, of those `beside` each other, and on average for what has ended."""
     rates = {run: rate for run in beside if (rate := statement.rate_now(run, beside)) is not None}
-    for run, cost in spent.items():
+    for run in asked:
         start, end = statement.span(run)
-        if run not in rates and end > start:
-            rates[run] = cost * HOUR_NS / (end - start)
+        if run not in rates and run in spent and end > start:
+            rates[run] = spent[run] * HOUR_NS / (end - start)
     return rates
 
 

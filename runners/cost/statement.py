@@ -9,7 +9,14 @@ from itertools import accumulate
 
 import msgspec
 
-from runners.cost.accounting import Account, Period, apportion, local_days
+from runners.cost.accounting import (
+    Account,
+    Period,
+    add_fractions,
+    apportion,
+    idle_of_cards,
+    local_days,
+)
 from runners.cost.ledger import Ledger, RunEntry, enter_lines, line_of, unlisted_lines
 from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, exact_rate
 from runners.cost.sessions import Session
@@ -53,10 +60,12 @@ class Statement:
         self._starts = [self._spans[run][0] for run in self._ordered]
         self._latest = list(accumulate((self._spans[run][1] for run in self._ordered), max))
         self._periods = [self._period_of(session) for session in self.sessions]
-        self._by_start = sorted(self._periods, key=lambda period: period.start)
-        self._session_starts = [period.start for period in self._by_start]
-        self._session_ends = list(accumulate((period.end for period in self._by_start), max))
+        pairs = zip(self.sessions, self._periods, strict=True)
+        self._by_start = sorted(pairs, key=lambda pair: pair[1].start)
+        self._session_starts = [period.start for _, period in self._by_start]
+        self._session_ends = list(accumulate((period.end for _, period in self._by_start), max))
         self._accounts: dict[str, Account] = {}
+        self._spent: dict[str, Fraction] | None = None
 
     def span(self, run: str) -> tuple[int, int]:
         """The nanoseconds between which a run held its GPUs."""
@@ -79,7 +88,7 @@ class Statement:
             price.minimum_s * SECOND_NS,
         )
 
-    def _periods_within(self, start: int, end: int) -> list[Period]:
+    def _sessions_within(self, start: int, end: int) -> list[tuple[Session, Period]]:
         first = bisect_right(self._session_ends, start)
         last = bisect_left(self._session_starts, end)
         return self._by_start[first:last]
@@ -105,58 +114,78 @@ class Statement:
 
         What its provider bills beyond the time itself belongs to its last day.
         """
-        whole = self.period(session)
+        whole, account = self.period(session), self.account(session)
         plain = msgspec.structs.replace(whole, unit=0, minimum=0)
+        *before, last = local_days(whole.start, whole.end) or [("", 0, 0)]
         days = []
-        for day, start, end in local_days(whole.start, whole.end):
-            part = self._apportion(session, msgspec.structs.replace(plain, start=start, end=end))
-            extra = whole.total - plain.total if end == whole.end else Fraction(0)
-            days.append((day, part.total + extra, part.idle + extra))
+        for day, start, end in before:
+            window = msgspec.structs.replace(plain, start=start, end=end)
+            days.append((day, window.total, self._idle(session, window)))
+        if last[0]:
+            spent = account.total - add_fractions(total for _, total, _ in days)
+            idle = account.idle - add_fractions(idle for _, _, idle in days)
+            days.append((last[0], spent, idle))
         return days
+
+    def _idle(self, session: Session, window: Period) -> Fraction:
+        lines = self.within(window.start, window.end)
+        found = idle_of_cards(
+            window, (line.holding(self._spans[line.run], session) for line in lines)
+        )
+        return self._apportion(session, window).idle if found is None else found
 
     def outside(self, line: RunEntry) -> Fraction | None:
         """What a run cost outside of every session, at its own price; None when it has none."""
         start, end = self._spans[line.run]
+        at = bisect_right(self._session_starts, start) - 1
+        if at >= 0 and self._by_start[at][1].end >= end:
+            return Fraction(0)  # wholly in one session, as nearly all are
         covered = sum(
             max(0, min(end, period.end) - max(start, period.start))
-            for period in self._periods_within(start, end)
+            for _, period in self._sessions_within(start, end)
         )
         nanoseconds = max(0, end - start - covered)
+        if not nanoseconds:
+            return Fraction(0)
         if line.price is None:
-            return None if nanoseconds else Fraction(0)
+            return None
         return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
 
     def run_costs(self) -> dict[str, Fraction]:
         """What every run cost: its shares of sessions, and its own price outside of them; unknown
         ones are missing.
         """
-        costs = {
-            run: own for run, line in self.lines.items() if (own := self.outside(line)) is not None
-        }
-        for session in self.sessions:
-            for run, share in self.account(session).shares.items():
-                costs[run] = costs.get(run, Fraction(0)) + share
-        return costs
+        if self._spent is None:
+            costs = {
+                run: own
+                for run, line in self.lines.items()
+                if (own := self.outside(line)) is not None
+            }
+            for session in self.sessions:
+                for run, share in self.account(session).shares.items():
+                    before = costs.get(run)
+                    costs[run] = share if not before else before + share
+            self._spent = costs
+        return self._spent
 
     def gpu_hours(self, run: str) -> Fraction:
         """The GPU hours that a run used up; of one that several share in a session, its part."""
         hours, covered = Fraction(0), 0
         start, end = self._spans[run]
-        for session, period in zip(self.sessions, self._periods, strict=True):
-            overlap = min(end, period.end) - max(start, period.start)
-            if overlap > 0:
-                covered += overlap
-                hours += self.account(session).gpu_hours.get(run, Fraction(0))
+        for session, period in self._sessions_within(start, end):
+            covered += max(0, min(end, period.end) - max(start, period.start))
+            hours += self.account(session).gpu_hours.get(run, Fraction(0))
         devices = device_count(self.lines[run].gpus)
         return hours + devices * max(0, end - start - covered) / HOUR_NS
 
     def spending(self) -> Spending:
         """All money by run, by preset and by local day, over every session."""
         runs = self.run_costs()
-        presets: dict[str, Fraction] = {}
+        amounts: dict[str, list[Fraction]] = {}
         for run, amount in runs.items():
             preset = self.lines[run].preset or self.lines[run].name
-            presets[preset] = presets.get(preset, Fraction(0)) + amount
+            amounts.setdefault(preset, []).append(amount)
+        presets = {preset: add_fractions(found) for preset, found in amounts.items()}
         days: dict[str, tuple[Fraction, Fraction]] = {}
         for session in self.sessions:
             for day, spent, idle in self.days(session):

@@ -51,7 +51,7 @@ class Timeline:
         chosen = wall_ns(wall) - (wall_ns(since.wall) - since.boot_ns)
         for begun, clock in self._clocks[since.boot]:
             up = wall_ns(wall) - clock
-            if begun <= up and since.boot_ns <= up and (latest is None or up <= latest):
+            if begun < up and since.boot_ns <= up and (latest is None or up <= latest):
                 chosen = up
         return self._began[since.boot] + chosen
 

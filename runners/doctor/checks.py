@@ -16,6 +16,7 @@ from runners.doctor.logout import judge_logout
 from runners.host.locks import is_held
 from runners.host.systemd import probe_scope
 from runners.model.gpus import GpuReading
+from runners.model.quantities import gib_text
 from runners.state.layout import StateDirectory
 
 _SMALL_SHM = 1 << 30
@@ -131,7 +132,7 @@ def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
             "shared memory", "WARN", f"{folder}: {error.strerror}", "DataLoader workers will fail"
         )
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
-    words = f"{folder} {_gigabytes(size)}, {_gigabytes(free)} free"
+    words = f"{folder} {gib_text(size)}, {gib_text(free)} free"
     if size < _SMALL_SHM or free < size // 10:
         advice = (
             "DataLoader workers fail when it is full: docker run --shm-size=16g or "
@@ -166,10 +167,6 @@ def check_clock(now: Callable[[], float] = time.time) -> Check:
             "set the clock (timedatectl, ntp)",
         )
     return Check("clock", "PASS", shown)
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / (1 << 30):,.1f} GB"
 
 
 def _limit(count: int) -> str:

@@ -18,6 +18,7 @@ from runners.host.procfs import (
     start_ticks,
 )
 from runners.model.errors import FresnelError
+from runners.model.quantities import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 
@@ -81,7 +82,7 @@ def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
     found = os.statvfs(root)
     free = found.f_frsize * found.f_bavail
-    words = f"{free / (1 << 30):,.1f} GB free" + (
+    words = f"{gib_text(free)} free" + (
         ", no inodes left" if found.f_files and not found.f_favail else ""
     )
     if free < _NO_ROOM or (found.f_files and not found.f_favail):

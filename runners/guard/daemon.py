@@ -28,7 +28,6 @@ from runners.guard.rule import (
     GuardRule,
     GuardState,
     full_disk_text,
-    length_words,
     read_guard_state,
     read_rule,
     write_guard_state,
@@ -42,6 +41,7 @@ from runners.host.ownership import permission_problem
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
+from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.notify import notification
 from runners.state.layout import StateDirectory
@@ -161,7 +161,7 @@ class Guard:
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (
-            f"{progress.reason}: runs stop in {length_words(rule.countdown_s)}; "
+            f"{progress.reason}: runs stop in {duration_text(rule.countdown_s)}; "
             "`fresnel-tui guard postpone 1h`"
         )
         if self._announce(rule, progress, "warn", text):
@@ -183,20 +183,14 @@ class Guard:
                 if waited > _ladder_s(run) + _STUCK_AFTER_S:
                     trouble.append(f"{run.id} does not end: nothing further is done before it has")
                 continue
+            if disk_is_full(self.state.guard):
+                # A run's ending takes a few small files: the blocks kept for it are given up.
+                drop_ballast(self.state.guard / "ballast")
             try:
-                self._request_stop(run, f"guard: {progress.reason}")
+                request_stop(self.state, run, reason=f"guard: {progress.reason}")
             except (FresnelError, OSError) as error:
                 trouble.append(f"{run.id} cannot be stopped: {str(error).splitlines()[0]}")
         self.trouble = tuple(trouble)
-
-    def _request_stop(self, run: Run, reason: str) -> None:
-        try:
-            request_stop(self.state, run, reason=reason)
-        except OSError:
-            # The wish to stop is a small file: the blocks that were kept for it are given up.
-            if not drop_ballast(self.state.guard / "ballast"):
-                raise
-            request_stop(self.state, run, reason=reason)
 
     def _announce(self, rule: GuardRule, progress: GuardState, what: str, text: str) -> bool:
         """Say a step once: in the guard's events, and to the webhook; True for the first time."""

@@ -12,8 +12,9 @@ from enum import Enum
 import msgspec
 
 from runners.guard.claims import Claim
-from runners.guard.rule import GuardRule, GuardState, Stage, length_words
+from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.host.clock import Moment, seconds_between
+from runners.model.quantities import duration_text
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 3600.0
@@ -148,7 +149,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         if before.note == note:
             return before, Action.NONE
         return msgspec.structs.replace(before, note=note), Action.FAILED
-    wait = length_words(retry_pause(before.attempt))
+    wait = duration_text(retry_pause(before.attempt))
     note = f"the end command failed: exit code {ending.exit}; try {before.attempt + 1} in {wait}"
     return msgspec.structs.replace(before, failed=sight.now, note=note), Action.FAILED
 

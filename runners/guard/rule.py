@@ -212,16 +212,6 @@ class GuardView(msgspec.Struct, frozen=True):
         return max(0.0, self.rule.countdown_s - seconds_between(self.progress.since, now))
 
 
-def length_words(seconds: float) -> str:
-    """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
-    whole = int(seconds + 0.999)
-    hours, rest = divmod(whole, 3600)
-    minutes, seconds_left = divmod(rest, 60)
-    if hours:
-        return f"{hours}h{minutes:02d}m"
-    return f"{minutes}m{seconds_left:02d}s" if minutes else f"{seconds_left}s"
-
-
 def full_disk_text(state: StateDirectory) -> str:
     """What is said of a guard that cannot write."""
     return (
@@ -250,6 +240,8 @@ def read_guard(state: StateDirectory) -> GuardView:
     problems += progress.problems if progress is not None else ()
     if rule is not None and disk_is_full(state.guard):
         problems.append(full_disk_text(state))
+    if progress is not None and progress.stage is Stage.ENDING and progress.note:
+        problems.append(progress.note)
     if progress is not None and progress.stage is Stage.ENDED and live_run_ids(state):
         problems.append(
             "the guard has acted and watches nothing more: what runs now is not guarded; "

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import msgspec
 
-from runners.guard.rule import GuardRule, length_words
+from runners.guard.rule import GuardRule
+from runners.model.quantities import duration_text
 
 _HOUR = Decimal(3600)
 
@@ -46,11 +47,11 @@ def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
         and facts.age_s is not None
         and facts.age_s + rule.countdown_s >= rule.max_age_s
     ):
-        reasons.append(f"age: {length_words(facts.age_s)} of {length_words(rule.max_age_s)}")
+        reasons.append(f"age: {duration_text(facts.age_s)} of {duration_text(rule.max_age_s)}")
     if rule.no_run_s is not None and facts.quiet_s is not None and facts.quiet_s >= rule.no_run_s:
-        reasons.append(f"no run for {length_words(facts.quiet_s)}")
+        reasons.append(f"no run for {duration_text(facts.quiet_s)}")
     if rule.idle_s is not None and facts.idle:
-        reasons.append(f"GPUs below 5 % for {length_words(rule.idle_s)} while runs say they train")
+        reasons.append(f"GPUs below 5 % for {duration_text(rule.idle_s)} while runs say they train")
     return tuple(reasons)
 
 

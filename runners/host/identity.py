@@ -1,8 +1,6 @@
 """Which host and boot this is: pids and locks mean nothing on another."""
 
-import getpass
 import os
-import socket
 import time
 from functools import cache
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 
 def host_name() -> str:
     """This host's name; `$FRESNEL_HOST` stands in for it where one machine plays several."""
-    return os.environ.get("FRESNEL_HOST") or socket.gethostname()
+    return os.environ.get("FRESNEL_HOST") or os.uname().nodename
 
 
 @cache
@@ -29,6 +27,8 @@ def boot_time() -> float:
 
 def user_name() -> str:
     """Who is asking, as far as the system knows."""
+    import getpass  # brings termios: the supervisor does without
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,11 +1,12 @@
-"""The newest complete file among many: what a restart goes on from, and what a panel may
-promise.
-"""
+"""The newest whole file among many: what a restart goes on from, and what a panel may promise."""
 
 import glob
 import os
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from runners.host.checkpoint_files import proof
 
 UNFINISHED = (".tmp", ".new", ".part", ".partial")
 """Endings of files that are still being written."""
@@ -21,20 +22,44 @@ class NewestFile(NamedTuple):
     modified: float
 
 
-def newest(patterns: Iterable[str]) -> NewestFile | None:
-    """The newest file or non-empty folder that matches any glob pattern; unfinished files do not
-    count.
+def newest(
+    patterns: Iterable[str],
+    since: float = 0.0,
+    own: str = "",
+    besides: Iterable[str] = (),
+    quiet_s: float = 0.0,
+) -> NewestFile | None:
+    """The newest file or non-empty folder that matches any glob pattern and is whole.
+
+    What was changed before `since` (unix seconds) counts only inside the folder `own`, what is in
+    `besides` not at all. Where the format cannot tell whether it is whole, nothing may have been
+    written to it for `quiet_s` seconds.
     """
-    best: NewestFile | None = None
+    left_out, now = set(besides), time.time()
+    found: dict[str, NewestFile] = {}
     for pattern in patterns:
         for path in glob.iglob(pattern, recursive=True):
-            found = None if path.endswith(UNFINISHED) else _look_at(path)
-            if found is not None and (best is None or found.modified > best.modified):
-                best = found
-    return best
+            if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in left_out:
+                continue
+            file = look_at(path)
+            if file is not None and (file.modified >= since or _is_in(path, own)):
+                found[path] = file
+    for file in sorted(found.values(), key=lambda one: one.modified, reverse=True):
+        try:
+            whole = proof(file.path)
+        except OSError:
+            continue
+        if whole or (whole is None and now - file.modified >= quiet_s):
+            return file
+    return None
 
 
-def _look_at(path: str) -> NewestFile | None:
+def _is_in(path: str, folder: str) -> bool:
+    return bool(folder) and os.path.abspath(path).startswith(os.path.join(folder, ""))
+
+
+def look_at(path: str) -> NewestFile | None:
+    """The file or non-empty folder at `path`; None when there is none."""
     try:
         stat = os.stat(path)
         if not os.path.isdir(path):

@@ -51,7 +51,15 @@ TRANSITIONS: dict[State, frozenset[State]] = {
         }
     ),
     State.RUNNING: frozenset(
-        {State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.STARTING, State.LOST}
+        {
+            State.QUEUED,  # after a reboot, where its preset says so
+            State.STOPPING,
+            State.DONE,
+            State.FAILED,
+            State.STOPPED,
+            State.STARTING,
+            State.LOST,
+        }
     ),
     State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST}),
     State.DONE: frozenset(),

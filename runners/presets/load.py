@@ -33,7 +33,7 @@ from runners.presets.parameters import build_parameter, parse_scalar, parse_valu
 from runners.presets.placeholders import check_placeholders
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
-from runners.presets.renamed_keys import rename_keys
+from runners.presets.renamed_keys import known_key, rename_keys
 from runners.presets.schema import ParameterKeys, PresetKeys
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
@@ -66,6 +66,7 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
         )
     literal = [word.replace("${", "$${") for word in command]
     label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
+    label = "".join(char for char in label if char.isprintable())
     source = Diagnostics(Path(label or "command"), {})
     values: dict[str, Any] = {
         "launcher": "command",
@@ -177,7 +178,7 @@ def _apply_override(values: dict[str, Any], override: str, source: Diagnostics) 
         )
         source.defaults[name] = parameter.default
         return
-    path = tuple(key.split("."))
+    path = known_key(tuple(key.split(".")))
     fields = PresetKeys.__struct_fields__
     if path[0] not in fields or path[0] == "parameters":
         raise WrongInput(

@@ -49,6 +49,16 @@ def rename_keys(values: dict[str, Any], lines: Lines) -> tuple[str, ...]:
     return tuple(warnings)
 
 
+def known_key(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The path of a key given on the command line, where it has an old name: the first part's new
+    name, which `rename_keys` cannot give once the key has been refused as unknown.
+    """
+    for renamed in RENAMED:
+        if path[: len(renamed.place) + 1] == (*renamed.place, renamed.old):
+            return (*renamed.place, renamed.new, *path[len(renamed.place) + 1 :])
+    return path
+
+
 def _at(values: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any] | None:
     for name in place:
         found = values.get(name)

@@ -8,6 +8,7 @@ import msgspec
 from runners.gpus.cards import CardPart, part_of
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
+from runners.model.quantities import gib_text
 from runners.model.spec import GpuRequest
 from runners.state.leases import Lease
 
@@ -103,6 +104,13 @@ def allocate(
         f"{_gpus(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
         "wait for them, stop what holds them, or ask for fewer with --gpus",
     )
+
+
+def foreign_use(gpu: GpuSnapshot) -> str | None:
+    """Who else computes on a GPU, seen or unseen, so that a run is not put there; None for
+    nobody.
+    """
+    return None if gpu.simulated else _foreign(gpu)
 
 
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
@@ -207,8 +215,8 @@ def _sharing_conflict(
         if request.share_memory <= left:
             return None
         return (
-            f"shared by {_runs(holders)}, which leaves {_gib(left)} of VRAM, not "
-            f"{_gib(request.share_memory)}"
+            f"shared by {_runs(holders)}, which leaves {gib_text(left)} of VRAM, not "
+            f"{gib_text(request.share_memory)}"
         )
     return f"held by {_runs(holders)}"
 
@@ -218,9 +226,9 @@ def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
     if not needed:
         return None
     if gpu.memory_total is None or gpu.memory_used is None:
-        return f"does not tell its free memory ({_gib(needed)} needed)"
+        return f"does not tell its free memory ({gib_text(needed)} needed)"
     free = gpu.memory_total - gpu.memory_used
-    return None if free >= needed else f"has {_gib(free)} free, not {_gib(needed)}"
+    return None if free >= needed else f"has {gib_text(free)} free, not {gib_text(needed)}"
 
 
 def _foreign(gpu: GpuSnapshot) -> str | None:
@@ -229,7 +237,7 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
             who = f"user {process.user}" if process.user else "somebody outside this container"
             return f"used by pid {process.pid} of {who}, not ours"
     if not gpu.processes and gpu.memory_used is not None and gpu.memory_used > _USED_BY_NOBODY_SEEN:
-        return f"has {_gib(gpu.memory_used)} in use by something that cannot be seen from here"
+        return f"has {gib_text(gpu.memory_used)} in use by something that cannot be seen from here"
     return None
 
 
@@ -239,10 +247,6 @@ def _runs(holders: Sequence[Lease]) -> str:
         + (f" since {time.strftime('%H:%M', time.localtime(lease.since))}" if lease.since else "")
         for lease in holders
     )
-
-
-def _gib(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"
 
 
 def _gpus(count: int, kind: str = "") -> str:

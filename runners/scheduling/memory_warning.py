@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.quantities import gib_text
 from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 
@@ -108,19 +109,15 @@ def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
 def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
     free = (gpu.memory_total or 0) - (gpu.memory_used or 0)
     return (
-        f"GPU {gpu.index} has {_gib(free)} of VRAM free; this {what} peaked at "
-        f"{_gib(use.peak_memory or 0)} "
+        f"GPU {gpu.index} has {gib_text(free)} of VRAM free; this {what} peaked at "
+        f"{gib_text(use.peak_memory or 0)} "
         f"last time (run {run_id}): it may run out of memory"
     )
 
 
 def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
     return (
-        f"its share is {_gib(share)} of VRAM (share_memory), but this {what} peaked at "
-        f"{_gib(use.peak_memory or 0)} "
+        f"its share is {gib_text(share)} of VRAM (share_memory), but this {what} peaked at "
+        f"{gib_text(use.peak_memory or 0)} "
         f"last time (run {run_id}): whoever shares the GPU with it may run out of memory"
     )
-
-
-def _gib(count: int) -> str:
-    return f"{count / (1 << 30):.1f} GiB"

@@ -35,6 +35,12 @@ class OutlinedOrigin(msgspec.Struct):
     created: float = 0.0
 
 
+class OutlinedRestart(msgspec.Struct):
+    """How often a run is started again, in the outline of its plan."""
+
+    times: int = 0
+
+
 class PlanOutline(msgspec.Struct):
     """The few fields of a plan that thousands of runs are looked through for."""
 
@@ -44,6 +50,7 @@ class PlanOutline(msgspec.Struct):
     phase: str = ""
     gpus: list[OutlinedGpu] = []
     origin: OutlinedOrigin = msgspec.field(default_factory=OutlinedOrigin)
+    restart: OutlinedRestart = msgspec.field(default_factory=OutlinedRestart)
     # As version 0.1 wrote a plan's phase.
     queued: bool = False
 

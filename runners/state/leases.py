@@ -7,7 +7,7 @@ import msgspec
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
-from runners.model.states import State
+from runners.model.states import State, is_terminal
 from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.trust import run_permission_problem
@@ -43,7 +43,12 @@ def will_go_on(run: RunDirectory) -> bool:
     Until then it keeps its GPUs and its place: its supervisor was killed before the program began,
     or between two attempts.
     """
-    if is_held(run.supervisor_lock) or not run.home.live_marker(run.id).exists():
+    return not is_held(run.supervisor_lock) and _is_pending(run)
+
+
+def _is_pending(run: RunDirectory) -> bool:
+    """True when the program of a live run is still to be started, or started again."""
+    if not run.home.live_marker(run.id).exists():
         return False
     record = read_record(run)
     if record is not None and record.boot_id and record.boot_id != boot_id():
@@ -61,7 +66,11 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
     for run_id in live_run_ids(state):
         run = state.run(run_id)
         outline = read_outline(run)
-        if outline is not None and outline.gpus and (holds_gpus(run) or will_go_on(run)):
+        if (
+            outline is not None
+            and outline.gpus
+            and (holds_gpus(run) or _is_pending(run) or _may_restart(run, outline))
+        ):
             _add(leases, run_id, outline)
     for run_id in _names(state.held):
         # It has ended, but processes of it would not go.
@@ -72,6 +81,14 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
         else:
             state.held_marker(run_id).unlink(missing_ok=True)
     return leases
+
+
+def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
+    """True when the program has ended, that is not recorded yet, and it may be started again."""
+    if not outline.restart.times or not run.exit.exists() or run.stop.exists():
+        return False
+    record = read_record(run)
+    return record is not None and not is_terminal(record.state) and record.boot_id == boot_id()
 
 
 def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None:

@@ -41,6 +41,15 @@ class RestartFields(TypedDict):
     times: int
     backoff_s: float
     arguments: list[str]
+    boot: bool
+
+
+class KeepFields(TypedDict):
+    """The plan's rule for checkpoints: how many of the newest and best stay, and every how many."""
+
+    last: int
+    best: int
+    every: int
 
 
 class PlanFields(TypedDict):
@@ -60,6 +69,7 @@ class PlanFields(TypedDict):
     limit_s: float | None
     limit_reason: str
     output_limit: int | None
+    keep: KeepFields | None
 
 
 class StopProgressFields(TypedDict):
@@ -143,6 +153,7 @@ def plan_fields(value: object) -> PlanFields:
         "limit_s": _number(plan.get("limit_s")),
         "limit_reason": _text(plan.get("limit_reason")),
         "output_limit": _whole(plan.get("output_limit")),
+        "keep": _keep(plan.get("keep")),
     }
 
 
@@ -209,11 +220,24 @@ def _stop(stop: dict[str, Any]) -> StopFields:
     return {"ladder": rungs or list(_LAST_RESORT), "target": _text(stop.get("target")) or "leader"}
 
 
+def _keep(value: object) -> "KeepFields | None":
+    keep = _object(value)
+    last = _whole(keep.get("last"))
+    if not last or last < 1:
+        return None  # also where it is damaged: nothing is deleted on a guess
+    return {
+        "last": last,
+        "best": max(0, _whole(keep.get("best")) or 0),
+        "every": max(0, _whole(keep.get("every")) or 0),
+    }
+
+
 def _restart(restart: dict[str, Any]) -> RestartFields:
     return {
         "times": max(0, _whole(restart.get("times")) or 0),
         "backoff_s": max(0.0, _number(restart.get("backoff_s")) or 0.0),
         "arguments": _texts(restart.get("arguments")),
+        "boot": restart.get("boot") is True,
     }
 
 

@@ -57,6 +57,8 @@ def derive_state(
         return _with_supervisor(directory, plan, record)
     boot = record.boot_id if record and record.boot_id else plan.origin.boot_id if plan else ""
     if boot and boot != boot_id():
+        if _survives_reboot(plan, record) and _is_marked_live(directory):
+            return State.ORPHANED, "host rebooted; it will be queued again"
         return State.LOST, "host rebooted"
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
@@ -90,6 +92,14 @@ def _with_supervisor(
         waits = read_waits(directory)
         return State.QUEUED, waits.reason if waits else ""
     return (record.state, record.reason) if record else (State.STARTING, "")
+
+
+def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
+    """Whether a supervisor that adopts it will go on with it: see `Supervisor.after_reboot`."""
+    if plan is None:
+        return False
+    waited = record is None or (record.started is None and record.state is State.QUEUED)
+    return waited or plan.restart.boot
 
 
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:

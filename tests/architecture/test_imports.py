@@ -1,5 +1,6 @@
 """What may know what: the contracts, and what is really loaded."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -122,3 +123,29 @@ def test_trainers_import_nothing_of_ours() -> None:
         words = path.read_text()
         assert "import tui" not in words and "from tui" not in words, path
         assert "import runners" not in words and "from runners" not in words, path
+
+
+def _imports(path: Path) -> set[str]:
+    """The modules of ours that a file names, wherever it does, for types alone too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("package", ["tui.panel", "tui.views", "tui.web", "runners.watch"])
+def test_no_module_imports_itself_over_others(package: str) -> None:
+    root = REPOSITORY / package.replace(".", "/")
+    modules = {
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in root.rglob("*.py")
+    }
+    arrows = {name: _imports(path) & set(modules) - {name} for name, path in modules.items()}
+    while free := [name for name, needed in arrows.items() if not needed & set(arrows)]:
+        for name in free:
+            del arrows[name]
+    assert not arrows, "a circle of imports"

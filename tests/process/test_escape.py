@@ -1,5 +1,6 @@
 """No process of a run is lost sight of: without its mark, without its parents, without its supervisor."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from runners.host.procfs import command_of, is_zombie
+from runners.host.procfs import command_of, is_zombie, start_ticks
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.state.leases import held_leases
 from tests.process.conftest import CommandLine, events, leader, record
 from tests.support import eventually
 
 # Each leaves a `sleep` behind that has no mark; the last closes the run's lock and its output too.
+_CLOSED = "import os; os.closerange(0, 256); os.execve('/bin/sleep', ['sleep', '{n}'], {{}})"
 ESCAPES = {
     "setsid env -i": "setsid env -i sleep {n} & sleep 1",
     "unset": "unset FRESNEL_RUN_ID; (exec sleep {n}) & sleep 1",
-    "nothing inherited": "setsid env -i sh -c 'exec sleep {n} <&- >&- 2>&- "
-    "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- 10>&- 11>&- 12>&- 13>&-' & sleep 1",
+    "nothing inherited": f'setsid env -i {sys.executable} -c "{_CLOSED}" & sleep 1',
 }
 
 
@@ -33,7 +34,7 @@ def _alive(number: int) -> list[int]:
 @pytest.fixture
 def number() -> int:
     """Seconds that no other test sleeps."""
-    return 100_000 + int.from_bytes(os.urandom(2), "big")
+    return 200_000 + int.from_bytes(os.urandom(2), "big")
 
 
 @pytest.mark.parametrize("how", ESCAPES)
@@ -48,7 +49,7 @@ def test_what_a_run_leaves_behind_without_its_mark_ends_with_it(
 
 @pytest.mark.parametrize("how", ESCAPES)
 def test_a_stop_ends_what_has_no_mark(cli: CommandLine, number: int, how: str) -> None:
-    script = ESCAPES[how].format(n=number).replace("sleep 1", "echo up; exec sleep 600")
+    script = ESCAPES[how].format(n=number).replace("& sleep 1", "& echo up; exec sleep 600")
     run = cli.command("sh", "-c", script, ready="up")
     eventually(lambda: _alive(number))
     cli.run("stop", run.id, "--wait")
@@ -57,13 +58,12 @@ def test_a_stop_ends_what_has_no_mark(cli: CommandLine, number: int, how: str) -
 
 @pytest.mark.parametrize("how", ESCAPES)
 def test_an_adopter_knows_what_has_no_mark(cli: CommandLine, number: int, how: str) -> None:
-    script = ESCAPES[how].format(n=number).replace("sleep 1", "echo up; exec sleep 600")
+    script = ESCAPES[how].format(n=number).replace("& sleep 1", "& echo up; exec sleep 600")
     run = cli.command("sh", "-c", script, ready="up")
     (pid,) = eventually(lambda: _alive(number))
     eventually(lambda: pid in dict(record(run).get("followed") or ()), what="it recorded")
     cli.kill_supervisor(run)
     os.kill(leader(run), signal.SIGKILL)
-    os.kill(record(run)["waiter_pid"], signal.SIGKILL)
     adopt_orphans(cli.state)
     eventually(lambda: not _alive(number), what="the program's orphan ended by the adopter")
     cli.ended(run)
@@ -106,19 +106,17 @@ def test_processes_that_would_not_go_keep_the_lease_of_an_ended_run(cli: Command
     run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
     cli.run("stop", run.id, "--force", "--wait")
     # As a supervisor leaves it behind: ended, but a process would not go.
-    with subprocess.Popen(["sleep", "600"]) as stuck:
-        plan = run.plan.read_text()
-        run.plan.write_text(
-            plan.replace(
-                '"gpus":[]', '"gpus":[{"index":0,"uuid":"GPU-0","name":"H100","logical":0}]'
-            )
-        )
-        ticks = Path(f"/proc/{stuck.pid}/stat").read_text().rpartition(")")[2].split()[19]
-        text = run.state.read_text()
-        before = text[text.index('"followed":') : text.index("]", text.index('"followed":')) + 1]
-        run.state.write_text(text.replace(before, f'"followed":[[{stuck.pid},{ticks}]]'))
+    stuck = subprocess.Popen(["sleep", "600"])
+    try:
+        plan = json.loads(run.plan.read_text())
+        plan["gpus"] = [{"index": 0, "uuid": "GPU-0", "name": "H100", "logical": 0}]
+        run.plan.write_text(json.dumps(plan))
+        followed = [[stuck.pid, start_ticks(stuck.pid)]]
+        run.state.write_text(json.dumps({**record(run), "followed": followed}))
         cli.state.held_marker(run.id).touch()
         assert "GPU-0" in held_leases(cli.state)
         assert "has ended, but" in cli.run("doctor", exits=None).stdout
+    finally:
         stuck.kill()
+        stuck.wait()
     assert not held_leases(cli.state) and not cli.state.held_marker(run.id).exists()

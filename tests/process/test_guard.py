@@ -404,7 +404,8 @@ def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Gu
 
 
 def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
-    guard.cli.run("session", "start", "--price", "amd-cloud-mi300x", "--since", "now")
+    words = ("--price", "amd-cloud-mi300x", "--since", "now", "--anyway")
+    guard.cli.run("session", "start", *words)
     told = guard.set("--max-age", "8h", countdown="10m")
     assert "a powered-off machine is still billed; destroy it" in told
     assert "age 8h00m → warning → 10m00s later" in told
@@ -413,7 +414,7 @@ def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([], "name what the guard shall watch"),
+        ([], "say what the guard should watch"),
         (["--max-age", "soon"], "--max-age: expected a length of time"),
         (["--max-age", "0"], "--max-age 0: expected more than nothing"),
         (["--idle", "20s"], "--idle 20s: expected at least 1m00s"),

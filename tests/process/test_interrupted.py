@@ -167,4 +167,5 @@ def test_an_illegal_transition_is_told_and_stops_nothing(cli: CommandLine) -> No
     adopt_orphans(cli.state)
     alert = eventually(lambda: events(run, "alert"))[0]
     assert alert["text"] == "a run cannot go from queued to running"
-    assert leader(run) and cli.status(run)["state"] == "running"
+    assert leader(run)
+    eventually(lambda: cli.status(run)["state"] == "running")

@@ -202,10 +202,10 @@ def _catches_interrupts(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["launch"], 2, "what shall be launched?"),
+        (["launch"], 2, "no preset and no command given"),
         (["launch", "nope"], 3, "no preset `nope`"),
         (["launch", "--"], 2, "no command after --"),
-        (["launch", "example", "--", "true"], 2, "not both"),
+        (["launch", "example", "--", "true"], 2, "give one of them"),
         (["launch", "--gpus", "two", "--", "true"], 2, "--gpus: expected a number or all"),
         (["launch", "--gpu-ids", "x", "--", "true"], 2, "--gpu-ids: expected GPU indices"),
         (["launch", "--gpus", "1", "--gpu-ids", "1", "--", "true"], 2, "not allowed with"),
@@ -385,6 +385,6 @@ def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(
         "those of this run: lr, epochs"
         in cli.run("plan", "--again", first.id, "--set", "x=1", exits=2).stderr
     )
-    assert "not both" in cli.run("launch", "again", "--again", first.id, exits=2).stderr
+    assert "give one of them" in cli.run("launch", "again", "--again", first.id, exits=2).stderr
     preset.unlink()
     assert "API_KEY was a secret" in cli.run("launch", "--again", first.id, exits=2).stderr

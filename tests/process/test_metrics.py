@@ -72,7 +72,7 @@ def test_mistakes_are_told(cli: CommandLine) -> None:
     run = cli.command("true")
     cli.ended(run)
     assert "no run" in cli.run("metrics", "nobody", exits=3).stderr
-    assert "no regular expression" in cli.run("metrics", run.id, "--name", "(", exits=2).stderr
+    assert "not a regular expression" in cli.run("metrics", run.id, "--name", "(", exits=2).stderr
     assert "choose one" in cli.run("metrics", run.id, "--json", "--csv", exits=2).stderr
     assert "expected 1 or more" in cli.run("metrics", run.id, "--last", "0", exits=2).stderr
     nothing = cli.run("metrics", run.id)

@@ -21,7 +21,8 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
-from tests.support import make_plan
+from tests.stubs import nvml as stub
+from tests.support import eventually, make_plan
 from tui.panel.feed import SnapshotFeed
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.details import describe
@@ -218,3 +219,57 @@ def test_the_folder_is_where_a_view_looks_for_the_books(tmp_path: Path) -> None:
     write_run(state, "20261120-101500-a-0001", began, ended)
     view = view_run(read_run(state, "20261120-101500-a-0001"))
     assert view.money.cost == 2
+
+
+# ── sessions that do not fit ──────────────────────────────────────────────────────────────────────
+
+
+def test_a_card_cut_in_instances_is_one_gpu_and_a_run_on_one_pays_its_part(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    migs = "\n".join(f"mig 0 MIG-{one} 21474836480 1024" for one in ("aaaa", "bbbb", "cccc"))
+    stub.install(monkeypatch, tmp_path, f"gpu 0 name NVIDIA H100 80GB HBM3\n{migs}\n")
+    assert len(cli.json("gpus")) == 4, "the card and its three instances"
+    cli.run("session", "start", "--price", "digitalocean-h100", "--since", "now", "--anyway")
+    found = cli.json("session")
+    assert found["usd_per_hour"] == 3.39 and " for 1 GPU " in found["basis"]
+    run = cli.launch("--gpus", "1", "--", "sleep", "600")
+    eventually(lambda: cli.status(run)["cost_usd"])
+    assert cli.json("status", run.id)["usd_per_hour"] == 1.13
+    assert "instance MIG-" in cli.run("plan", "--gpus", "1", "--", "true").stdout
+
+
+def test_a_price_that_does_not_fit_waits_for_the_user_s_word(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xMI300X")
+    words = ("session", "start", "--price", "digitalocean-8xh100", "--since", "now")
+    refused = cli.run(*words, exits=2)
+    assert "is for 8 × H100 SXM, and this machine has 1 × AMD Instinct MI300X" in refused.stderr
+    assert "--anyway" in refused.stderr and not cli.state.session.exists()
+    cli.run(*words, "--anyway")
+    assert "⚠ price digitalocean-8xh100 is for" in cli.run("cost").stdout
+    assert "and this machine has" in cli.json("session")["caveat"]
+    cli.run("session", "price", "--price", "amd-cloud-mi300x")
+    corrected = cli.json("cost")
+    assert (corrected["usd_per_hour"], corrected["caveat"]) == (1.99, None)
+    assert corrected["session_started"] == cli.json("session")["session_started"]
+
+
+def test_gpus_that_cannot_be_read_wait_for_the_user_s_word(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "nvml")  # whose library is not here
+    if cli.json("gpus"):
+        pytest.skip("this machine has NVIDIA GPUs")
+    words = ("session", "start", "--price", "1.99", "--since", "now")
+    assert "the GPUs could not be read" in cli.run(*words, exits=2).stderr
+    cli.run(*words, "--gpus", "8")
+    assert cli.json("session")["usd_per_hour"] == 15.92
+
+
+def test_a_budget_that_lasts_beyond_every_date_is_no_crash(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "0.01", "--since", "now", "--budget", "1000000")
+    for words in (("cost",), ("session",)):
+        assert "left of $1,000,000.00" in cli.run(*words).stdout
+        assert cli.json(*words)["budget_lasts_until"] is None

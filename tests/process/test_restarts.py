@@ -9,7 +9,7 @@ from tests.support import eventually
 
 # Fails until it is given a checkpoint twice; notes what it was given.
 FLAKY = (
-    'echo "$*"; echo x >> count; touch $FRESNEL_RUN_DIR/step_$(wc -l < count).pt; [ $(wc '
+    'echo "$*"; echo x >> count; echo w > $FRESNEL_RUN_DIR/step_$(wc -l < count).pt; [ $(wc '
     "-l < count) -ge 3 ]"
 )
 RESTART = ["restart={times: 4, backoff: 0.05s, arguments: ['--resume', '${checkpoint}']}"]

@@ -54,7 +54,7 @@ def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
             cwd=cwd,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
         )
 
     return run

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.trainers
 
 
 def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
-    """A folder of images, red at the top and blue at the bottom, with DINOv2 features and some depths."""
+    """A folder of images, red at the top and blue at the bottom, with DINOv2 features and some
+    depths.
+    """
     (folder / "features").mkdir(parents=True)
     chance = np.random.default_rng(0)
     for number in range(count):
@@ -147,8 +149,85 @@ def test_a_folder_with_depth_trains_on_it(
     folder = make_folder(tmp_path / "data", 4, depths=4)
     assert (
         train.main(
-            ["--data_dir", str(folder), "--image_size", "32", "--epochs", "1", "--device", "cpu"]
+            [
+                "--data_dir",
+                str(folder),
+                "--image_size",
+                "32",
+                "--epochs",
+                "1",
+                "--device",
+                "cpu",
+                "--no-export_onnx",
+            ]
         )
         == 0
     )
-    assert 0 < read_events(tmp_path / "run", "summary")[0]["values"]["depth"] < 3
+    values = read_events(tmp_path / "run", "summary")[0]["values"]
+    assert 0 < values["depth"] < 3
+    assert sum(values[name] for name in ("share_l1", "share_ssim", "share_depth")) == pytest.approx(
+        1, abs=1e-3
+    )
+
+
+def test_the_sidecar_says_what_is_near(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 4, depths=4)
+    nearer_below = PhotographSet(
+        collect(folder, "auto", None, None, 0.5).training,
+        collect(folder, "auto", None, None, 0.5),
+        32,
+    )[0]["disparity"]
+    (folder / "features" / features.POLARITY_NAME).write_text('{"polarity": "distance"}')
+    found = collect(folder, "auto", None, None, 0.5)
+    assert found.polarity == "distance"
+    turned = PhotographSet(found.training, found, 32)[0]["disparity"]
+    assert torch.allclose(turned, 1 - nearer_below, atol=1e-5)
+    assert nearer_below[0, -1].mean() > 0.9 > 0.1 > nearer_below[0, 0].mean()
+    (folder / "features" / features.POLARITY_NAME).write_text('{"polarity": "up"}')
+    with pytest.raises(SettingsError, match="neither disparity nor distance"):
+        collect(folder, "auto", None, None, 0.5)
+
+
+def test_the_feature_size_is_read_from_the_files(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 3)
+    assert collect(folder, "auto", None, None, 0.5).feature_dim == 384
+    for number in range(3):
+        (folder / "features" / f"photo_{number}_dinov2_base.bin").write_bytes(b"\1" * 4_205_568)
+    assert collect(folder, "auto", None, None, 0.5).feature_dim == 768
+
+
+def test_density_files_weigh_pixels_between_a_half_and_one_and_a_half(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 3)
+    with pytest.raises(SettingsError, match=r"3 of 3 files are missing.*_vlm_density\.npy"):
+        collect(folder, "auto", None, None, 0.5, density=True)
+    for number in range(3):
+        grid = np.zeros((8, 8))
+        grid[0] = 1
+        np.save(folder / "features" / f"photo_{number}_vlm_density.npy", grid)
+    found = collect(folder, "auto", None, None, 0.5, density=True)
+    weights = PhotographSet(found.training, found, 32)[0]["weights"]
+    assert weights.shape == (1, 32, 32)
+    assert weights[0, 0].mean() == pytest.approx(1.5)
+    assert weights[0, -1].mean() == pytest.approx(0.5)
+
+
+def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", 4, depths=4)
+    found = collect(folder, "auto", None, None, 0.5)
+    kept, read = (
+        PhotographSet(found.training, found, 32, 1 << 30),
+        PhotographSet(found.training, found, 32),
+    )
+    small = PhotographSet(found.training, found, 32, 3_000_000)
+    for size in (32, 48, 32):
+        for index in (0, 1, 0):
+            for one in (kept, read, small):
+                one.size = size
+            expected = read[index]
+            for one in (kept[index], small[index]):
+                assert one.keys() == expected.keys()
+                assert all(
+                    torch.equal(one[name], part)
+                    for name, part in expected.items()
+                    if name != "name"
+                )

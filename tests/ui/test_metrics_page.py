@@ -136,7 +136,7 @@ def test_the_filter_says_what_is_wrong_and_what_is_hidden(
     panel.press("/", *"acc")
     panel.wait_gone("loss")
     panel.press("(")
-    panel.wait_for(r"no regular expression|no metric matches")
+    panel.wait_for(r"not a regular expression|no metric matches")
     panel.press("Escape")
     panel.wait_gone("╭")
     panel.press("Escape")

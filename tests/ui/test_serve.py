@@ -56,6 +56,7 @@ class Served:
         said = json.loads(self.process.stdout.readline())
         self.port, self.token, self.url = said["port"], said["token"], said["url"]
         self.base = self.url.partition("?")[0].rstrip("/")
+        self.place = "/" + self.base.rpartition("/")[2]
         self.origin = f"http://127.0.0.1:{self.port}"
 
     def panels(self) -> list[psutil.Process]:
@@ -137,7 +138,7 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
     async with served.visitor() as client:
         async with client.get(f"{served.base}/") as answer:
             text = await answer.text()
-            assert f'"ws://127.0.0.1:{served.port}/ws"' in text
+            assert f'"ws://127.0.0.1:{served.port}{served.place}/ws"' in text
             assert "googleapis" not in text
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         page = Page()
@@ -242,7 +243,7 @@ async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(
     there = "localhost:9999"
     async with served.visitor() as client:
         async with client.get(f"{served.base}/", headers={"Host": there}) as answer:
-            assert f'"ws://{there}/ws"' in await answer.text()
+            assert f'"ws://{there}{served.place}/ws"' in await answer.text()
         async with served.socket(client, Host=there, Origin=f"http://{there}") as socket:
             await until(socket, Page(), "no runs yet")
 

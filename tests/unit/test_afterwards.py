@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank
+from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank, last_error
 
 REPORT = """
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -48,3 +48,48 @@ def test_other_output_names_no_rank(tmp_path: Path, text: str) -> None:
 )
 def test_exit_codes_in_words(code: int, word: str) -> None:
     assert word in explain_exit(code)
+
+
+TRACEBACK = """\
+step 3 loss: 0.5
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    raise ValueError("never mind")
+ValueError: never mind
+
+During handling of the above exception, another exception occurred:
+
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
+RANKS = """\
+[rank1]: Traceback (most recent call last):
+[rank1]: RuntimeError: the data of rank 1 is gone
+[rank0]: torch.distributed.DistBackendError: connection closed by peer
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (TRACEBACK, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+        (RANKS, "RuntimeError: the data of rank 1 is gone"),
+        (RANKS + REPORT.format(rank=0, code=1),
+         "torch.distributed.DistBackendError: connection closed by peer"),
+        ("\x1b[31mKeyError\x1b[0m: 'loss'\n", "KeyError: 'loss'"),
+        ("mlflow.exceptions.MlflowException: no such run\n", "mlflow.exceptions.MlflowException: no such run"),
+        ("AssertionError\n", "AssertionError"),
+        ("epoch 3 loss: 0.5\nError rate: 0.3\nval error: 0.2\n", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_reason_is_the_last_error_of_the_rank_that_failed_first(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "output.log").write_text(text)
+    assert last_error(tmp_path / "output.log") == reason
+
+
+def test_a_reason_is_no_novel(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("ValueError: " + "x" * 5000)
+    assert len(last_error(tmp_path / "output.log")) == 200

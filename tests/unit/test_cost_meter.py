@@ -84,3 +84,18 @@ def test_without_a_session_or_a_price_nothing_is_made_up() -> None:
 def test_a_budget_that_lasts_long_names_the_day() -> None:
     long = msgspec.structs.replace(METER, until=NOON + 30 * 86_400)
     assert "until 21 Oct" in line(160, long) or "until 22 Oct" in line(160, long)
+
+
+@pytest.mark.parametrize("width", [200, 120, 80])
+def test_a_guard_in_trouble_shows_at_every_width(width: int) -> None:
+    rule = new_rule(max_age_s=3600.0, end_command="x")
+    ended = GuardState(rule.id, Stage.ENDED, moment_now(), "age 1h", note="every run has ended")
+    assert "⚠ guard" in line(width, guard=GuardView(rule, ended, True))
+    failing = GuardState(rule.id, Stage.ENDING, moment_now(), "age 1h", note="exit code 1")
+    shown = line(width, guard=GuardView(rule, failing, True))
+    assert "⚠" in shown and "has acted" not in shown
+
+
+def test_a_price_that_does_not_fit_shows() -> None:
+    doubted = msgspec.structs.replace(METER, caveat="price x is for 8 × H100")
+    assert "$15.92/h est. ⚠ price does not fit" in line(160, doubted)

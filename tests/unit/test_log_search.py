@@ -8,8 +8,10 @@ import pytest
 
 from runners.watch.logs.expressions import BadExpression, texts_needed
 from runners.watch.logs.file import LogFile
+from runners.watch.logs.ranks import RankPattern
 from runners.watch.logs.reader import BLOCK
 from runners.watch.logs.search import (
+    AllOf,
     ErrorPattern,
     MatchCount,
     Pattern,
@@ -226,3 +228,49 @@ def test_colours_anywhere_hide_nothing(tmp_path: Path, expression: str) -> None:
 def test_colours_themselves_are_not_found(tmp_path: Path) -> None:
     assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", TextPattern("31"))
     assert not lone(tmp_path, b"\x1b[31mred\x1b[0m", RegexPattern("3.m"))
+
+
+DENSE = [
+    "loss", "loss: 0", "^step", "5$", "[^x]5", r"step\s\d+5\s", r"\D5", r"[\s,]loss", "loss|step 3", "s[^s]*s",
+    r"\bloss\b", "(?i)LOSS", "5\\n", "[\\t-z]5", "(?:step|x) .*5", "", "$", "x{2,3}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DENSE)
+@pytest.mark.parametrize("coloured", [False, True])
+@pytest.mark.parametrize("ending", [b"\n", b""])
+def test_where_most_lines_match_the_same_are_found(
+    tmp_path: Path, text: str, coloured: bool, ending: bytes
+) -> None:
+    dice = random.Random(7)
+    plain = [b"step %d loss: 0.%d" % (at, dice.randrange(99)) for at in range(5_000)]
+    plain += [b"", b"xx", b"loss"] * 500
+    dice.shuffle(plain)
+    lines = [re.sub(rb"(\d)", b"\x1b[31m\\1\x1b[0m", line, count=1) for line in plain]
+    path = tmp_path / "output.log"
+    path.write_bytes(b"\n".join(lines if coloured else plain) + ending)
+    log = LogFile(path)
+    try:
+        pattern = RegexPattern(text)
+    except BadExpression:
+        pytest.skip("RE2 does not know it")
+    one_by_one = [pattern.accepts(line) for line in plain]
+    matches = counted(log, pattern)
+    hits = found(log, pattern, -1)
+    starts = [0]
+    for line in lines if coloured else plain:
+        starts.append(starts[-1] + len(line) + 1)
+    wanted = [start for start, yes in zip(starts, one_by_one, strict=False) if yes]
+    wanted = [start for start in wanted if start < log.size]
+    assert hits == wanted
+    assert matches.count == len(wanted)
+
+
+def test_two_patterns_that_most_lines_match(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"".join(b"[rank%d]: loss %d\n" % (at % 2, at) for at in range(90_000)))
+    both = counted(LogFile(path), AllOf(TextPattern("loss"), RankPattern(1)))
+    assert both.count == 45_000
+    assert counted(LogFile(path), AllOf(RegexPattern("loss .*7"), RankPattern(0))).count == sum(
+        "7" in str(at) for at in range(0, 90_000, 2)
+    )

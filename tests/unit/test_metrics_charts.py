@@ -18,7 +18,8 @@ from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
 from tui.panel.widgets.metrics.curves import Curve, places, smooth
-from tui.panel.widgets.metrics.scales import clock, scale_for, short
+from tui.panel.widgets.metrics.scales import scale_for, short
+from tui.views.format import axis_time
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -169,7 +170,7 @@ def test_scales_and_numbers() -> None:
         "2M",
         "-3.5",
     ]
-    assert [clock(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
+    assert [axis_time(x) for x in (5, 600, 7200, 500_000)] == ["5s", "10m", "2.0h", "5.8d"]
 
 
 def test_smoothing_follows_and_does_not_begin_at_zero() -> None:
@@ -269,7 +270,7 @@ def test_pages_filter_and_focus(tmp_path: Path) -> None:
     filtered = book.draw(asked(mark, pattern="^M0[12]$"))
     assert filtered.names == ("m01", "m02") and filtered.hidden == 30
     broken = book.draw(asked(mark, pattern="m0["))
-    assert "no regular expression" in broken.problem
+    assert "not a regular expression" in broken.problem
     alone = book.draw(asked(mark, alone=True, focus=5))
     assert [one.name for one in alone.charts] == [alone.names[5]] and alone.charts[0].width == 120
     for shown in (page, second, filtered):

@@ -12,7 +12,7 @@ from runners.cost.ledger import RunEntry
 from runners.lifecycle.supervisor.ledger_entry import ledger_fields
 from runners.model.plan import AssignedGpu
 from runners.model.run import RunRecord, StopIntent, StopProgress
-from runners.model.spec import DEFAULT_STOP, Price, RestartRule
+from runners.model.spec import DEFAULT_STOP, Price, RestartRule, Retention
 from runners.model.states import State
 from runners.state.codec import read_intent, read_plan, read_record
 from runners.state.layout import StateDirectory
@@ -72,7 +72,10 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
     plan = make_plan(
         argv=("python", "train.py"),
         gpus=(AssignedGpu(0, "GPU-0", "H100", 0),),
-        restart=RestartRule(times=2, backoff_s=5.0, arguments=("--resume", "${checkpoint}")),
+        restart=RestartRule(
+            times=2, backoff_s=5.0, arguments=("--resume", "${checkpoint}"), boot=True
+        ),
+        keep=Retention(last=2, every=10),
         limit_s=60.0,
         limit_reason="time limit",
         output_limit=1 << 20,
@@ -88,7 +91,9 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
         "times": 2,
         "backoff_s": 5.0,
         "arguments": ["--resume", "${checkpoint}"],
+        "boot": True,
     }
+    assert fields["keep"] == {"last": 2, "best": 1, "every": 10}
     assert [rung["how"] for rung in fields["stop"]["ladder"]] == [
         rung.how for rung in DEFAULT_STOP.ladder
     ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import random
+import platform
 import re
+import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,32 +15,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainers.common.settings import SettingsError
+from trainers.common.errors import SettingsError
+from trainers.common.files import remove_drafts, write_whole
+from trainers.common.randomness import random_state as random_state
+from trainers.common.randomness import restore_random_state as restore_random_state
+from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
+from trainers.common.settings import plain, read_settings_file, write_settings
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d+)(?:_step_(\d+))?\.pt")
+SETTINGS_NAME = "settings.json"
+LAST, BEST = "last.pt", "best.pt"
 
 
-def save_checkpoint(path: Path, content: dict[str, Any]) -> int:
-    """Write content to path so that the file is whole or absent, whatever happens; return its bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":
-        # The rename itself lies in the folder, and a folder has to be synced like a file.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    return path.stat().st_size
+def save_checkpoint(path: Path, content: Mapping[str, Any]) -> int:
+    """Write content to path so that it is whole or absent, whatever happens; return its bytes."""
+    return write_whole(path, lambda file: torch.save(content, file))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -50,29 +41,54 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise SettingsError(f"--resume: there is no file {path}")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as problem:
+    except (
+        RuntimeError,
+        pickle.UnpicklingError,
+        EOFError,
+        OSError,
+        ValueError,
+        KeyError,
+    ) as problem:
         reason = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise SettingsError(f"--resume: {path} cannot be read as a checkpoint ({reason[0]})") from problem
+        raise SettingsError(
+            f"--resume: {path} cannot be read as a checkpoint ({reason[0]})"
+        ) from problem
     if not isinstance(content, dict):
         raise SettingsError(f"--resume: {path} is not a checkpoint of this trainer")
     return content
 
 
 def checkpoint_name(finished_epochs: int, step: int) -> str:
-    """Return `epoch_0002.pt` after two epochs, and `epoch_0003_step_000007.pt` seven steps into the third."""
+    """Return `epoch_0002.pt` after two epochs, and `epoch_0003_step_000007.pt` seven steps on."""
     if step == 0:
         return f"epoch_{finished_epochs:04d}.pt"
     return f"epoch_{finished_epochs + 1:04d}_step_{step:06d}.pt"
 
 
+def numbered_checkpoints(folder: Path) -> list[Path]:
+    """Return the numbered checkpoints in folder, the one written first first."""
+    found = [path for path in folder.glob("epoch_*.pt") if CHECKPOINT_NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (modified(path), path.name))
+
+
+def modified(path: Path) -> int:
+    """Return when a file was written in nanoseconds, 0 where it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        # A run that goes on beside this one has let it go meanwhile.
+        return 0
+
+
 def newest_checkpoint(folder: Path) -> Path | None:
     """Return the checkpoint in folder that was written last, or None where there is none."""
-    found = [path for path in folder.glob("epoch_*.pt") if CHECKPOINT_NAME.fullmatch(path.name)]
-    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
+    return next(reversed(numbered_checkpoints(folder)), None)
 
 
-def compare_settings(saved: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], why: str) -> None:
-    """Raise SettingsError naming every setting among names that differs between a checkpoint and this run."""
+def compare_settings(
+    saved: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], why: str
+) -> None:
+    """Raise SettingsError naming every setting among names that differs from a checkpoint's."""
     differing = [
         f"{name} is {saved.get(name)!r} there and {wanted[name]!r} here"
         for name in names
@@ -82,23 +98,116 @@ def compare_settings(saved: Mapping[str, Any], wanted: Mapping[str, Any], names:
         raise SettingsError(f"--resume: {why}: {'; '.join(differing)}")
 
 
-def random_state() -> dict[str, Any]:
-    """Return the state of Python's, NumPy's and PyTorch's generators in types that weights_only loads."""
-    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+def versions() -> dict[str, str]:
+    """Return the versions of what computes."""
     return {
-        "python": random.getstate(),
-        "numpy": (name, torch.from_numpy(np.array(keys, dtype=np.int64)), position, has_gauss, cached),
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
     }
 
 
-def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Put the generators back into a state that random_state returned."""
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state((name, keys.numpy().astype(np.uint32), position, has_gauss, cached))
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+class CheckpointFolder:
+    """One run's checkpoints: numbered ones of which the newest `keep` stay, last.pt and best.pt.
+
+    `settings` are written beside them at once. Raises SettingsError where the folder cannot be
+    written or holds another trainer's checkpoints. Every rank makes one; only rank 0 writes.
+    """
+
+    def __init__(
+        self, folder: Path, trainer: str, settings: Mapping[str, Any], ranks: Ranks, keep: int = 3
+    ) -> None:
+        self.folder = folder.absolute()
+        self.trainer, self.settings, self.ranks, self.keep = trainer, plain(settings), ranks, keep
+        from_leader(ranks, self._prepare)
+
+    def _prepare(self) -> None:
+        before = read_settings_file(self.folder / SETTINGS_NAME)
+        if before and before[0] != self.trainer:
+            raise SettingsError(
+                f"{self.folder} holds checkpoints of the trainer {before[0]}: choose another folder"
+            )
+        try:
+            remove_drafts(self.folder)
+            write_settings(self.folder / SETTINGS_NAME, self.trainer, self.settings)
+        except OSError as problem:
+            raise SettingsError(f"{self.folder} cannot be written: {problem}") from problem
+
+    def save(
+        self,
+        state: Mapping[str, Any],
+        *,
+        epoch: int,
+        step: int,
+        step_in_epoch: int = 0,
+        best: bool = False,
+        name: str = "",
+    ) -> tuple[Path, int] | None:
+        """Write a checkpoint after `epoch` whole epochs and `step` steps; every rank calls this.
+
+        `state` holds tensors and plain types. Returns path and bytes on rank 0, else None. With
+        `best`, best.pt is written instead of a numbered one, with `name` a file of that name, which
+        no rule deletes. An OSError (a full disk) passes.
+        """
+        check_loadable(state)
+        random_states = gather_from_ranks(random_state())
+        if not self.ranks.leads:
+            return None
+        written_by = {
+            "trainer": self.trainer,
+            "epoch": epoch,
+            "step": step,
+            "step_in_epoch": step_in_epoch,
+            "world_size": self.ranks.world,
+            "device": self.ranks.device.type,
+            "versions": versions(),
+            "time": time.time(),
+        }
+        content = {
+            **state,
+            "random": random_states,
+            "settings": self.settings,
+            "written_by": written_by,
+        }
+        own_name = BEST if best else name
+        path = self.folder / (own_name or checkpoint_name(epoch, step_in_epoch))
+        size = save_checkpoint(path, content)
+        if not own_name:
+            self._name_last(path)
+            self._let_go()
+        return path, size
+
+    def _name_last(self, path: Path) -> None:
+        draft = self.folder / f".{LAST}.{os.getpid()}.part"
+        draft.unlink(missing_ok=True)
+        try:
+            os.link(path, draft)
+        except OSError:
+            # A file system without hard links.
+            shutil.copyfile(path, draft)
+        draft.replace(self.folder / LAST)
+
+    def _let_go(self) -> None:
+        if self.keep:
+            for path in numbered_checkpoints(self.folder)[: -self.keep]:
+                path.unlink(missing_ok=True)
+
+
+def check_loadable(state: Mapping[str, Any]) -> None:
+    """Raise TypeError naming what weights_only would refuse: no tensor and no plain type."""
+    strange = list(_strange(state, ""))
+    if strange:
+        raise TypeError(f"a checkpoint cannot hold {', '.join(strange[:5])}")
+
+
+def _strange(value: Any, where: str) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _strange(item, f"{where}.{name}" if where else str(name))
+    elif isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            yield from _strange(item, f"{where}[{place}]")
+    elif not isinstance(
+        value, (torch.Tensor, str, int, float, bool, type(None), bytes)
+    ) or isinstance(value, np.generic):
+        yield f"{where} ({type(value).__name__})"

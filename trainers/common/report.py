@@ -14,7 +14,7 @@ RUN_DIRECTORY = "FRESNEL_RUN_DIR"
 
 
 def run_directory() -> Path | None:
-    """Return the folder `$FRESNEL_RUN_DIR` names, made absolute, or None where it is unset or empty."""
+    """Return the folder `$FRESNEL_RUN_DIR` names, made absolute; None where unset or empty."""
     named = os.environ.get(RUN_DIRECTORY)
     return Path(named).absolute() if named else None
 
@@ -31,7 +31,7 @@ def finite(value: Any) -> Any:
 
 
 class EventLog:
-    """Appends events to `directory/events.jsonl`, one write each; does nothing where directory is None."""
+    """Appends events to `directory/events.jsonl`, one write each; or nowhere if it is None."""
 
     def __init__(self, directory: Path | None) -> None:
         self._descriptor: int | None = None
@@ -41,7 +41,7 @@ class EventLog:
             self._descriptor = os.open(directory / "events.jsonl", flags, 0o644)
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Append one event of this kind with the time in unix seconds; a full disk is told once on stderr."""
+        """Append one event with the time in unix seconds; a full disk is told once on stderr."""
         if self._descriptor is None:
             return
         event = {"time": time.time(), "type": kind, **finite(fields)}
@@ -61,7 +61,7 @@ class EventLog:
 
 
 class Pace:
-    """Says when `seconds` have passed since it last said so; the first time comes after `seconds` too."""
+    """Says when `seconds` have passed since it last said so, or since it was made."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

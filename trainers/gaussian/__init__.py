@@ -1,1 +1,3 @@
-"""The Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image they draw."""
+"""The Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image they
+draw.
+"""

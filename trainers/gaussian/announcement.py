@@ -1,64 +1,107 @@
-"""The lines and events a run begins and ends with."""
+"""The lines a run begins, goes on and ends with."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
-import torch
+from trainers.gaussian.hfts import phase_of, speed_estimate
+from trainers.gaussian.options import savings
+from trainers.gaussian.render import choose_backend
+from trainers.gaussian.run import Run
 
-from trainers.gaussian.decoder import GRID
-from trainers.gaussian.progress import Run
 
-
-def announce(run: Run, resumed_from: Path | None) -> None:
-    """Say what is about to happen."""
-    settings, ranks, collection = run.settings, run.ranks, run.collection
+def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
+    """Say what was found and what is about to happen."""
+    settings, collection, say = run.settings, run.collection, run.reporter.say
     parameters = sum(parameter.numel() for parameter in run.decoder.parameters())
-    if ranks.device.type == "cuda":
-        device = f"{torch.cuda.get_device_name(ranks.device)}"
-    else:
-        device = f"CPU, {torch.get_num_threads()} threads"
-    if ranks.world > 1:
-        device = f"{ranks.world} x {device}"
-    source = settings.data_dir or "crops of photographs shipped with scikit-image and scikit-learn"
-    told = f"DINOv2 features, {settings.feature_dim} channels"
+    depth = (
+        f"depth files ({collection.polarity})"
+        if collection.has_depth
+        else "no depth files: one plane"
+    )
+    told = f"DINOv2 features of {settings.feature_dim} channels"
     if settings.features == "patch":
         told = "descriptors of the pixels around each patch, not DINOv2 features"
-    distance = "from disparity files" if collection.has_depth else "no depth files: all patches lie on one plane"
-    k = settings.gaussians_per_patch
-    run.say(f"model        DirectPatchDecoder, {parameters:,} parameters, {GRID * GRID * k:,} Gaussians an image")
-    run.say(f"device       {device}")
-    run.say(f"images       {len(collection.training)} for training, {len(collection.held_out)} held out: {source}")
-    run.say(f"input        {told}; {distance}")
-    run.say(
-        f"work         {settings.epochs} epochs of {run.steps_per_epoch} steps, {settings.image_size} px,"
-        f" batch {settings.batch_size} x {ranks.world}, learning rate {settings.lr:g}"
-    )
-    run.say(f"output       {settings.output_dir.absolute()}")
-    counts = {
-        "device": device,
-        "parameters": parameters,
-        "training_images": len(collection.training),
-        "held_out_images": len(collection.held_out),
+    found = {
+        "training images": len(collection.training),
+        "held out": len(collection.held_out),
+        "source": settings.data_dir or "crops shipped with scikit-image and scikit-learn",
+        "input": f"{told}; {depth}",
+        "parameters": f"{parameters:,}",
+        "gaussians": f"{run.decoder.gaussians:,}",
     }
-    resumed = {"resumed_from": resumed_from, "step": run.step} if resumed_from else {}
-    run.events.emit("start", epochs=settings.epochs, steps=run.steps, settings=run.described() | counts, **resumed)
+    run.reporter.start(
+        found=found,
+        batch=batch,
+        rate=run.rate[1],
+        epochs=settings.epochs,
+        steps=run.steps,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
+    say(
+        f"model        {type(run.decoder).__name__}, {parameters:,} parameters,"
+        f" {run.decoder.gaussians:,} Gaussians an image, geometry {settings.geometry}"
+    )
+    backend = choose_backend(settings.renderer, run.ranks.device)
+    say(
+        f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²;"
+        f" {run.precision.name}"
+    )
+    asked = savings(settings)
+    phases: list[str] = []
+    for epoch in range(settings.epochs):
+        phase = phase_of(epoch, settings.epochs, settings.image_size, run.decoder.slots, asked)
+        if not phases or not phases[-1].endswith(phase.describe()):
+            phases.append(f"from epoch {epoch + 1}: {phase.describe()}")
+    for line in phases if len(phases) > 1 else ():
+        say(f"phase        {line}")
+    if len(phases) > 1:
+        ratio = speed_estimate(settings.image_size, run.decoder.slots, asked, settings.epochs)
+        say(f"phase        {ratio:.1f} x fewer pixels drawn than without; the time saved is less")
+
+
+def epoch_lines(run: Run, number: int, seconds: float) -> None:
+    """Say how an epoch ended, first in upstream's words as far as they are true here."""
+    values = run.values
+    run.reporter.say(
+        f"Epoch {number} complete | Time: {seconds:.1f}s | Loss: {values.get('loss', math.nan):.4f}"
+        f" | RGB: {values.get('l1', math.nan):.4f}"
+    )
+    run.reporter.say(
+        f"held out     PSNR {values['held_out_psnr']:.2f} dB, SSIM {values['held_out_ssim']:.4f}"
+        f" (mean colour {values['mean_colour_psnr']:.2f} dB, {values['mean_colour_ssim']:.4f})"
+    )
 
 
 def summarise(run: Run, seconds: float) -> None:
-    """Say how it ended, after so many seconds in all."""
-    values = run.progress.values
+    """Say how the run ended, after so many seconds in all, and whether the model is worth
+    anything.
+    """
+    values, say = run.values, run.reporter.say
     if run.saved is None:
-        run.say("nothing left to train: all epochs were done before")
-    shown = ("loss", "l1", "ssim", "depth", "held_out_psnr", "held_out_ssim", "mean_colour_psnr")
-    final = {name: values[name] for name in shown if name in values}
-    run.events.emit("summary", values=final)
-    run.say(f"final        loss {final.get('loss', math.nan):.4f}")
-    run.say(
-        f"held out     PSNR {final['held_out_psnr']:.2f} dB, SSIM {final['held_out_ssim']:.4f};"
-        f" the mean colour alone reaches {final['mean_colour_psnr']:.2f} dB"
-    )
+        say("nothing left to train: all epochs were done before")
+    final = {name: value for name, value in values.items() if math.isfinite(value)}
+    say(f"final        loss {final.get('loss', math.nan):.4f}")
+    shares = [
+        f"{name[6:]} {100 * value:.0f} %"
+        for name, value in final.items()
+        if name.startswith("share_")
+    ]
+    if shares:
+        say(f"shares       {', '.join(shares)} of the loss")
+    if "held_out_psnr" in final:
+        say(
+            f"held out     PSNR {final['held_out_psnr']:.2f} dB, SSIM {final['held_out_ssim']:.4f};"
+            f" the mean colour alone reaches {final['mean_colour_psnr']:.2f} dB,"
+            f" {final['mean_colour_ssim']:.4f}"
+        )
+        if final["held_out_psnr"] <= final["mean_colour_psnr"]:
+            run.reporter.warn(
+                "the model is no better than each image's mean colour: it has learnt nothing yet"
+            )
     if run.saved is not None:
-        run.say(f"checkpoint   {run.saved} ({run.saved.stat().st_size / 1e6:.1f} MB)")
-    run.say(f"time         {seconds:.1f} s, start included")
+        say(f"checkpoint   {run.saved} ({run.saved.stat().st_size / 1e6:.1f} MB)")
+    say(f"time         {seconds:.1f} s, start included")
+    run.reporter.finish(final)

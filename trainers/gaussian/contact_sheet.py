@@ -1,4 +1,6 @@
-"""A picture to judge a decoder by: held-out photographs with what the decoder made of them below."""
+"""A picture to judge a decoder by: held-out photographs with what the decoder made of them
+below.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,23 @@ import numpy as np
 from PIL import Image, ImageDraw
 from torch import Tensor
 
+from trainers.common.files import write_whole
+
 CELL, GAP, MARGIN, LINE = 160, 8, 76, 14
 PAPER, INK = (250, 250, 250), (20, 20, 20)
 
 
 def write_contact_sheet(
-    path: Path, images: Tensor, renders: Tensor, names: Sequence[str], values: Sequence[float], title: str
+    path: Path,
+    images: Tensor,
+    renders: Tensor,
+    names: Sequence[str],
+    values: Sequence[float],
+    title: str,
 ) -> None:
-    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a title."""
+    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a
+    title.
+    """
     count = len(names)
     width = MARGIN + count * (CELL + GAP)
     top = 2 * (LINE + GAP)
@@ -32,13 +43,19 @@ def write_contact_sheet(
         x = MARGIN + column * (CELL + GAP)
         draw.text((x, top - LINE), name[:26], fill=INK)
         draw.text((x, top + 2 * (CELL + GAP)), f"{value:.1f} dB", fill=INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.part")
-    sheet.save(draft, format="PNG")
-    draft.replace(path)
+    write_whole(path, lambda file: sheet.save(file, format="PNG"))
 
 
 def to_picture(image: Tensor) -> Image.Image:
-    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel visible."""
-    pixels = (image.detach().cpu().clamp(0, 1).permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
-    return Image.fromarray(pixels).resize((CELL, CELL), Image.Resampling.NEAREST)
+    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel
+    visible.
+    """
+    return to_image(image).resize((CELL, CELL), Image.Resampling.NEAREST)
+
+
+def to_image(image: Tensor) -> Image.Image:
+    """Return an image (3,S,S) in [0,1] as a picture of its own size."""
+    pixels = (
+        (image.detach().cpu().clamp(0, 1).permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    )
+    return Image.fromarray(pixels)

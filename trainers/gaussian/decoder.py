@@ -1,116 +1,322 @@
-"""The decoder: an MLP that turns the features of each image patch into a few 3D Gaussians.
+"""The decoders: from the features of an image to 3D Gaussians.
 
-Layer sizes and outputs are those of the Fresnel project's DirectPatchDecoder (its experiment 2). Here image
-row 0 is at the top, a disparity of 1 is nearest to the camera, and offsets and scales count in patch widths
-at the Gaussian's own distance, so that the patches cover the whole image however far away they lie.
+Layer sizes, outputs and the names in a state dict are those of the Fresnel project's experiments 2
+(an MLP for every patch), 4 (points of a Fibonacci spiral) and 5 (a neural cellular automaton on the
+same points).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainers.gaussian.render import FOCAL_LENGTH, Gaussians
+from trainers.gaussian.geometry import GRID, OUTPUTS, Layout, start_of_last_layer, to_gaussians
+from trainers.gaussian.render import Gaussians
 
-GRID = 37
-"""Patches along each side of an image: DINOv2 cuts 518 pixels into patches of 14."""
-OUTPUTS = 16
-"""Numbers per Gaussian: 3 position, 3 scale, 6 rotation, 3 colour, 1 opacity."""
-NEAREST = -2.0
-"""Where a disparity of 1 lies on the z axis before training."""
-DEPTH_RANGE = 2.0
-"""How much farther away a disparity of 0 lies than a disparity of 1."""
-COLOUR_GAIN = 3.0
-"""Makes strong colours, for which a sigmoid needs large inputs, something a hundred steps can learn."""
-LARGEST_SCALE = 6.0
-"""In patch widths; larger Gaussians would say little about their patch and slow the renderer down."""
-HIDDEN = (512, 512, 256, 128)
+HIDDEN = {2: (512, 512, 256, 128), 4: (512, 256, 128)}
+SPIRAL_POINTS = 377
+DEPTH_FEATURES = 64
+OCTAVES = 8
 
 
-class DirectPatchDecoder(nn.Module):
-    """Decodes features (B,C,37,37) into 37*37*K Gaussians, each patch by itself."""
+@dataclass(frozen=True)
+class DecoderSettings:
+    """What decides a decoder's layers; `geometry` is `patch` (ours) or `upstream`."""
 
-    centres: Tensor
+    experiment: int = 2
+    feature_dim: int = 384
+    gaussians_per_patch: int = 4
+    depth_fusion: bool = False
+    depth_feature_dim: int = DEPTH_FEATURES
+    pose_encoding: bool = False
+    spiral_points: int = SPIRAL_POINTS
+    nca_steps: int = 16
+    nca_neighbours: int = 6
+    nca_step_size: float = 0.1
+    geometry: str = "patch"
+    dropout: float = 0.1
 
-    def __init__(self, feature_dim: int = 384, gaussians_per_patch: int = 4, dropout: float = 0.1) -> None:
+
+class PatchWindow(NamedTuple):
+    """A square part of the patch grid: first row, first column, patches a side."""
+
+    row: int
+    column: int
+    side: int
+
+    def cut(self, grid: Tensor) -> Tensor:
+        """Return the window's part of (...,37,37)."""
+        return grid[..., self.row : self.row + self.side, self.column : self.column + self.side]
+
+
+class HiddenLayers(nn.Module):
+    """Linear layers with ReLU and dropout between them, under the names `net.0`, `net.3`,
+    `net.6` …
+    """
+
+    def __init__(self, width: int, hidden: tuple[int, ...], outputs: int, dropout: float) -> None:
         super().__init__()
-        self.gaussians_per_patch = gaussians_per_patch
-        # Lengths grow with distance, so the image cannot tell how far away everything is: this hardly moves.
-        self.depth_offset = nn.Parameter(torch.tensor(NEAREST))
         layers: list[nn.Module] = []
-        width = feature_dim
-        for hidden in HIDDEN:
-            layers += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
-            width = hidden
-        last = nn.Linear(width, gaussians_per_patch * OUTPUTS)
-        start_from_the_grid(last, gaussians_per_patch)
-        self.mlp = nn.Sequential(*layers, last)
-        middles = (torch.arange(GRID, dtype=torch.float32) + 0.5) / GRID * 2 - 1
-        self.register_buffer("centres", middles, persistent=False)
+        for size in hidden:
+            layers += [nn.Linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
+            width = size
+        self.net = nn.Sequential(*layers, nn.Linear(width, outputs))
 
-    def forward(self, features: Tensor, disparity: Tensor | None = None, slots: int | None = None) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,37,37) in [0,1], 1 nearest, or None for a plane at 1.
+    def forward(self, features: Tensor) -> Tensor:
+        """Return (...,outputs) for (...,width)."""
+        found: Tensor = self.net(features)
+        return found
 
-        With slots < K only the first Gaussians of each patch are made, widened to cover the same area.
-        """
-        k = self.gaussians_per_patch
-        slots = min(slots or k, k)
-        raw = self.mlp(features.permute(0, 2, 3, 1)).unflatten(-1, (k, OUTPUTS))[..., :slots, :]
-        if disparity is None:
-            disparity = torch.ones_like(features[:, 0])
-        distance = (DEPTH_RANGE * (1 - disparity) - self.depth_offset).clamp(min=0.1)[..., None]
-        half_width = distance * (0.5 / FOCAL_LENGTH)
-        patch_width = half_width * (2 / GRID)
-        x = half_width * self.centres.view(1, 1, GRID, 1) + patch_width * raw[..., 0]
-        y = -half_width * self.centres.view(1, GRID, 1, 1) + patch_width * raw[..., 1]
-        positions = torch.stack((x, y, -distance.expand_as(x)), dim=-1)
-        widths = F.softplus(raw[..., 3:6].clamp(-10, 20)) * math.sqrt(k / slots)
-        scales = patch_width[..., None] * widths.clamp(1e-6, LARGEST_SCALE)
-        return Gaussians(
-            positions.flatten(1, 3),
-            scales.flatten(1, 3),
-            rotation_from_6d(raw[..., 6:12]).flatten(1, 3),
-            (COLOUR_GAIN * raw[..., 12:15]).sigmoid().flatten(1, 3),
-            raw[..., 15].sigmoid().flatten(1, 3),
+
+class DepthEncoder(nn.Module):
+    """Three convolutions over the disparity image (B,1,S,S), averaged to the patch grid
+    (B,D,37,37).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(
+            nn.Conv2d(1, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, width, 3, padding=1),
+            nn.ReLU(),
         )
 
-
-def start_from_the_grid(last: nn.Linear, k: int) -> None:
-    """Set a last layer so that an untrained patch is a tight cluster of k round, nearly opaque Gaussians."""
-    start = torch.zeros(k, OUTPUTS)
-    for slot in range(1, k):
-        # A sunflower: the first slot stays in the middle, the others spread evenly around it.
-        radius, angle = 0.4 * math.sqrt(slot / (k - 1)), slot * math.pi * (3 - math.sqrt(5))
-        start[slot, 0], start[slot, 1] = radius * math.cos(angle), radius * math.sin(angle)
-    start[:, 3:6] = math.log(math.expm1(0.6 / math.sqrt(k)))
-    start[:, 6] = start[:, 10] = 1.0
-    start[:, 15] = 1.5
-    with torch.no_grad():
-        last.weight.mul_(0.3)
-        last.bias.copy_(start.flatten())
+    def forward(self, disparity: Tensor) -> Tensor:
+        """Encode and average."""
+        return F.adaptive_avg_pool2d(self.encoder(disparity), GRID)
 
 
-def rotation_from_6d(raw: Tensor) -> Tensor:
-    """Return rotations (...,3,3) with orthonormal columns from (...,6) numbers, after Zhou et al. 2019."""
-    first = F.normalize(raw[..., :3], dim=-1, eps=1e-6)
-    second = raw[..., 3:] - (first * raw[..., 3:]).sum(-1, keepdim=True) * first
-    second = F.normalize(second, dim=-1, eps=1e-6)
-    return torch.stack((first, second, torch.linalg.cross(first, second, dim=-1)), dim=-1)
-
-
-def sample_gaussians(gaussians: Gaussians, k: int) -> Gaussians:
-    """Return k of the N Gaussians, the same for the whole batch, widened so that they cover the area of all.
-
-    Drawn without repetition, the more opaque the likelier, as in the Fresnel project's HFTS; without the
-    widening the decoder would learn Gaussians that are too large for the full set.
+class PoseEncoder(nn.Module):
+    """Elevation and azimuth (B,2) in radians as sines and cosines of eight octaves, then an MLP:
+    (B,64).
     """
-    count = gaussians.opacities.shape[1]
-    if k >= count:
-        return gaussians
-    likely = gaussians.opacities.detach().mean(0) + 1e-6
-    chosen = torch.multinomial(likely, k, replacement=False).sort().values
-    kept = Gaussians(*(part.index_select(1, chosen) for part in gaussians))
-    return kept._replace(scales=kept.scales * math.sqrt(count / k))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(4 * OCTAVES, 64), nn.ReLU(), nn.Linear(64, 64))
+
+    def forward(self, pose: Tensor) -> Tensor:
+        """Encode."""
+        octaves = 2.0 ** torch.arange(OCTAVES, device=pose.device, dtype=pose.dtype)
+        angles = (pose.unsqueeze(-1) * octaves).flatten(1)
+        encoded: Tensor = self.mlp(torch.cat((angles.sin(), angles.cos()), dim=-1))
+        return encoded
+
+
+class Decoder(nn.Module):
+    """What all decoders share: a learned distance of the nearest plane, and the layout of their
+    points.
+    """
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        # Lengths grow with distance, so the image cannot tell how far away everything is: this
+        # hardly moves.
+        self.depth_offset = nn.Parameter(torch.tensor(-2.0))
+
+    @property
+    def slots(self) -> int:
+        """Gaussians for each point."""
+        return 1
+
+    @property
+    def gaussians(self) -> int:
+        """Gaussians an image."""
+        return self.settings.spiral_points
+
+
+class DirectPatchDecoder(Decoder):
+    """Decodes features (B,C,37,37) into 37·37·K Gaussians, each patch by itself (experiment 2)."""
+
+    patches_across: Tensor
+    patches_down: Tensor
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__(settings)
+        k = settings.gaussians_per_patch
+        width = settings.feature_dim
+        if settings.depth_fusion:
+            self.depth_encoder = DepthEncoder(settings.depth_feature_dim)
+            width += settings.depth_feature_dim
+        self.mlp = HiddenLayers(width, HIDDEN[2], k * OUTPUTS, settings.dropout)
+        if settings.pose_encoding:
+            self.pose_encoder = PoseEncoder()
+            self.opacity_modulator = nn.Sequential(
+                nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 1), nn.Sigmoid()
+            )
+        layout = Layout.of_patches(settings.geometry)
+        self.register_buffer("patches_across", layout.across, persistent=False)
+        self.register_buffer("patches_down", layout.down, persistent=False)
+        self.layout = layout
+        start_of_last_layer(self.mlp.net[-1], k, settings.geometry)
+
+    @property
+    def slots(self) -> int:
+        """Gaussians for each patch."""
+        return self.settings.gaussians_per_patch
+
+    @property
+    def gaussians(self) -> int:
+        """Gaussians an image."""
+        return GRID * GRID * self.slots
+
+    def forward(
+        self,
+        features: Tensor,
+        disparity: Tensor | None = None,
+        slots: int | None = None,
+        pose: Tensor | None = None,
+        window: PatchWindow | None = None,
+    ) -> Gaussians:
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) in [0,1], 1 nearest, or None for a
+        plane.
+
+        With slots < K only the first Gaussians of each patch are made, widened to cover the same
+        area; with a window only its patches are; pose (B,2), elevation and azimuth in radians,
+        tells the pose encoder from where the Gaussians will be seen.
+        """
+        k, used = self.slots, min(slots or self.slots, self.slots)
+        window = window or PatchWindow(0, 0, GRID)
+        told = window.cut(features)
+        if self.settings.depth_fusion:
+            seen = torch.zeros_like(features[:, :1]) if disparity is None else disparity
+            told = torch.cat((told, window.cut(self.depth_encoder(seen))), dim=1)
+        raw = self.mlp(told.permute(0, 2, 3, 1)).unflatten(-1, (k, OUTPUTS))[..., :used, :]
+        depths = None if disparity is None else window.cut(patch_means(disparity)).flatten(1)
+        places = (self.patches_across, self.patches_down)
+        across, down = (window.cut(part.view(GRID, GRID)).flatten() for part in places)
+        points = self.layout._replace(across=across, down=down)
+        made = to_gaussians(
+            raw.flatten(1, 2), points, depths, self.depth_offset, math.sqrt(k / used)
+        )
+        if self.settings.pose_encoding and pose is not None:
+            strength = 0.5 + self.opacity_modulator(self.pose_encoder(pose))
+            made = made._replace(opacities=(made.opacities * strength).clamp(0, 1))
+        return made
+
+
+class SpiralDecoder(Decoder):
+    """What experiments 4 and 5 share: features and depths sampled at the points of a Fibonacci
+    spiral.
+    """
+
+    spiral_x: Tensor
+    spiral_y: Tensor
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__(settings)
+        index = torch.arange(settings.spiral_points, dtype=torch.float32)
+        radius, angle = (
+            (index / settings.spiral_points).sqrt(),
+            index * math.pi * (3 - math.sqrt(5)),
+        )
+        self.register_buffer("spiral_x", radius * angle.cos())
+        self.register_buffer("spiral_y", radius * angle.sin())
+
+    @property
+    def points(self) -> Layout:
+        """Where the points lie in the image; ours are stretched from the disc to the whole
+        square.
+        """
+        return Layout.of_spiral(self.spiral_x, self.spiral_y, self.settings.geometry)
+
+    def at_points(self, grid: Tensor, points: Layout) -> Tensor:
+        """Sample (B,C,H,W) at the points as (B,N,C), bilinearly."""
+        places = torch.stack((points.across, points.down), dim=-1).view(1, 1, -1, 2)
+        sampled = F.grid_sample(
+            grid,
+            places.expand(grid.shape[0], -1, -1, -1),
+            align_corners=True,
+            padding_mode="border",
+        )
+        return sampled[:, :, 0].transpose(1, 2)
+
+
+class FibonacciPatchDecoder(SpiralDecoder):
+    """One Gaussian for each of 377 points, from the features there (experiment 4)."""
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__(settings)
+        self.mlp = HiddenLayers(settings.feature_dim, HIDDEN[4], OUTPUTS, settings.dropout)
+        start_of_last_layer(self.mlp.net[-1], 1, settings.geometry)
+
+    def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None."""
+        points = self.points
+        raw = self.mlp(self.at_points(features, points))
+        depths = None if disparity is None else self.at_points(disparity, points)[..., 0]
+        return to_gaussians(raw, points, depths, self.depth_offset)
+
+
+class NCAGaussianDecoder(SpiralDecoder):
+    """377 cells that tell their six nearest neighbours what they hold and change a little, 16 times
+    (5).
+    """
+
+    def __init__(self, settings: DecoderSettings) -> None:
+        super().__init__(settings)
+        width = (1 + settings.nca_neighbours) * OUTPUTS
+        self.step_size = nn.Parameter(torch.tensor(settings.nca_step_size))
+        self.init_state_net = nn.Sequential(
+            nn.Linear(settings.feature_dim, 256),
+            nn.ReLU(),
+            nn.Linear(256, 128),
+            nn.ReLU(),
+            nn.Linear(128, OUTPUTS),
+        )
+        self.perception = nn.Sequential(nn.Linear(width, 256), nn.ReLU(), nn.Linear(256, 128))
+        self.update_rule = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, OUTPUTS))
+        start_of_last_layer(self.init_state_net[-1], 1, settings.geometry)
+        nn.init.zeros_(self.update_rule[-1].weight)
+        nn.init.zeros_(self.update_rule[-1].bias)
+
+    def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z stays locked to the
+        depth.
+        """
+        points = self.points
+        state = self.init_state_net(self.at_points(features, points))
+        depths = None if disparity is None else self.at_points(disparity, points)[..., 0]
+        for _step in range(self.settings.nca_steps):
+            places = to_gaussians(state, points, depths, self.depth_offset).positions.detach()
+            near = (
+                torch.cdist(places, places)
+                .topk(1 + self.settings.nca_neighbours, largest=False)
+                .indices
+            )
+            told = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
+            change = self.update_rule(
+                F.relu(self.perception(told.unflatten(1, near.shape[1:]).flatten(2)))
+            )
+            if self.training:
+                change = change * torch.bernoulli(torch.full_like(change[..., :1], 0.5))
+            state = state + self.step_size * change
+        return to_gaussians(state, points, depths, self.depth_offset)
+
+
+def patch_means(disparity: Tensor) -> Tensor:
+    """Return the mean disparity (B,37,37) of each patch of (B,1,H,W)."""
+    if disparity.shape[-1] == GRID:
+        return disparity[:, 0]
+    return F.adaptive_avg_pool2d(disparity, GRID)[:, 0]
+
+
+DECODERS: dict[int, type[Decoder]] = {
+    2: DirectPatchDecoder,
+    4: FibonacciPatchDecoder,
+    5: NCAGaussianDecoder,
+}
+
+
+def make_decoder(settings: DecoderSettings) -> Decoder:
+    """Return the decoder of an experiment."""
+    return DECODERS[settings.experiment](settings)

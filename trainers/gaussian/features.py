@@ -1,7 +1,10 @@
-"""What the decoder is told about an image: DINOv2 features from a file, or a descriptor of its pixels."""
+"""What the decoder is told about an image: DINOv2 features from a file, or a descriptor of its
+pixels.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -11,11 +14,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from trainers.common.settings import SettingsError
-from trainers.gaussian.decoder import GRID
+from trainers.gaussian.geometry import GRID
 
 FEATURE_SUFFIXES = {384: "_dinov2.bin", 768: "_dinov2_base.bin", 1024: "_dinov2_large.bin"}
 """File endings of the Fresnel project for DINOv2 small, base and large."""
+SIZES = {384: "small", 768: "base", 1024: "large"}
 DEPTH_SUFFIX = "_depth.bin"
+DENSITY_SUFFIX = "_vlm_density.npy"
+POLARITY_NAME = "depth_polarity.json"
+POLARITIES = ("disparity", "distance")
+"""`disparity`: 1 is nearest, what Depth Anything writes; `distance`: 1 is farthest."""
 PATCH_FEATURE_DIM = 384
 PIXELS_PER_PATCH = 4
 
@@ -25,14 +33,30 @@ def feature_bytes(feature_dim: int) -> int:
     return GRID * GRID * feature_dim * 4
 
 
+def found_feature_dim(folder: Path, stems: list[str]) -> int:
+    """Return the feature size for which the most stems have a file, the larger of equals; 384 for
+    none.
+    """
+    counts = {
+        dim: sum((folder / f"{stem}{suffix}").is_file() for stem in stems)
+        for dim, suffix in FEATURE_SUFFIXES.items()
+    }
+    return max(counts, key=lambda dim: (counts[dim], dim if counts[dim] else -dim))
+
+
 def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> None:
-    """Raise SettingsError unless every stem has a feature file of the right size for feature_dim."""
+    """Raise SettingsError unless every stem has a feature file of the right size for
+    feature_dim.
+    """
     paths = [folder / f"{stem}{FEATURE_SUFFIXES[feature_dim]}" for stem in stems]
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise SettingsError(
-            f"{len(missing)} of {len(paths)} feature files are missing in {folder}: {first_names(missing)}"
-            " (make them first, or train on pixel descriptors with --features patch)"
+            f"{len(missing)} of {len(paths)} feature files are missing in {folder}:"
+            f" {first_names(missing)} (make them with: python"
+            f" trainers/gaussian/preprocess_training_data.py --data_dir {folder.parent}"
+            f" --dinov2_size {SIZES[feature_dim]}; or train on pixel descriptors with --features"
+            " patch)"
         )
     expected = feature_bytes(feature_dim)
     for path in paths:
@@ -57,15 +81,36 @@ def find_depth_files(folder: Path, stems: list[str]) -> bool:
         return False
     if missing:
         raise SettingsError(
-            f"{len(missing)} of {len(paths)} depth files are missing in {folder}: {first_names(missing)}"
-            " (depth is used for all images or for none)"
+            f"{len(missing)} of {len(paths)} depth files are missing in {folder}:"
+            f" {first_names(missing)} (depth is used for all images or for none)"
         )
     for path in paths:
         found = path.stat().st_size
         side = math.isqrt(found // 4)
         if side == 0 or side * side * 4 != found:
-            raise SettingsError(f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256")
+            raise SettingsError(
+                f"{path} has {found:,} bytes, expected side x side float32, such as 262,144 for 256"
+            )
     return True
+
+
+def read_polarity(folder: Path) -> str:
+    """Return what a folder's depth files hold; `disparity` where no sidecar says so.
+
+    Raises SettingsError where the sidecar cannot be read or names something else.
+    """
+    path = folder / POLARITY_NAME
+    if not path.is_file():
+        return POLARITIES[0]
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))["polarity"]
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise SettingsError(
+            f"{path} cannot be read ({problem}); delete it if depth is disparity"
+        ) from problem
+    if told not in POLARITIES:
+        raise SettingsError(f"{path}: polarity {told!r} is neither {' nor '.join(POLARITIES)}")
+    return str(told)
 
 
 def first_names(paths: list[Path]) -> str:
@@ -76,7 +121,8 @@ def first_names(paths: list[Path]) -> str:
 def read_features(path: Path, feature_dim: int) -> Tensor:
     """Read a file of rows, columns and channels, row 0 at the top of the image, as (C,37,37).
 
-    Raises ValueError naming the file where it holds a number that is not finite, or nothing but zeros.
+    Raises ValueError naming the file where it holds a number that is not finite, or nothing but
+    zeros.
     """
     values = np.fromfile(path, dtype="<f4").reshape(GRID, GRID, feature_dim)
     if not np.isfinite(values).all():
@@ -86,8 +132,8 @@ def read_features(path: Path, feature_dim: int) -> Tensor:
     return torch.from_numpy(values.astype(np.float32)).permute(2, 0, 1).contiguous()
 
 
-def read_disparity(path: Path) -> Tensor:
-    """Read a depth file as (1,side,side), 1 nearest: what Depth Anything writes is disparity.
+def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
+    """Read a depth file as disparity (1,side,side) in [0,1], 1 nearest.
 
     Raises ValueError naming the file where a number is not finite.
     """
@@ -95,21 +141,38 @@ def read_disparity(path: Path) -> Tensor:
     if not np.isfinite(values).all():
         raise ValueError(f"{path} holds numbers that are not finite")
     side = math.isqrt(values.size)
-    return torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
+    read = torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
+    return 1 - read if polarity == "distance" else read
+
+
+def read_density(path: Path, size: int) -> Tensor:
+    """Read what a language model found worth detail, (g,g) in [0,1], as weights (1,size,size) in
+    [0.5,1.5].
+
+    Raises ValueError naming the file where it is no square of finite numbers.
+    """
+    grid = np.load(path, allow_pickle=False)
+    if grid.ndim != 2 or grid.shape[0] != grid.shape[1] or not np.isfinite(grid).all():
+        raise ValueError(f"{path} holds no square of finite numbers, but shape {grid.shape}")
+    told = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
+    return 0.5 + F.interpolate(told, size=size, mode="bilinear", align_corners=True)[0]
 
 
 def describe_patches(pixels: Tensor) -> Tensor:
     """Describe the patches of an image (3,148,148) in [0,1] by their pixels, as (384,37,37).
 
-    192 numbers: the 8 x 8 pixels around each patch of 4 x 4, in colour · 147: the mean colours of the 7 x 7
-    patches around · 27: the mean colours of 3 x 3 blocks of 5 x 5 patches around · 18: the patch's column and
-    row, each as itself and as sine and cosine at four octaves. A colour is its grey, its red against blue and
-    its green against both, the last two enlarged because they vary less. Nothing is learned.
+    192 numbers: the 8 x 8 pixels around each patch of 4 x 4, in colour · 147: the mean colours of
+    the 7 x 7 patches around · 27: the mean colours of 3 x 3 blocks of 5 x 5 patches around · 18:
+    the patch's column and row, each as itself and as sine and cosine at four octaves. A colour is
+    its grey, its red against blue and its green against both, the last two enlarged because they
+    vary less. Nothing is learned.
     """
     red, green, blue = pixels
     grey = (pixels.mean(0) - 0.5) / 0.25
     image = torch.stack((grey, (red - blue) / 0.25, (green - (red + blue) / 2) / 0.12)).unsqueeze(0)
-    near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(192, GRID, GRID)
+    near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(
+        192, GRID, GRID
+    )
     means = F.avg_pool2d(image, PIXELS_PER_PATCH)
     around = F.unfold(pad_edges(means, 3), kernel_size=7).view(147, GRID, GRID)
     blocks = F.avg_pool2d(pad_edges(means, 2), 5, stride=1)

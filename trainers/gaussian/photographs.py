@@ -1,4 +1,6 @@
-"""Images to learn from: a folder of photographs, or crops of those that two common packages ship."""
+"""Images to learn from: a folder of photographs, or crops of those that two common packages
+ship.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from torch.utils.data import Dataset
 
 from trainers.common.settings import SettingsError
 from trainers.gaussian import features
-from trainers.gaussian.decoder import GRID
+from trainers.gaussian.geometry import GRID
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 CROPS_ACROSS, CROPS_DOWN = 3, 2
@@ -37,13 +39,15 @@ HELD_OUT_PHOTOGRAPHS = (
     "sklearn/datasets/images/china.jpg",
     "skimage/data/chelsea.png",
 )
-"""Shipped by scikit-image and scikit-learn, whose README.txt files name authors and licences. The two
-motorcycle pictures show one scene, so both are for training."""
+"""Shipped by scikit-image and scikit-learn, whose README.txt files name authors and licences. The
+two motorcycle pictures show one scene, so both are for training."""
 
 
 @dataclass(frozen=True)
 class Photograph:
-    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its name."""
+    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its
+    name.
+    """
 
     path: Path
     name: str
@@ -59,50 +63,101 @@ class Collection:
     feature_dim: int
     feature_folder: Path | None
     has_depth: bool
+    polarity: str = "disparity"
+    has_density: bool = False
 
     @property
     def fingerprint(self) -> str:
         """Return a digest of the names in their order: equal for equal splits."""
         names = [photograph.name for photograph in (*self.training, *self.held_out)]
-        return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join([*names, str(len(self.training))]).encode()).hexdigest()[
+            :16
+        ]
 
 
-def collect(folder: Path | None, kind: str, feature_dim: int, max_images: int | None, held_out: float) -> Collection:
-    """Choose photographs from a folder, or built-in ones for None, and check that all they need is there.
+def collect(
+    folder: Path | None,
+    kind: str,
+    feature_dim: int | None,
+    max_images: int | None,
+    held_out: float,
+    density: bool = False,
+) -> Collection:
+    """Choose photographs from a folder, or built-in ones for None, and check that all they need is
+    there.
 
-    kind is `auto`, `dinov2` or `patch`; max_images counts held-out ones too; held_out is their share. Raises
-    SettingsError naming what is missing or wrong.
+    kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images
+    counts held-out ones too; held_out is their share; density asks for a language model's weights.
+    Raises SettingsError naming what is missing or wrong.
     """
     kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
-    if kind == "patch" and feature_dim != features.PATCH_FEATURE_DIM:
-        raise SettingsError(f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}")
+    if density and folder is None:
+        raise SettingsError(
+            "--use_vlm_guidance needs --data_dir: built-in photographs have no density files"
+        )
+    if (
+        kind == "patch"
+        and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM
+    ):
+        raise SettingsError(
+            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
+        )
     if folder is None:
         if kind == "dinov2":
-            raise SettingsError("--features dinov2 needs --data_dir: the built-in photographs have no DINOv2 features")
+            raise SettingsError(
+                "--features dinov2 needs --data_dir: the built-in photographs have no DINOv2"
+                " features"
+            )
         training, judging = built_in_crops(max_images, held_out)
-        return Collection(training, judging, feature_dim, None, False)
+        return Collection(training, judging, features.PATCH_FEATURE_DIM, None, False)
     training, judging = split_folder(folder, max_images, held_out)
     stems = [photograph.path.stem for photograph in (*training, *judging)]
+    beside = folder / "features"
     if kind == "dinov2":
-        features.check_feature_files(folder / "features", stems, feature_dim)
-    has_depth = features.find_depth_files(folder / "features", stems)
-    return Collection(training, judging, feature_dim, folder / "features" if kind == "dinov2" else None, has_depth)
+        feature_dim = feature_dim or features.found_feature_dim(beside, stems)
+        features.check_feature_files(beside, stems, feature_dim)
+    missing = [
+        stem
+        for stem in stems
+        if density and not (beside / f"{stem}{features.DENSITY_SUFFIX}").is_file()
+    ]
+    if missing:
+        raise SettingsError(
+            f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {beside}:"
+            f" {missing[0]}{features.DENSITY_SUFFIX}{', ...' if len(missing) > 1 else ''}"
+        )
+    has_depth = features.find_depth_files(beside, stems)
+    polarity = features.read_polarity(beside)
+    width = feature_dim or features.PATCH_FEATURE_DIM
+    return Collection(
+        training, judging, width, beside if kind == "dinov2" else None, has_depth, polarity, density
+    )
 
 
 def split_folder(
     folder: Path, max_images: int | None, held_out: float
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return the training and the held-out images of a folder, in an order that only their names decide."""
+    """Return the training and the held-out images of a folder, in an order that only their names
+    decide.
+    """
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    paths = sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
     stems = [path.stem for path in paths]
     for earlier, later in pairwise(paths):
         if earlier.stem == later.stem:
-            raise SettingsError(f"{earlier.name} and {later.name} would share their features; rename one")
+            raise SettingsError(
+                f"{earlier.name} and {later.name} would share their features; rename one"
+            )
     if len(stems) < 2:
-        raise SettingsError(f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed")
-    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[:max_images]
+        raise SettingsError(
+            f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
+        )
+    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[
+        :max_images
+    ]
     for path in shuffled:
         try:
             with Image.open(path) as image:
@@ -114,8 +169,12 @@ def split_folder(
     return chosen[judging:], chosen[:judging]
 
 
-def built_in_crops(max_images: int | None, held_out: float) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return distinct square crops of the built-in photographs; none is on both sides of the split."""
+def built_in_crops(
+    max_images: int | None, held_out: float
+) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
+    """Return distinct square crops of the built-in photographs; none is on both sides of the
+    split.
+    """
     training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
     total = min(max_images or len(training) + len(judging), len(training) + len(judging))
     judged = min(held_out_count(total, held_out), len(judging))
@@ -157,8 +216,8 @@ def shipped_file(relative: str) -> Path:
     path = Path(found.origin).parent / inside if found and found.origin else None
     if path is None or not path.is_file():
         raise SettingsError(
-            f"the built-in photograph {relative} is missing: install fresnel-tui with its `train` extra,"
-            " or give photographs of your own with --data_dir"
+            f"the built-in photograph {relative} is missing: install fresnel-tui with its `train`"
+            " extra, or give photographs of your own with --data_dir"
         )
     return path
 
@@ -169,38 +228,75 @@ def held_out_count(total: int, share: float) -> int:
 
 
 class PhotographSet(Dataset[dict[str, Any]]):
-    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known, disparity.
+    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known,
+    disparity.
 
-    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S) is for the
-    loss, `patch_disparity` (37,37) for the decoder; both are left out where there is no depth.
+    Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S)
+    is left out where there is no depth, `weights` (1,S,S) where no density was asked for. With
+    `keep_bytes`, items stay in memory once read until so many bytes are full.
     """
 
-    def __init__(self, photographs: tuple[Photograph, ...], collection: Collection, size: int) -> None:
+    def __init__(
+        self,
+        photographs: tuple[Photograph, ...],
+        collection: Collection,
+        size: int,
+        keep_bytes: int = 0,
+    ) -> None:
         self.photographs, self.collection, self.size = photographs, collection, size
+        self._kept: dict[tuple[int, int], dict[str, Any]] = {}
+        self._features: dict[int, Tensor] = {}
+        self._room = keep_bytes
 
     def __len__(self) -> int:
         return len(self.photographs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        if (index, self.size) in self._kept:
+            return self._kept[index, self.size] | {"features": self._features[index]}
+        item = self._read(index)
+        told = item.pop("features") if index not in self._features else self._features[index]
+        needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
+        needed += 0 if index in self._features else told.nbytes
+        if needed <= self._room:
+            self._room -= needed
+            self._kept[index, self.size], self._features[index] = item, told
+        return item | {"features": told}
+
+    def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection
         with Image.open(photograph.path) as file:
-            image = file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
+            image = (
+                file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
+            )
         item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
-        folder, stem = collection.feature_folder, photograph.path.stem
-        if folder is None:
-            item["features"] = features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
-        else:
-            path = folder / f"{stem}{features.FEATURE_SUFFIXES[collection.feature_dim]}"
-            item["features"] = features.read_features(path, collection.feature_dim)
+        beside, stem = photograph.path.parent / "features", photograph.path.stem
+        if index not in self._features:
+            item["features"] = self._describe(image, beside, stem)
         if collection.has_depth:
-            beside = photograph.path.parent / "features" / f"{stem}{features.DEPTH_SUFFIX}"
-            disparity = features.read_disparity(beside).unsqueeze(0)
-            item["patch_disparity"] = F.adaptive_avg_pool2d(disparity, GRID)[0, 0]
-            item["disparity"] = F.interpolate(disparity, size=self.size, mode="bilinear", antialias=True)[0]
+            disparity = features.read_disparity(
+                beside / f"{stem}{features.DEPTH_SUFFIX}", collection.polarity
+            )
+            resized = F.interpolate(
+                disparity[None], size=self.size, mode="bilinear", antialias=True
+            )
+            item["disparity"] = resized[0]
+        if collection.has_density:
+            item["weights"] = features.read_density(
+                beside / f"{stem}{features.DENSITY_SUFFIX}", self.size
+            )
         return item
+
+    def _describe(self, image: Image.Image, beside: Path, stem: str) -> Tensor:
+        if self.collection.feature_folder is None:
+            return features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
+        dim = self.collection.feature_dim
+        return features.read_features(beside / f"{stem}{features.FEATURE_SUFFIXES[dim]}", dim)
 
 
 def to_square(image: Image.Image, size: int) -> Tensor:
     """Return an RGB image squashed to (3,size,size) in [0,1]."""
     resized = image.resize((size, size), Image.Resampling.LANCZOS)
-    return torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1).contiguous()
+    return (
+        torch.from_numpy(np.asarray(resized, dtype=np.float32) / 255).permute(2, 0, 1).contiguous()
+    )

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from runners.cost.accounting import round_to_sum, to_decimal
+from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.meter import Meter, read_meter
 from runners.cost.overrun import Overrun, warn_of_overrun
 from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
@@ -152,7 +152,7 @@ def _projected(row: CostRow) -> str:
 
 def _print_sums(spending: Spending) -> None:
     if spending.presets:
-        total = sum(spending.presets.values(), Fraction(0))
+        total = add_fractions(spending.presets.values())
         print()
         print_table(("preset", "cost"), list(cells(total, spending.presets).items()))
     if spending.days:
@@ -191,7 +191,7 @@ def _print_sessions(statement: Statement) -> None:
 
 def _json(report: CostReport) -> dict[str, Any]:
     spending, account = report.spending, report.costs.account
-    presets = round_to_sum(sum(spending.presets.values(), Fraction(0)), spending.presets, 6)
+    presets = round_to_sum(add_fractions(spending.presets.values()), spending.presets, 6)
     return {
         **meter_json(report.meter, report.costs.session),
         "runs": [_run_json(row) for row in report.rows],
@@ -201,7 +201,7 @@ def _json(report: CostReport) -> dict[str, Any]:
         "sessions": [session_json(one, report.statement) for one in report.statement.sessions],
         "session_gpu_hours": None
         if account is None
-        else number(to_decimal(sum(account.gpu_hours.values(), Fraction(0)))),
+        else number(to_decimal(add_fractions(account.gpu_hours.values()))),
         "guard": guard_json(report.guard),
     }
 

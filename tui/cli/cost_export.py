@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 
-from runners.cost.accounting import to_decimal
+from runners.cost.accounting import add_fractions, to_decimal
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
 from runners.model.errors import ExitCode
@@ -47,7 +47,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     live = [run for run in list_runs(state, 0) if run.is_live]
     books = open_statement(state, live)
     rows = sorted(
-        [*_sessions(books), *_runs(books, costs_in(books, live))],
+        [*_sessions(books), *_runs(books, costs_in(books, live, everything=True))],
         key=lambda row: (str(row["started"]), str(row["kind"])),
     )
     if arguments.json:
@@ -78,7 +78,7 @@ def _sessions(books: Statement) -> Iterator[dict[str, object]]:
             "ended": None if session.end is None else iso(end / 1e9),
             "seconds": _seconds(start, end),
             "gpus": session.gpus,
-            "gpu_hours": to_decimal(sum(account.gpu_hours.values(), Fraction(0))),
+            "gpu_hours": to_decimal(add_fractions(account.gpu_hours.values())),
             "usd_per_hour": session.rate,
             "usd": to_decimal(account.total),
             "idle_usd": account.idle_rounded,

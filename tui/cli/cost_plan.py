@@ -3,6 +3,7 @@
 import argparse
 import re
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from runners.cost.estimate import forecast
 from runners.cost.prices import choose_price, parse_rate
 from runners.cost.sessions import read_session
+from runners.gpus.cards import fraction_of
 from runners.gpus.client import read_gpus
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.model.gpus import GpuSnapshot
@@ -49,7 +51,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     """Print the budget table of `PRESET:COUNT …`."""
     if not arguments.words:
         raise WrongInput(
-            "cost plan: plan what?",
+            "cost plan: name what to plan",
             "fresnel-tui cost plan 'validate:1 fast:4 standard:2' --budget 100",
         )
     try:
@@ -82,8 +84,11 @@ def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
                 price = session.price_per_gpu
             else:
                 price = None if spec.price is None else choose_price(spec.price, "preset")
+            devices = sum((fraction_of(gpu, gpus or ()) for gpu in taken), Fraction(0))
             word = None if spec.estimate.usd is None else Decimal(spec.estimate.usd)
-            found.append(PlanRow(spec.preset, count, forecast(state, spec, taken, price), word))
+            found.append(
+                PlanRow(spec.preset, count, forecast(state, spec, taken, price, devices), word)
+            )
     return found
 
 
@@ -107,9 +112,9 @@ def _specs(name: str) -> list[RunSpec]:
 
 def _taken(spec: RunSpec, gpus: tuple[GpuSnapshot, ...]) -> tuple[GpuSnapshot, ...]:
     """As many GPUs as it would take of those that are here, whoever holds them now."""
-    if spec.gpus.all:
-        return gpus
-    return gpus[: len(spec.gpus.ids) or spec.gpus.count]
+    cut = {gpu.mig_parent for gpu in gpus}
+    usable = tuple(gpu for gpu in gpus if gpu.uuid not in cut)
+    return usable if spec.gpus.all else usable[: len(spec.gpus.ids) or spec.gpus.count]
 
 
 def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
@@ -145,6 +150,9 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
     if budget is not None:
         left = budget - total
         words = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
+        doubted = [line.preset for line in lines if line.each is not None and line.each.doubt]
+        if doubted:
+            words += f" if the doubted estimates of {', '.join(doubted)} hold"
         say(f"of {dollars(budget)}, {words}; estimates of GPU time, without idle time")
 
 
@@ -174,5 +182,6 @@ def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
         ],
         "total_usd": number(total),
         "budget_usd": None if budget is None else float(budget),
+        "left_is_doubted": any(line.each is not None and bool(line.each.doubt) for line in lines),
         "left_usd": None if budget is None else number(budget - total),
     }

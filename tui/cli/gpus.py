@@ -11,6 +11,7 @@ import msgspec
 from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.scheduling.allocation import foreign_use
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from tui.cli.output import print_json, print_table, say
@@ -136,6 +137,14 @@ def _host_words(reading: GpuReading) -> str:
     )
 
 
+def _unheld(gpu: GpuSnapshot, others: str) -> str:
+    """Whether a run would be put on a GPU that no run of ours holds."""
+    foreign = foreign_use(gpu)
+    if foreign is None:
+        return "free"
+    return "taken by others" if others else f"not free: {foreign}"
+
+
 def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
     held = ", ".join(f"{lease.run} (device {lease.logical})" for lease in leases)
     others = "; ".join(
@@ -152,7 +161,7 @@ def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[st
         f"{memory(gpu.memory_used)} / {memory(gpu.memory_total)}",
         DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°",
         DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W",
-        held or "free",
+        held or _unheld(gpu, others),
         others,
         trouble(gpu),
     )

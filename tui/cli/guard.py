@@ -5,7 +5,6 @@ import re
 import time
 
 from runners.cost.sessions import is_damaged, read_session
-from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.daemon import watch
 from runners.guard.idleness import LEAST_S
 from runners.guard.rule import (
@@ -14,7 +13,6 @@ from runners.guard.rule import (
     new_rule,
     postpone,
     read_guard,
-    read_rule,
     set_rule,
 )
 from runners.guard.spawn import ensure_guard, guard_lock
@@ -29,7 +27,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import duration
-from tui.views.guard_text import guard_json, guard_text, watched_text
+from tui.views.guard_text import guard_json, guard_text, too_late_text, watched_text
 
 _STARTS_WITHIN_S = 3.0
 _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be combined"
@@ -45,7 +43,7 @@ def run_guard(arguments: argparse.Namespace) -> int:
     elif arguments.what == "postpone":
         _postpone(state, arguments.length)
     elif arguments.what == "off":
-        late = _too_late(state)
+        late = too_late_text(state)
         say("the guard is off" if lift(state) else "no guard was set")
         if late:
             say(late)
@@ -159,27 +157,12 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
         postpone(state, seconds)
     except ValueError as error:
         raise WrongInput(str(error), "`fresnel-tui guard set` sets it anew") from None
-    late = _too_late(state)
+    late = too_late_text(state)
     if late:
         say(late)
         return
     held = f"holds back for {duration(seconds)}" if seconds else "goes on"
     say(f"the guard {held}; what it has asked to stop, stops")
-
-
-def _too_late(state: StateDirectory) -> str:
-    """What to say when the end command runs already: that nothing here holds it back."""
-    try:
-        rule = read_rule(state)
-    except ValueError:
-        return ""
-    claim = Claim() if rule is None else read_claim(marker_of(state, rule.id, END))
-    if rule is None or not claim.alive:
-        return ""
-    return (
-        f"⚠ too late for the end command: it runs as process {claim.pid} ({rule.end_command}); "
-        f"`kill -- -{claim.pid}` ends it"
-    )
 
 
 def _be_guard(state: StateDirectory) -> int:

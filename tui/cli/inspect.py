@@ -5,6 +5,8 @@ import time
 from decimal import Decimal
 
 from runners.cost.run_costs import costs_of
+from runners.guard.rule import read_guard
+from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.states import SIGNS, State
@@ -12,6 +14,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs, list_run_ids, list_runs
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH, dollars, duration, indices, metric
+from tui.views.guard_text import guard_text
 from tui.views.run_text import asks_text, describe_run
 from tui.views.run_view import RunView, to_json, view_run
 
@@ -35,6 +38,9 @@ def run_list(arguments: argparse.Namespace) -> int:
             "no runs yet: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists "
             "presets"
         )
+    guard = read_guard(state)
+    if guard.is_urgent:
+        say(f"guard: {guard_text(guard, moment_now())}")
     older = 0 if arguments.all else len(list_run_ids(state)) - len(runs)
     if older > 0:
         say(f"{older:,} older runs: --all shows them")

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from runners.guard.rule import read_guard
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview, start_together
 from runners.lifecycle.control.wait import wait_until_ended
@@ -29,6 +30,8 @@ def run_launch(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     tend(state)
     runs = start_together(state, specs_from(arguments), queue=not arguments.no_queue)
+    for problem in read_guard(state).problems:
+        say(f"⚠ {problem}")
     for run in runs:
         for note in run.plan.notes if run.plan else ():
             say(f"note: {note}")

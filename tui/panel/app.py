@@ -6,26 +6,26 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from textual import work
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.driver import Driver
 from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.reading.settings import Settings, read_settings
 from runners.state.layout import StateDirectory
-from tui.panel.actions import PanelActions
-from tui.panel.feed import PanelSnapshot
+from tui.panel.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
+from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
+from tui.panel.run_commands import RunCommands
+from tui.panel.screens.cockpit import CockpitScreen
 from tui.panel.terminal import safe_strips
-from tui.panel.terminal.driver import TerminalDriver
-from tui.panel.terminal.job_control import has_job_control
+from tui.panel.terminal.app import TerminalApp
 from tui.panel.terminal.osc import desktop_notice, send
-from tui.panel.theme.no_color import Colourless
 from tui.panel.theme.themes import (
     DEFAULT,
     apply_theme,
@@ -40,16 +40,16 @@ _SWITCH_S = 0.005  # Python's own
 _MOST_NOTICES = 3
 
 
-class PanelApp(PanelActions):
+class PanelApp(TerminalApp):
     """The Textual application."""
 
     TITLE = "fresnel-tui"
     CSS_PATH = "panel.tcss"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
+        hotkey("ctrl+q", "quit", "quit; runs go on", priority=True),
         Binding("ctrl+c", "help_quit", show=False, system=True),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, priority=True),
+        hotkey("ctrl+z", "suspend_process", "suspend; fg in the shell comes back", priority=True),
     ]
 
     def __init__(
@@ -59,9 +59,13 @@ class PanelApp(PanelActions):
         settings: Settings | None = None,
         read_only: bool = False,
     ) -> None:
-        super().__init__(state, read_only)
-        if self.no_color:
-            self._filters = [Colourless()]
+        super().__init__()
+        self.state = state
+        self.read_only = read_only
+        self.feed = SnapshotFeed(state, read_only)
+        self.picture: PanelSnapshot | None = None
+        self.runs = RunCommands(self, state, self.feed)
+        self.cockpit = CockpitScreen(state, self.runs, read_only)
         self.settings = settings or Settings()
         self._launch_first = launch
         register_themes(self)
@@ -79,7 +83,7 @@ class PanelApp(PanelActions):
         self._watch()
         self.set_timer(_PAINTED_S, self._collect_again)
         if self._launch_first:
-            self.start_runs(self._launch_first)
+            self.runs.start(self._launch_first, self.cockpit.select_when_present)
 
     def _keep_theme(self, name: str) -> None:
         apply_theme(self, name)
@@ -88,13 +92,6 @@ class PanelApp(PanelActions):
         if self.picture is not None:
             self.cockpit.show(self.picture)
 
-    @property
-    def _background_screens(self) -> list[Screen[Any]]:
-        """Nothing shows through a screen that is no dialog: Textual would paint all of it for each
-        change below it.
-        """
-        return super()._background_screens if self.screen.is_modal else []
-
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
         timer = threading.Timer(_LAST_WORDS_S, os._exit, (129,))
@@ -102,17 +99,22 @@ class PanelApp(PanelActions):
         timer.start()
         self.exit(return_code=129)
 
-    def get_driver_class(self) -> type[Driver]:
-        """Textual's choice; ours where it is the one for terminals."""
-        chosen = super().get_driver_class()
-        return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
+    def action_help(self) -> None:
+        """Show every key."""
+        from tui.panel.screens.help import HelpScreen
 
-    def action_suspend_process(self) -> None:
-        """Give the terminal back to the shell until `fg`, where there is one to say it."""
-        if isinstance(self._driver, TerminalDriver) and has_job_control():
-            self._driver.stop_group()
-        else:
-            self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
+        self.push_screen(HelpScreen())
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: our actions first, then Textual's own."""
+        yield from self.cockpit.system_commands()
+        yield SystemCommand(
+            "Mouse", "give it back to the terminal, or take it (M)", self.action_mouse
+        )
+        yield SystemCommand("Keys and signs", "help (?)", self.action_help)
+        for command in super().get_system_commands(screen):
+            if command.title in ("Theme", "Quit", "Screenshot"):
+                yield command
 
     @work(exclusive=True)
     async def _watch(self) -> None:
@@ -136,14 +138,13 @@ class PanelApp(PanelActions):
         sys.setswitchinterval(_SWITCH_S)
 
     def _take_in(self, picture: PanelSnapshot) -> None:
-        """Hand a new picture to the cockpit, and to the dialog above it if that wants pictures;
-        tell what is new.
-        """
+        """Hand a new picture to the cockpit and to the screen above it; tell what is new."""
         before, self.picture = self.picture, picture
         self.cockpit.show(picture)
-        show = None if self.screen is self.cockpit else getattr(self.screen, "show", None)
-        if show is not None:
-            show(picture)
+        above = self.screen
+        # One that is not mounted yet has nothing to show it in; it was opened with the last one.
+        if above is not self.cockpit and above.is_mounted and isinstance(above, ShowsSnapshots):
+            above.show(picture)
         self._tell(before, picture)
 
     def _tell(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:
@@ -188,7 +189,7 @@ def run_panel(
     safe_strips.install()
     app = PanelApp(state, specs, settings, read_only)
     if preset:
-        app.commands.note(
+        app.runs.log.note(
             ["launch", preset, *(word for one in overrides for word in ("--set", one))]
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse

@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -51,6 +52,14 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     hidden: int
     problem: str = ""
     guard: GuardView | None = None
+
+
+@runtime_checkable
+class ShowsSnapshots(Protocol):
+    """A screen that is kept current: it is handed every new snapshot while it is on top."""
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new snapshot; called once the screen is mounted."""
 
 
 class SnapshotFeed:

@@ -1,7 +1,9 @@
 """What is new between two pictures and worth a notice: runs that ended, alerts that came."""
 
 from collections.abc import Collection
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from textual.app import App
 
 from runners.model.run import Run
 from tui.panel.feed import PanelSnapshot
@@ -50,3 +52,8 @@ def changes_between(
 def _ending(run: Run, now: float) -> str:
     words = f"{run.state} after {duration(run.seconds(now))}" if run.started else str(run.state)
     return f"{words}: {run.reason}" if run.reason else words
+
+
+def notify_error(app: App[Any], words: str) -> None:
+    """Say that something was not done, and why."""
+    app.notify(words, title="not done", severity="error", timeout=10, markup=False)

@@ -19,6 +19,16 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
+def axis_time(seconds: float) -> str:
+    """A time since the start as one number, for an axis: `90s`, `12m`, `3.5h`, `2.1d`."""
+    size = abs(seconds)
+    if size < 100:
+        return f"{seconds:.0f}s"
+    if size < 6000:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds / 3600:.1f}h" if size < 100 * 3600 else f"{seconds / 86400:.1f}d"
+
+
 def size(count: int | float | None) -> str:
     """Bytes on disk in decimal units, as file systems sell them: `7.6 MB`."""
     return _scaled(count, 1000, (" B", " kB", " MB", " GB", " TB"))

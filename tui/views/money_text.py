@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from runners.cost.accounting import round_to_sum, to_decimal
+from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
@@ -97,7 +97,7 @@ def session_json(session: Session, statement: Statement) -> dict[str, Any]:
         "usd_per_hour": number(session.rate),
         "usd": number(to_decimal(account.total)),
         "idle_usd": number(account.idle_rounded),
-        "gpu_hours": number(to_decimal(sum(account.gpu_hours.values(), Fraction(0)))),
+        "gpu_hours": number(to_decimal(add_fractions(account.gpu_hours.values()))),
     }
 
 

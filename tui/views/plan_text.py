@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from runners.cost.age import price_age
 from runners.cost.rates import device_count, hourly_rate
-from runners.model.plan import Estimate, LaunchPlan
+from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision
 from runners.scheduling.visibility import ALL_VARIABLES
@@ -34,7 +34,7 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         pairs.append(("GPUs", f"{what}: {verdict.reason}"))
     elif plan.gpus:
         simulated = " (simulated)" if plan.gpus[0].simulated else ""
-        mapping = ", ".join(f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
+        mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
         pairs.append(
             ("GPUs", f"{indices([gpu.index for gpu in plan.gpus])} {plan.gpus[0].name}{simulated}")
         )
@@ -61,6 +61,11 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
     if plan.forecast is not None:
         pairs.append(("estimate", estimate_text(plan.forecast)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def _place(gpu: AssignedGpu) -> str:
+    """`GPU 1`, or `GPU 1 instance MIG-1111`: several instances of one GPU are told apart."""
+    return f"GPU {gpu.index}" + (f" instance {gpu.uuid}" if gpu.mig_parent else "")
 
 
 def estimate_text(expected: Estimate) -> str:

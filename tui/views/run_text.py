@@ -8,6 +8,7 @@ from runners.model.gpus import GpuUse, Xid
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.views.diagnosis_text import diagnosis_pairs
+from tui.views.expectation_text import shortfalls
 from tui.views.format import (
     DASH,
     dollars,
@@ -52,6 +53,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
         )
     pairs += [("note", note) for note in plan.notes] if plan is not None else []
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += [("expected", line) for line in shortfalls(view)]
     pairs += [
         (readable_metric(name), format_metric(name, value) + _best(view, name))
         for name, value in (view.summary or view.metrics).items()

@@ -19,7 +19,7 @@ from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
 from runners.watch.logs.render import plain
 from runners.watch.metrics.alerts import Alert
-from runners.watch.metrics.checkpoints import newest_checkpoint
+from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, keep_final, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
@@ -47,6 +47,8 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
+    epoch_s: float | None = None
+    """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
     diagnosis: Diagnosis | NotKnown | None = None
@@ -97,7 +99,9 @@ def view_run(
         metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
         trend=tuple(course.trend) if final is None else final.trend,
-        checkpoint=newest_checkpoint(run.plan.checkpoints) if run.plan else None,
+        checkpoint=run_checkpoint(
+            run, report.printed_paths if final is None else final.checkpoints
+        ),
         images=tuple(events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(
@@ -109,6 +113,7 @@ def view_run(
         skipped=report.skipped if final is None else 0,
         final={} if final is None else final.metrics,
         alerts=report.alerts.alerts,
+        epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
     )

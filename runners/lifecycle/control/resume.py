@@ -9,7 +9,7 @@ from runners.model.errors import NotFound, WrongInput
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
-from runners.watch.metrics.checkpoints import newest_checkpoint
+from runners.watch.metrics.checkpoints import run_checkpoint
 
 
 class Resumption(NamedTuple):
@@ -30,7 +30,7 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
         raise WrongInput(
             f"{run.id} is still {run.state}", f"stop it first: fresnel-tui stop {run.id} --wait"
         )
-    found = newest_checkpoint(run.plan.checkpoints) if run.plan is not None else None
+    found = run_checkpoint(run)
     if found is None:
         places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is gone"
         raise NotFound(f"{run.id} has left no checkpoint ({places})", "launch its preset anew")

@@ -14,6 +14,7 @@ from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.subreaper import become_subreaper
+from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 from runners.lifecycle.supervisor.minders import Minder, OverrunNotice, TimeLimit, UnmarkedProcesses
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
@@ -107,6 +108,7 @@ class Attempt:
             self.stop,
             self.output,
             UnmarkedProcesses(self.processes, self.write),
+            CheckpointKeeper(self.run, self.plan, started, self.alert),
             KeepAlive(
                 home.guard / "guard.lock",
                 lambda: helpers.spawn("guard", home.root),

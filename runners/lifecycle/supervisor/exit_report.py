@@ -71,9 +71,11 @@ def last_error(output: Path) -> str:
         matched = _ERROR.match(line)
         if matched is not None and not matched["type"].endswith(_WRAPPERS):
             errors.append((matched["rank"] or "", f"{matched['type']}{matched['message']}".strip()))
-    chosen = [words for who, words in errors if rank and who == rank] or [w for _, w in errors]
-    if not chosen:
+    if not errors:
         return ""
+    # The others fail because the first one did: they lose their connection to it.
+    rank = rank if any(who == rank for who, _ in errors) else errors[0][0]
+    chosen = [words for who, words in errors if who == rank]
     words = chosen[-1]
     return words if len(words) <= _LONGEST_ERROR else f"{words[: _LONGEST_ERROR - 1]}…"
 

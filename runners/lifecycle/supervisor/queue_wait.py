@@ -6,12 +6,14 @@ plan) is done by short-lived processes.
 """
 
 import json
+from typing import NamedTuple
 
 from runners.host import helpers
-from runners.host.files import read_json
+from runners.host.files import read_json, write_json
+from runners.host.identity import boot_id
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
-from runners.state.records import QUEUED, phase_of
+from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
@@ -49,6 +51,25 @@ def _is_queued(run: RunDirectory) -> bool:
     return plan is None or phase_of(plan) == QUEUED
 
 
+def requeue(run: RunDirectory) -> PlanFields:
+    """Let the plan wait for GPUs again, on this boot: those it had may be somebody else's now.
+
+    Raises OSError when the plan is gone or cannot be written.
+    """
+    plan = read_json(run.plan)
+    if plan is None:
+        raise OSError(f"{run.plan} is missing or damaged")
+    origin = plan.get("origin")
+    changed = {
+        **plan,
+        "phase": QUEUED,
+        "gpus": [],
+        "origin": {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()},
+    }
+    write_json(run.plan, changed)
+    return plan_fields(changed)
+
+
 def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
     """Rewrite the plan for the granted GPUs; the program's environment, made from `environment`.
 
@@ -82,3 +103,22 @@ def summarize(run: RunDirectory) -> None:
         helpers.spawn("summarize", run.path)
     except OSError:
         pass  # no process to be had: the first who asks reads them
+
+
+class AttemptReport(NamedTuple):
+    """Whether a failed attempt did a step (None: not known), and glob patterns of the checkpoints
+    that it said it wrote.
+    """
+
+    stepped: bool | None = None
+    checkpoints: tuple[str, ...] = ()
+
+
+def attempt_report(run: RunDirectory) -> AttemptReport:
+    """What the attempt that just failed came to."""
+    try:
+        _, output = helpers.run("attempt-report", run.path)
+        answer = json.loads(output)
+        return AttemptReport(bool(answer["stepped"]), tuple(map(str, answer["checkpoints"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return AttemptReport()

@@ -40,8 +40,10 @@ from runners.lifecycle.supervisor.kept_environment import (
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
+    attempt_report,
     notify,
     replan,
+    requeue,
     summarize,
     wait_for_grant,
 )
@@ -77,6 +79,9 @@ class Supervisor:
         }
         self.ended_unobserved = False  # the program ended while nobody watched
         self._reported: set[tuple[State, State]] = set()
+        self.went_on_from: str | None = None
+        self.useless: list[str] = []  # checkpoints that an attempt died on before its first step
+        self.printed: list[str] = []
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
@@ -88,12 +93,14 @@ class Supervisor:
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
     def first_attempt(self) -> Attempt | None:
-        """Start the program, after its turn in the queue has come; None when it ended before it
-        began.
-        """
+        """Start the program, after its turn in the queue has come; None when it never began."""
+        return self.wait_and_start(1)
+
+    def wait_and_start(self, number: int) -> Attempt | None:
+        """Start attempt `number` once the queue grants it; None when it ended before that."""
         # The queue may have granted it before this process began: it still has to be spelled out.
         if self.plan["phase"] != FINAL:
-            self.write({"state": State.QUEUED, "attempt": 1})
+            self.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
                 if not wait_for_grant(self.directory, self.wakes):
                     self.end(State.STOPPED, "stopped before it started", None)
@@ -104,7 +111,7 @@ class Supervisor:
                 return None
             keep_environment(self.directory, self.environment)
             self.plan = plan_fields(read_json(self.directory.plan))
-        return self.start(1, [])
+        return self.start(number, self.more_arguments() if number > 1 else [])
 
     def start(self, number: int, more: list[str]) -> Attempt | None:
         """Start attempt `number` with `more` arguments; a program that cannot start is a failed
@@ -168,9 +175,7 @@ class Supervisor:
         recorded = self.record.get("boot_id")
         self.ended_unobserved = True
         if recorded and recorded != boot_id():
-            rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
-            self.end(State.LOST, f"host rebooted {rebooted}", None)
-            return None
+            return self.after_reboot()
         attempt = Attempt(self.directory, self.plan, self.wakes, self.write, self.record)
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
@@ -195,6 +200,29 @@ class Supervisor:
             None,
         )
         return None
+
+    def after_reboot(self) -> Attempt | None:
+        """Go on waiting, or queue again what its preset says survives a reboot; else it is lost."""
+        rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
+        waited = self.never_began()
+        again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
+        if not (waited or again):
+            self.end(State.LOST, f"host rebooted {rebooted}", None)
+            return None
+        self.ended_unobserved = False
+        number = self.record.get("attempt", 1) + (0 if waited else 1)
+        # What was in memory is gone: the environment of the launch, and the secrets in it.
+        text = f"host rebooted {rebooted}: queued again, in the environment of whoever adopted it"
+        append_event(self.directory.supervisor_events, "alert", text=text)
+        try:
+            self.plan = requeue(self.directory)
+        except OSError as error:
+            self.end(State.LOST, f"host rebooted {rebooted}; not queued again: {error}", None)
+            return None
+        if not waited:
+            self.set_aside(number - 1)
+        self.take_run_lock()
+        return self.wait_and_start(number)
 
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
         """Go on with a program that still runs, or whose ending is to be recorded."""
@@ -316,24 +344,46 @@ class Supervisor:
             code = self.record.get("exit_code")
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
-        for path in (self.directory.exit, self.directory.leader):
-            path.unlink(missing_ok=True)
-        earlier = self.directory.path / f"output.{number - 1}.log"
-        if self.directory.output.exists() and not earlier.exists():
-            self.directory.output.rename(earlier)
+        self.judge_attempt()
+        self.set_aside(number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
+
+    def set_aside(self, number: int) -> None:
+        """Make room for the attempt after `number`, whose output is kept."""
+        for path in (self.directory.exit, self.directory.leader):
+            path.unlink(missing_ok=True)
+        earlier = self.directory.path / f"output.{number}.log"
+        if self.directory.output.exists() and not earlier.exists():
+            self.directory.output.rename(earlier)
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
         return self.directory.stop.exists() or self.wakes.is_requested
 
+    def judge_attempt(self) -> None:
+        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
+        on from was any good.
+        """
+        told = attempt_report(self.directory)
+        if self.went_on_from is not None and told.stepped is False:
+            self.useless.append(self.went_on_from)
+        self.printed += told.checkpoints
+
     def more_arguments(self) -> list[str]:
-        """What a later attempt is told: the restart rule's arguments, with the checkpoint."""
-        checkpoint = newest(self.plan["checkpoints"])
+        """What a later attempt is told: the restart rule's arguments, with the newest checkpoint of
+        this run that is whole and on which no attempt died before its first step.
+        """
+        checkpoint = newest(
+            [*self.plan["checkpoints"], *self.printed],
+            since=(self.record.get("started") or 0.0) - 1.0,
+            own=str(self.directory.path),
+            besides=self.useless,
+        )
+        words = self.plan["restart"]["arguments"]
+        self.went_on_from = checkpoint.path if checkpoint and words else None
         if not checkpoint:
             return []
-        words = self.plan["restart"]["arguments"]
         return [word.replace("${checkpoint}", checkpoint.path) for word in words]
 
     def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:

@@ -14,6 +14,10 @@ COLOURS = r"(?:\x1b\[[0-9;:]*[mK])"
 """A sequence that colours a log, and the erasing that `grep` and compilers send with it."""
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\]|\{\d*,?\d*\}|\(\?:|.", re.DOTALL)
+# Classes that may hold a newline, or of which that is not told at a glance; escapes likewise.
+_MAY_BE_NEWLINE = re.compile(
+    r"^\[\^\]|^\[.*\\[^dw\W]|\[\[:|^\\[^dwSbBtrf\W]|[\x00-\x1f]", re.DOTALL
+)
 _MEANING_ESCAPES = re.compile(r"\\[dDwWsSbBAz]")
 
 
@@ -61,6 +65,35 @@ def compile_expression(text: str) -> Expression:
             else ""
         )
         raise BadExpression(f"{words}{hint}") from None
+    return compiled
+
+
+def whole_lines(expression: str) -> Expression | None:
+    """An expression for as many neighbouring lines as match, each with its newline, in one go.
+
+    None where `expression` could match a newline itself, and so more than one line.
+    """
+    import re2
+
+    parts: list[str] = []
+    for token in _TOKEN.findall(expression):
+        if token == r"\s":
+            token = r"[\t\f\r ]"
+        elif _MAY_BE_NEWLINE.search(token):
+            return None
+        elif token.startswith("[^"):
+            token = rf"[^\n{token[2:]}"
+        parts.append(token)
+    text = "".join(parts)
+    if "(?" in text.replace("(?:", ""):
+        return None
+    options = re2.Options()
+    options.never_capture = True
+    options.log_errors = False
+    try:
+        compiled: Expression = re2.compile(rf"(?m)(?:^[^\n]*(?:{text})[^\n]*\n)+", options)
+    except re2.error:
+        return None
     return compiled
 
 

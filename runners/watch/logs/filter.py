@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from runners.watch.logs.reader import BLOCK, LogLine, LogSource
-from runners.watch.logs.search import Pattern, hits_between, hits_in_block
+from runners.watch.logs.search import Pattern, count_in_block, hits_between, hits_in_block
 
 KEPT = 1 << 20
 """Offsets kept at most: 8 MiB of memory."""
@@ -91,7 +91,10 @@ class LineFilter:
                 if budget > 0 and self._missing:
                     budget -= BLOCK
                     block = self._next()
-                    self._keep(block, hits_in_block(self._source, self.pattern, block))
+                    if self._kept_number < KEPT:
+                        self._keep(block, hits_in_block(self._source, self.pattern, block))
+                    else:
+                        self._count(block, count_in_block(self._source, self.pattern, block))
                     self._missing -= 1
             return self.complete
         finally:
@@ -215,5 +218,8 @@ class LineFilter:
         if hits and self._kept_number + len(hits) <= KEPT:
             self._kept[block] = array("Q", hits)
             self._kept_number += len(hits)
-        self._number += len(hits)
-        self._counts[block] = len(hits)
+        self._count(block, len(hits))
+
+    def _count(self, block: int, number: int) -> None:
+        self._number += number
+        self._counts[block] = number

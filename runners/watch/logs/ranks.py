@@ -36,6 +36,11 @@ class RankPattern:
         found = _RANK.search(line)
         return found is not None and int(found[1]) == self.rank
 
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines are of this rank."""
+        lines = enumerate(text[:-1].split(b"\n"))
+        return [(number, number + 1) for number, line in lines if self.accepts(line)]
+
 
 def ranks_in(source: LogSource) -> list[int]:
     """The ranks named near the log's start and its end, rising."""

@@ -9,6 +9,7 @@ import re
 import threading
 from array import array
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from runners.watch.logs.expressions import (
@@ -17,6 +18,7 @@ from runners.watch.logs.expressions import (
     any_of,
     compile_expression,
     texts_needed,
+    whole_lines,
 )
 from runners.watch.logs.reader import BLOCK, LogSource
 from runners.watch.logs.render import LIMIT, plain
@@ -27,6 +29,9 @@ _ERRORS = re.compile(
     rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))|out of memory|^(?:.*\s)?Killed\b"
     rb"|(?:Segmentation|Memory access) fault|[Bb]us error|core dumped",
 )
+_SAMPLE = 8 * 1024
+_LEAST_LINES = 16
+_MANY = 8  # one line in so many
 _ERROR_WORDS = (
     "Traceback",
     "rror",
@@ -52,12 +57,18 @@ class Pattern(Protocol):
     def accepts(self, line: bytes) -> bool:
         """Whether a line that has a candidate is meant; it is given without colours."""
 
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines are meant of a text that is shown as it is and ends in a newline, as numbers
+        from and to: for a text in which most are.
+        """
+
 
 class TextPattern:
     """Text as it stands."""
 
     def __init__(self, text: str) -> None:
         self._needle = text.encode()
+        self._lines = whole_lines(re.escape(text))
         self._candidates = any_of([text])
 
     def candidates(self, coloured: bool) -> Expression:
@@ -68,12 +79,17 @@ class TextPattern:
         """Whether the text is still there without colours and after the line's redraws."""
         return self._needle in line
 
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines have the text."""
+        return _stretches(self, self._lines, text)
+
 
 class RegexPattern:
     """A regular expression; raises BadExpression when it is none."""
 
     def __init__(self, text: str) -> None:
         self._expression = compile_expression(text)
+        self._lines = whole_lines(text)
         needed = texts_needed(text)
         self._among_colours = any_of(needed) if needed else None
 
@@ -84,6 +100,10 @@ class RegexPattern:
     def accepts(self, line: bytes) -> bool:
         """Whether it matches within the line."""
         return self._expression.search(line) is not None
+
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines match."""
+        return _stretches(self, self._lines, text)
 
 
 class ErrorPattern:
@@ -100,6 +120,10 @@ class ErrorPattern:
         """Whether the word stands for a failure here (`Error=0.12` is a metric)."""
         return _ERRORS.search(line) is not None
 
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines tell of a failure."""
+        return _by_line(self, text)
+
 
 class AllOf:
     """Lines that two patterns match; the first, rarer one is looked for."""
@@ -115,6 +139,32 @@ class AllOf:
     def accepts(self, line: bytes) -> bool:
         """Whether both match."""
         return self._wanted.accepts(line) and self._also.accepts(line)
+
+    def stretches(self, text: bytes) -> list[tuple[int, int]]:
+        """Which lines both match: those of the first, looked at by the second."""
+        numbers = [n for low, high in self._wanted.stretches(text) for n in range(low, high)]
+        lines = text[:-1].split(b"\n")
+        some = b"".join(lines[number] + b"\n" for number in numbers)
+        found = self._also.stretches(some) if some else []
+        return [(numbers[at], numbers[at] + 1) for low, high in found for at in range(low, high)]
+
+
+def _by_line(pattern: Pattern, text: bytes) -> list[tuple[int, int]]:
+    lines = enumerate(text[:-1].split(b"\n"))
+    return [(number, number + 1) for number, line in lines if pattern.accepts(line)]
+
+
+def _stretches(pattern: Pattern, lines: Expression | None, text: bytes) -> list[tuple[int, int]]:
+    if lines is None:
+        return _by_line(pattern, text)
+    found, at, number = [], 0, 0
+    while stretch := lines.search(text, at):
+        low, high = stretch.start(), stretch.end()
+        first = number + text.count(b"\n", at, low)
+        number = first + text.count(b"\n", low, high)
+        found.append((first, number))
+        at = high
+    return found
 
 
 class Hit(NamedTuple):
@@ -140,21 +190,52 @@ def find(source: LogSource, pattern: Pattern, offset: int, backward: bool = Fals
 
 
 def hits_in_block(source: LogSource, pattern: Pattern, block: int) -> list[int]:
-    """Where the lines begin that match, among those that end block `block` of the file or lie in
-    it.
-    """
-    low = source.start_of(block * BLOCK)
-    high = (
-        source.size if (block + 1) * BLOCK >= source.size else source.start_of((block + 1) * BLOCK)
-    )
+    """Where the lines begin that match, among those that end block `block` or lie in it."""
+    low, high = _bounds(source, block)
     return hits_between(source, pattern, low, high)
+
+
+def count_in_block(source: LogSource, pattern: Pattern, block: int) -> int:
+    """How many of those lines match; where most do, far faster than to tell where they begin."""
+    chunk = source.read(*_bounds(source, block))
+    stretches = _where_most_match(chunk, pattern)
+    if stretches is None:
+        return sum(1 for _ in _hits(chunk, pattern))
+    return sum(last - first for first, last in stretches)
 
 
 def hits_between(source: LogSource, pattern: Pattern, low: int, high: int) -> list[int]:
     """Where the lines begin that match, from `low`, which begins a line, to `high`, which ends
     one.
     """
-    return [low + at for at in _hits(source.read(low, high), pattern)]
+    chunk = source.read(low, high)
+    stretches = _where_most_match(chunk, pattern)
+    if stretches is None:
+        return [low + at for at in _hits(chunk, pattern)]
+    starts = list(accumulate((len(line) + 1 for line in chunk.split(b"\n")), initial=low))
+    return [start for first, last in stretches for start in starts[first:last]]
+
+
+def _bounds(source: LogSource, block: int) -> tuple[int, int]:
+    low = source.start_of(block * BLOCK)
+    if (block + 1) * BLOCK >= source.size:
+        return low, source.size
+    return low, source.start_of((block + 1) * BLOCK)
+
+
+def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] | None:
+    """The lines that match, by number from and to; None where few do, or lines are redrawn.
+
+    Few or many is told by a sample: one search for each line found is the fastest way to a few.
+    """
+    sample = chunk[: chunk.rfind(b"\n", 0, _SAMPLE) + 1]
+    lines = sample.count(b"\n")
+    if lines < _LEAST_LINES or b"\r" in chunk or b"\b" in chunk:
+        return None
+    if _MANY * sum(1 for _ in _hits(sample, pattern)) < lines:
+        return None
+    text = _COLOURS.sub(b"", chunk) if b"\x1b" in chunk else chunk
+    return pattern.stretches(text if text.endswith(b"\n") else text + b"\n")
 
 
 def _hits(chunk: bytes, pattern: Pattern) -> Iterator[int]:
@@ -221,7 +302,7 @@ class MatchCount:
             while budget > 0 and not self.complete:
                 budget -= BLOCK
                 size = self._source.size
-                number = len(hits_in_block(self._source, self.pattern, len(self._counts)))
+                number = count_in_block(self._source, self.pattern, len(self._counts))
                 if (len(self._counts) + 1) * BLOCK < size:
                     self._counts.append(number)
                     self._whole += number

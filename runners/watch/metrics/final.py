@@ -94,7 +94,8 @@ def make_final(run: Run) -> FinalReport:
     events.poll()
     told = events if events.metrics or events.step is not None else tracker
     name = headline(found)
-    progress = told.progress(run.ended or 0.0)
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = told.progress(run.ended or 0.0, *stated)
     if progress.step is None and progress.epoch is None and name is not None:
         progress = msgspec.structs.replace(progress, step=_whole(found[name]))
     return FinalReport(

@@ -91,7 +91,8 @@ class TrainerState:
 class LogFileSource:
     """The metric files of one run: those in its folder, and those that it said it writes."""
 
-    def __init__(self, patterns: Iterable[str], since: float) -> None:
+    def __init__(self, patterns: Iterable[str], since: float, besides: Path | None = None) -> None:
+        self._besides = besides
         self.patterns = list(patterns)
         self.collection = SeriesSet("file")
         self._since = since
@@ -120,7 +121,11 @@ class LogFileSource:
                 found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
             if len(found) > _MOST_FILES:
                 break
-        return [path for path in found[:_MOST_FILES] if _modified(path) >= self._since]
+        return [
+            path
+            for path in found[:_MOST_FILES]
+            if _modified(path) >= self._since and self._besides not in path.parents
+        ]
 
 
 def _modified(path: Path) -> float:

@@ -4,7 +4,7 @@ import math
 import re
 
 NUMBER = (
-    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|[-+]?(?:[nN]a[nN]|NAN|[iI]nf(?:inity)?)"
 )
 """A number as programs print them, NaN and infinities too."""

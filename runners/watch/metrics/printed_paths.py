@@ -9,7 +9,8 @@ _WORDS = re.compile(
     rb"|output|stored|ckpt",
     re.IGNORECASE,
 )
-_PATHISH = re.compile(rb"/[A-Za-z_]|\.(?:pt|ckpt|safe|h5|keras|npz|bin)|checkpoint-")
+_SLASH = re.compile(rb"/[A-Za-z_]")
+_SUFFIX = re.compile(rb"\.(?:pt|ckpt|safe|h5|keras|npz|bin)")
 _PATH = re.compile(
     rb"""(?:^|[\s'"`(=:])(?P<path>~?[\w./@+-]*(?:/[\w.@+=-]+|\.(?:pt|pth|ckpt|safetensors|h5|keras|npz|bin|csv)|checkpoint-\d+))(?=$|[\s'"`),;:!.](?:\s|$)?)"""
 )
@@ -26,7 +27,9 @@ class PrintedPaths:
 
     def note(self, line: bytes) -> None:
         """Take in one line."""
-        if not _PATHISH.search(line) or not _WORDS.search(line, 0, 400):
+        if not (_SLASH.search(line) or _SUFFIX.search(line) or b"checkpoint-" in line):
+            return
+        if not _WORDS.search(line, 0, 400):
             return
         for found in _PATH.finditer(line[:1000]):
             text = found["path"].decode("utf-8", "replace").rstrip(".")

@@ -28,8 +28,8 @@ class RunFiles:
         own = glob.escape(run.directory)
         since = run.started or run.created
         named = list(run.plan.metrics.tensorboard) if run.plan else []
-        self._boards = [BoardSource([own], 0.0), BoardSource(named, since)]
-        self._tables = [LogFileSource([own], 0.0), LogFileSource([], since)]
+        self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
+        self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
         self._looked = 0.0
 
     @property

@@ -100,9 +100,10 @@ class EventFile:
 
 
 class BoardSource:
-    """All event files of one run; new ones are found as they appear."""
+    """All event files of one run; new ones are found as they appear, none in `besides`."""
 
-    def __init__(self, patterns: list[str], since: float) -> None:
+    def __init__(self, patterns: list[str], since: float, besides: Path | None = None) -> None:
+        self._besides = besides
         self.collection = SeriesSet("tensorboard")
         self.patterns = patterns
         self._since = since
@@ -116,7 +117,11 @@ class BoardSource:
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
         paths = event_files(self.patterns, self._since)
-        paths = [path for path in paths if not _HPARAMS.match(path.parent.name)]
+        paths = [
+            path
+            for path in paths
+            if not _HPARAMS.match(path.parent.name) and self._besides not in path.parents
+        ]
         folders = sorted({path.parent for path in paths})
         top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
         for path in paths:

@@ -1,17 +1,25 @@
 """The main screen: meter, GPUs, runs, and the live log of the selected run."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Footer
 
+from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
+from tui.panel.notifications import notify_error
+from tui.panel.run_commands import RunCommands
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
@@ -19,33 +27,42 @@ from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
 from tui.views.run_view import RunView
 
+_TOUCHING = frozenset({"launch", "again", "stop", "drain", "postpone"})
+"""Actions that change something: a panel that only shows has none of them."""
+
 
 class CockpitScreen(Screen[None]):
     """Everything at a glance: is it running, how far, how well, on what, for how much."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "app.launch", "Launch"),
-        Binding("a", "app.again", "Again", show=False),
-        Binding("s", "app.stop", "Stop"),
-        Binding("slash", "search", "Search", key_display="/"),
-        Binding("ampersand", "filter", "Filter", key_display="&", show=False),
-        Binding("vertical_line", "split", "Two logs", key_display="|", show=False),
-        Binding("1", "focus_pane('gpus')", "GPUs", show=False),
-        Binding("2", "focus_pane('runs')", "Runs", show=False),
-        Binding("3,l", "focus_pane('log')", "Log", show=False),
-        Binding("z", "zoom", "Zoom", show=False),
-        Binding("m", "metrics", "Metrics", show=False),
-        Binding("escape", "back", "Back", show=False),
-        Binding("p", "app.postpone", "Postpone", show=False),
-        Binding("c", "app.commands", "Commands", show=False),
-        Binding("M", "app.mouse", "Mouse", show=False),
-        Binding("question_mark", "app.help", "Help", key_display="?"),
-        Binding("q", "app.quit", "Quit"),
+        hotkey("n", "launch", "launch a run", "Launch"),
+        hotkey("a", "again", "launch the selected run again, or a variation of it"),
+        hotkey(
+            "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
+        ),
+        hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
+        hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
+        hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
+        hotkey("1", "focus_pane('gpus')", "GPUs, runs, log"),
+        hotkey("2", "focus_pane('runs')", "GPUs, runs, log"),
+        hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
+        hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
+        hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey("escape", "back", "leave what is open: the zoom, then the log"),
+        hotkey("p", "postpone", "let the guard hold back for an hour"),
+        hotkey("c", "commands", "what was done here, as commands to copy into a script"),
+        hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
+        hotkey("question_mark", "app.help", "this page", "Help", display="?"),
+        hotkey("q", "app.quit", "quit; runs go on", "Quit"),
     ]
 
-    def __init__(self, selected: str | None = None) -> None:
+    def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
         super().__init__()
-        self._wanted = selected
+        self.state = state
+        self.commands = runs
+        self.read_only = read_only
+        self.picture: PanelSnapshot | None = None
+        self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
         self._problem = ""
@@ -66,6 +83,7 @@ class CockpitScreen(Screen[None]):
 
     def show(self, picture: PanelSnapshot) -> None:
         """Hand a new picture to every pane."""
+        self.picture = picture
         self.query_one(MeterBar).show(picture)
         if picture.problem and picture.problem != self._problem:
             self.notify(picture.problem, severity="error", timeout=10, markup=False)
@@ -76,11 +94,11 @@ class CockpitScreen(Screen[None]):
             self._height = height
             self.query_one("#upper").styles.height = height
         self.query_one(GpuPane).show(picture)
-        if self._wanted is not None and any(view.run.id == self._wanted for view in picture.runs):
-            runs.picture = picture
-            runs.select(self._wanted)
+        if any(view.run.id == self._wanted for view in picture.runs):
+            runs.show(picture, select=self._wanted)
             self._wanted = None
-        runs.show(picture)
+        else:
+            runs.show(picture)
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
@@ -152,12 +170,108 @@ class CockpitScreen(Screen[None]):
         else:
             self.query_one(RunPane).focus()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Read-only: nothing that touches a run."""
+        if self.read_only and action in _TOUCHING:
+            return False
+        return super().check_action(action, parameters)
+
+    # ---- what opens above the cockpit; imported when first opened: the first paint does not wait
+
+    def action_launch(self) -> None:
+        """Open the launch dialog."""
+        self._open_launch(None)
+
+    def action_again(self) -> None:
+        """Open the launch dialog filled in as the selected run was launched."""
+        run = self.selected_run
+        if run is None:
+            self.notify("no run is selected", timeout=3)
+        else:
+            self._open_launch(run)
+
+    def _open_launch(self, again: Run | None) -> None:
+        from tui.panel.screens.launch import LaunchRequest, LaunchScreen
+
+        def answered(wanted: LaunchRequest | None) -> None:
+            if wanted is not None:
+                self.commands.log.note(wanted.words)
+                self.commands.start(wanted.specs, self.select_when_present)
+
+        try:
+            screen = LaunchScreen(self.state, self.picture, again)
+        except FresnelError as error:
+            notify_error(self.app, str(error))
+        else:
+            self.app.push_screen(screen, answered)
+
+    def action_stop(self) -> None:
+        """Ask whether the selected run shall stop."""
+        view = self.query_one(RunPane).selected
+        if view is None or not view.run.is_live:
+            words = "the selected run has ended already" if view else "no run is selected"
+            self.notify(words, timeout=3)
+            return
+        run = view.run
+
+        def answered(stop: bool | None) -> None:
+            if stop:
+                self.commands.stop(run)
+
+        from tui.panel.screens.stop import StopScreen
+
+        self.app.push_screen(StopScreen(view), answered)
+
+    def action_drain(self) -> None:
+        """Let what runs finish and nothing start, or let the queue go on."""
+        self.commands.drain()
+
+    def action_postpone(self) -> None:
+        """Let the guard hold back for an hour."""
+        self.commands.postpone()
+
     def action_metrics(self) -> None:
         """The curves of the selected run, on a page of their own."""
         from tui.panel.screens.metrics import MetricsScreen
 
         run = self.selected_run
-        self.app.push_screen(MetricsScreen([run.id] if run else [], run.id if run else None))
+        marked = [run.id] if run else []
+        self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+
+    def action_commands(self) -> None:
+        """Show what was done here, as commands."""
+        from tui.panel.screens.commands import CommandScreen
+
+        self.app.push_screen(CommandScreen(self.commands.log))
+
+    @on(GpuPane.DetailsWanted)
+    def _open_gpu(self, message: GpuPane.DetailsWanted) -> None:
+        from tui.panel.screens.gpu_detail import GpuDetailScreen
+
+        if self.picture is not None:
+            self.app.push_screen(GpuDetailScreen(self.state, self.picture, message.uuid))
+
+    def system_commands(self) -> Iterable[SystemCommand]:
+        """What the palette offers of all this."""
+        touching = (
+            ("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch),
+            ("Launch again", "the selected run, or a variation of it (a)", self.action_again),
+            ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
+            ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
+            ("Postpone the guard", "by an hour (p)", self.action_postpone),
+        )
+        looking = (
+            ("Metrics", "curves of one run or several (m)", self.action_metrics),
+            ("Search in the log", "text or /regex/ (/)", self.action_search),
+            ("Filter the log", "only lines that match (&)", self.action_filter),
+            ("Two logs", "pin this log beside the next one (|)", self.action_split),
+            ("Zoom the focused pane", "and back (z)", self.action_zoom),
+            ("Command log", "what was done here, as commands (c)", self.action_commands),
+        )
+        for title, words, action in looking if self.read_only else touching + looking:
+            yield SystemCommand(title, words, action)
+
+    # ---- the log
 
     def action_search(self) -> None:
         """Open the search line."""

@@ -4,7 +4,7 @@ process on it.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
+from textual.theme import Theme
 from textual.widgets import Static
 
 from runners.gpus.usage import RECENT_S, read_recent
@@ -35,9 +36,7 @@ class GpuDetailScreen(ModalScreen[None]):
         Binding("right,n", "move(1)", "next GPU"),
     ]
 
-    def __init__(
-        self, state: StateDirectory, picture: Callable[[], PanelSnapshot | None], uuid: str
-    ) -> None:
+    def __init__(self, state: StateDirectory, picture: PanelSnapshot, uuid: str) -> None:
         super().__init__()
         self._state = state
         self._picture = picture
@@ -52,24 +51,28 @@ class GpuDetailScreen(ModalScreen[None]):
 
     async def on_mount(self) -> None:
         """Show what is known at once, then the last ten minutes, then every new reading."""
-        self._show()
-        self.set_interval(1.0, self._show)
+        self._describe()
         past = await asyncio.to_thread(read_recent, self._state)
         newer = [sample for sample in self._samples if not past or sample[0] > past[-1].time]
         self._samples = [(line.time, line.gpus) for line in past] + newer
-        self._show()
+        self._describe()
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new picture."""
+        self._picture = picture
+        self._describe()
 
     def action_move(self, rows: int) -> None:
         """Go to the GPU before or after."""
-        picture = self._picture()
-        uuids = [gpu.uuid for gpu in picture.reading.gpus] if picture and picture.reading else []
+        reading = self._picture.reading
+        uuids = [gpu.uuid for gpu in reading.gpus] if reading else []
         if self._uuid in uuids:
             self._uuid = uuids[(uuids.index(self._uuid) + rows) % len(uuids)]
-            self._show()
+            self._describe()
 
-    def _show(self) -> None:
-        picture = self._picture()
-        if picture is None or picture.reading is None:
+    def _describe(self) -> None:
+        picture = self._picture
+        if picture.reading is None:
             return
         reading = picture.reading
         self._note(reading.time, reading.gpus)
@@ -82,7 +85,7 @@ class GpuDetailScreen(ModalScreen[None]):
         if reading.problem:
             text.append(f"⚠ {reading.problem}\n", style="yellow")
         if gpu is not None:
-            _describe(text, picture, gpu, self._courses())
+            _describe(text, picture, gpu, self._courses(), self.app.current_theme)
         elif not reading.problem:
             text.append("This GPU is no longer there.")
         if gpu is None:
@@ -129,6 +132,7 @@ def _describe(
     picture: PanelSnapshot,
     gpu: GpuSnapshot,
     courses: tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]],
+    theme: Theme,
 ) -> None:
     gpus = picture.reading.gpus if picture.reading else ()
     if gpu.simulated:
@@ -139,7 +143,7 @@ def _describe(
         text.append(f"{trouble(gpu)}\n", style="yellow")
     now = picture.reading.time if picture.reading else time.time()
     rows = [
-        ("held by", _holders(picture, gpu)),
+        ("held by", _holders(picture, gpu, theme)),
         ("use", Text(f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min")),
         ("VRAM", Text(f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}")),
         (
@@ -185,17 +189,17 @@ def _describe(
         letter = picture.letters.get(process.run or "", "")
         mark = f"{letter}: " if letter else "⚠ not ours: " if process in unknown else ""
         text.append(
-            f"  {mark}{process_words(process)}\n", style=run_colour(letter) if letter else ""
+            f"  {mark}{process_words(process)}\n", style=run_colour(letter, theme) if letter else ""
         )
 
 
-def _holders(picture: PanelSnapshot, gpu: GpuSnapshot) -> Text:
+def _holders(picture: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
     leases = picture.leases.get(gpu.uuid, [])
     text = Text("" if leases else "nobody")
     for i, lease in enumerate(leases):
         letter = picture.letters.get(lease.run, "")
         text.append("\n          " if i else "")
-        text.append(f"{letter} {lease.preset}", style=f"{run_colour(letter)} bold")
+        text.append(f"{letter} {lease.preset}", style=f"{run_colour(letter, theme)} bold")
         text.append(f"  GPU {gpu.index} → device {lease.logical}\n          {lease.run}")
     return text
 

@@ -5,7 +5,7 @@ beside them.
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import on
@@ -18,16 +18,14 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart import ChartOptions
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage, ChartRequest, RunCurve
 from tui.panel.widgets.metrics.curves import AXES, SMOOTHINGS
 from tui.panel.widgets.metrics.details import describe, draw_details, settings_of
 from tui.panel.widgets.metrics.grid import ChartGrid
-from tui.panel.widgets.metrics.run_list import RunList
-
-if TYPE_CHECKING:
-    from tui.panel.app import PanelApp
+from tui.panel.widgets.metrics.run_list import MetricRunList
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
@@ -54,32 +52,46 @@ class MetricsScreen(Screen[None]):
 
     AUTO_FOCUS = "#metrics-grid"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,m", "back", "Close"),
-        Binding("enter,z", "alone", "One chart"),
-        Binding("pageup,left_square_bracket", "page(-1)", "ChartPage", key_display="[ ]"),
-        Binding("pagedown,right_square_bracket", "page(1)", "Next page", show=False),
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("r", "runs", "Runs"),
-        Binding("a", "mark_all", "All runs", show=False),
-        Binding("p", "pin", "Pin", show=False),
-        Binding("x", "axis", "X axis"),
-        Binding("L", "log", "Log"),
-        Binding("s", "smooth", "Smooth"),
-        Binding("c", "cursor", "Cursor"),
-        Binding("plus,equals_sign", "zoom_x(0.5)", "Zoom", key_display="+ -"),
-        Binding("minus", "zoom_x(2.0)", "Zoom out", show=False),
-        Binding("comma,less_than_sign", "pan(-1)", "Earlier", show=False),
-        Binding("full_stop,greater_than_sign", "pan(1)", "Later", show=False),
-        Binding("0", "whole", "Whole", show=False),
-        Binding("g", "columns", "Columns", show=False),
-        Binding("o", "details", "Settings"),
+        hotkey("escape,q,m", "back", "leave what is open, then the page", "Close"),
+        hotkey("enter,z", "alone", "one chart alone; Esc: back", "One chart"),
+        hotkey(
+            "pageup,left_square_bracket",
+            "page(-1)",
+            "the page of charts before or after",
+            "Page",
+            display="[ ]",
+        ),
+        hotkey("pagedown,right_square_bracket", "page(1)", "the page of charts before or after"),
+        hotkey("slash", "filter", "filter the metrics by name", "Filter", display="/"),
+        hotkey("r", "runs", "to the list of runs, and back", "Runs"),
+        hotkey("a", "mark_all", "draw all live runs; again: only one"),
+        hotkey("p", "pin", "the run under the cursor on top"),
+        hotkey("x", "axis", "steps, epochs or time", "X axis"),
+        hotkey("L", "log", "logarithmic, and back", "Log"),
+        hotkey("s", "smooth", "more smoothing, then none", "Smooth"),
+        hotkey("c", "cursor", "values under a cursor, moved by ← →", "Cursor"),
+        hotkey(
+            "plus,equals_sign",
+            "zoom_x(0.5)",
+            "a smaller or larger part of the x axis",
+            "Zoom",
+            display="+ -",
+        ),
+        hotkey("minus", "zoom_x(2.0)", "a smaller or larger part of the x axis"),
+        hotkey("comma,less_than_sign", "pan(-1)", "an earlier or later part of the x axis"),
+        hotkey("full_stop,greater_than_sign", "pan(1)", "an earlier or later part of the x axis"),
+        hotkey("0", "whole", "all of the x axis"),
+        hotkey("g", "columns", "how many charts side by side"),
+        hotkey("o", "details", "settings and environment of the run", "Settings"),
         Binding("question_mark", "app.help", "Help", key_display="?", show=False),
-        Binding("home", "page(-100000)", "First page", show=False),
-        Binding("end", "page(100000)", "Last page", show=False),
+        hotkey("home", "page(-100000)", "the first page of charts, the last"),
+        hotkey("end", "page(100000)", "the first page of charts, the last"),
     ]
 
-    def __init__(self, marked: list[str], at: str | None) -> None:
+    def __init__(self, picture: PanelSnapshot | None, marked: list[str], at: str | None) -> None:
+        """`marked`: the runs drawn at first; `at`: the one under the list's cursor."""
         super().__init__()
+        self._first_picture = picture
         self._begin_with = marked, at
         self._book = ChartModel()
         self._worker = ThreadPoolExecutor(1, "metrics")
@@ -92,16 +104,11 @@ class MetricsScreen(Screen[None]):
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
 
-    @property
-    def panel(self) -> "PanelApp":
-        """The application, which has the pictures."""
-        return cast("PanelApp", self.app)
-
     def compose(self) -> ComposeResult:
         """One line of words, then runs, charts and details side by side."""
         yield Static(id="metrics-line", markup=False)
         with Horizontal(id="metrics-body"):
-            yield RunList(id="metrics-runs")
+            yield MetricRunList(id="metrics-runs")
             yield ChartGrid(id="metrics-grid")
         # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
         yield Static(_keys(), id="metrics-keys", markup=False)
@@ -112,8 +119,8 @@ class MetricsScreen(Screen[None]):
         runs.begin(*self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
-        if self.panel.picture is not None:
-            runs.show(self.panel.picture)
+        if self._first_picture is not None:
+            runs.show(self._first_picture)
         self._ask()
         self.run_worker(self._read(), exclusive=True, group="metrics-read")
         self.run_worker(self._draw(), exclusive=True, group="metrics-draw")
@@ -155,8 +162,6 @@ class MetricsScreen(Screen[None]):
         """A new picture, once a second: runs that came, ended or were removed; live ones are read
         on.
         """
-        if not self.query(RunList):
-            return  # it comes before the page is put together
         self.runs.show(picture)
         self._ask()
         if any(mark.run.is_live for mark in self._asked.marks):
@@ -180,7 +185,7 @@ class MetricsScreen(Screen[None]):
             RunCurve(
                 views[one],
                 runs.letters.get(one, "?"),
-                run_colour(runs.letters.get(one, "A")),
+                run_colour(runs.letters.get(one, "A"), self.app.current_theme),
                 one == runs.pinned,
             )
             for one in runs.marked
@@ -190,9 +195,9 @@ class MetricsScreen(Screen[None]):
     # ── what is shown ─────────────────────────────────────────────────────────────────────────────
 
     @property
-    def runs(self) -> RunList:
+    def runs(self) -> MetricRunList:
         """The list of runs."""
-        return self.query_one(RunList)
+        return self.query_one(MetricRunList)
 
     @property
     def _details(self) -> DOMQuery[Widget]:
@@ -206,7 +211,7 @@ class MetricsScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """In a narrow terminal the list of runs is there only while it has the keys."""
-        if self.query(RunList):
+        if self.query(MetricRunList):
             self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
 
     @on(ChartGrid.Resized)
@@ -274,7 +279,7 @@ class MetricsScreen(Screen[None]):
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────
 
-    @on(RunList.Changed)
+    @on(MetricRunList.Changed)
     def _runs_changed(self) -> None:
         self._ask()
         self._show_details()

@@ -11,17 +11,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from runners.model.states import State
+from tui.panel.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
 from tui.views.run_text import projection_text
 from tui.views.run_view import RunView
 
 
-class StopScreen(ModalScreen[str | None]):
-    """Returns "stop", "force" or None."""
+class StopScreen(ModalScreen[bool]):
+    """Returns whether to stop; counts down while the run climbs its ladder."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss('stop')", "Stop"),
-        Binding("n,escape", "dismiss(None)", "Leave it"),
+        Binding("y", "dismiss(True)", "Stop"),
+        Binding("n,escape", "dismiss(False)", "Leave it"),
     ]
 
     def __init__(self, view: RunView) -> None:
@@ -32,7 +33,7 @@ class StopScreen(ModalScreen[str | None]):
         """What happens, what is lost, two buttons."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}?"
-            yield Static(self._text())
+            yield Static(self._text(), id="stop-text")
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)
                 yield Button("Leave it (n)", id="leave", compact=True)
@@ -43,7 +44,17 @@ class StopScreen(ModalScreen[str | None]):
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Answer."""
-        self.dismiss("stop" if event.button.id == "stop" else None)
+        self.dismiss(event.button.id == "stop")
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Count down; a run that has ended meanwhile needs no answer."""
+        view = next((one for one in picture.runs if one.run.id == self.view.run.id), None)
+        if view is None or not view.run.is_live:
+            self.dismiss(False)
+        else:
+            self.view = view
+            self.query_one("#stop-text", Static).update(self._text())
+            self.query_one("#stop", Button).label = self._label()
 
     def _label(self) -> str:
         return "Next rung now (y)" if self.view.run.state is State.STOPPING else "Stop (y)"

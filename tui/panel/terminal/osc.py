@@ -11,6 +11,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from tui.views.format import size as size_text
+
 if TYPE_CHECKING:
     from textual.app import App
 
@@ -60,20 +62,12 @@ def wrapped(sequence: str, environment: Mapping[str, str]) -> str:
 def describe_sent(what: str, size: int, cut: bool, environment: Mapping[str, str]) -> str:
     """What was sent, in words; never that it arrived."""
     told = (
-        f"sent {what} ({bytes_in_words(size)}{', cut there' if cut else ''}) to the "
+        f"sent {what} ({size_text(size)}{', cut there' if cut else ''}) to the "
         "terminal's clipboard (OSC 52"
     )
     if environment.get("TMUX"):
         told += ", through tmux: needs its allow-passthrough on"
     return f"{told}); w writes {'it' if what.startswith(('1 ', 'line')) else 'them'} to a file"
-
-
-def bytes_in_words(size: int) -> str:
-    """1.2 kB."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"
 
 
 def send(app: "App[Any]", sequence: str) -> None:

@@ -1,5 +1,7 @@
 """Colours with a meaning, kept in one place; a sign and a word always say the same."""
 
+from textual.theme import Theme
+
 from runners.model.states import State
 
 STATE_STYLES = {
@@ -19,22 +21,18 @@ STATE_STYLES = {
 _ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#0072B2")
 _ON_LIGHT = ("#0072B2", "#9A5B00", "#00785A", "#A0527B", "#6E6400", "#B34A00", "#2A5DB0")
 _ANSI = ("bright_blue", "yellow", "green", "magenta", "cyan", "red", "blue")
-RUN_COLOURS = _ON_DARK
-
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def use_colours(dark: bool, ansi: bool) -> None:
-    """Choose the runs' colours for a dark or light background, or from the terminal's own
-    sixteen.
-    """
-    global RUN_COLOURS
-    RUN_COLOURS = _ANSI if ansi else _ON_DARK if dark else _ON_LIGHT
+def run_colours(theme: Theme) -> tuple[str, ...]:
+    """The runs' colours on a theme's background, or the terminal's own where the theme has none."""
+    return _ANSI if theme.ansi else _ON_DARK if theme.dark else _ON_LIGHT
 
 
-def run_colour(letter: str) -> str:
+def run_colour(letter: str, theme: Theme) -> str:
     """The colour that goes with a run's letter."""
-    return RUN_COLOURS[(ord(letter) - 65) % len(RUN_COLOURS)] if letter else ""
+    colours = run_colours(theme)
+    return colours[(ord(letter) - 65) % len(colours)] if letter else ""
 
 
 def bar(fraction: float | None, width: int) -> str:

@@ -14,7 +14,6 @@ from textual.theme import Theme
 
 from runners.host.files import read_json, write_json
 from runners.state.layout import StateDirectory
-from tui.panel.theme.palette import use_colours
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -115,7 +114,6 @@ def register_themes(app: "App[None]") -> None:
 def apply_theme(app: "App[None]", name: str) -> None:
     """Give the named colours that widgets write in the meaning they have in theme `name`."""
     theme = app.available_themes[name]
-    use_colours(dark=theme.dark, ansi=theme.ansi)
     if name in THEMES:
         table = _terminal_theme(theme, THEMES[name][1])
         app.ansi_theme_dark = app.ansi_theme_light = table

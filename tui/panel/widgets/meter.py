@@ -81,10 +81,11 @@ def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
     alarm = "" if guard is None else guard_alarm(guard, now)
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
+    doubt = " ⚠ price does not fit" if meter.caveat else ""
     live = f"{sum(view.run.is_live for view in picture.runs)} live"
     parts: list[Callable[[int], str]] = [
         lambda brief: (urgent or alarm) if brief < 1 else alarm,
-        lambda brief: rate + (est if brief < 6 else ""),
+        lambda brief: rate + (est if brief < 6 else "") + doubt,
     ]
     if session is None:
         runs = "" if meter.live_runs is None else f"runs {dollars(meter.live_runs)}"

@@ -3,17 +3,14 @@
 from typing import ClassVar, NamedTuple
 
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 from runners.model.states import SIGNS, State
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import STATE_STYLES, run_colour
-from tui.panel.widgets.rows import refresh_rows, strip_of
+from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, dollars, duration, indices, metric
 from tui.views.run_text import asks_text
 from tui.views.run_view import RunView
@@ -22,20 +19,12 @@ from tui.views.sparkline import sparkline
 _ROOM_FOR_ALERTS = 30
 
 
-class RunPane(ScrollView):
+class RunPane(RowList):
     """Runs with state, GPUs, progress, loss, ETA and cost. Announces which one the cursor is on."""
 
-    can_focus = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"runs--cursor", "runs--blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("home,g", "move(-100000)", "First", show=False),
-        Binding("end,G", "move(100000)", "Last", show=False),
-        Binding("pagedown", "move(10)", "Page down", show=False),
-        Binding("pageup", "move(-10)", "Page up", show=False),
-        Binding("enter", "open", "Log", show=False),
-        Binding("a", "app.again", "Again"),
+        hotkey("enter", "open", "go to the log of the run"),
+        Binding("a", "screen.again", "Again"),
         Binding("m", "screen.metrics", "Metrics"),
     ]
 
@@ -52,83 +41,50 @@ class RunPane(ScrollView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture: PanelSnapshot | None = None
-        self.selected_id: str | None = None
-        self._rows: list[Text] = []
 
     @property
     def selected(self) -> RunView | None:
         """The run under the cursor."""
-        if self.picture is None:
-            return None
-        return next((view for view in self.picture.runs if view.run.id == self.selected_id), None)
-
-    @property
-    def cursor(self) -> int:
-        """The row under the cursor."""
         runs = self.picture.runs if self.picture else ()
-        return next((i for i, view in enumerate(runs) if view.run.id == self.selected_id), 0)
+        return next((view for view in runs if view.run.id == self.key), None)
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; the cursor stays on its run; only rows that changed are
-        painted.
-        """
+    def show(self, picture: PanelSnapshot, select: str | None = None) -> None:
+        """Take in a new picture; the cursor stays on its run, or goes to the one to `select`."""
         self.picture = picture
-        if picture.runs and self.selected is None:
-            self.select(picture.runs[0].run.id)
-        before, self._rows = self._rows, [self._row(view) for view in picture.runs]
-        refresh_rows(self, before, self._rows)
+        self._lay_out()
+        if select is None and picture.runs and self.selected is None:
+            select = picture.runs[0].run.id
+        if select is not None:
+            self.select(select)
         live = sum(view.run.is_live for view in picture.runs)
-        subtitle = f"{live} live · {len(self._rows) + picture.hidden:,} in all"
+        subtitle = f"{live} live · {len(picture.runs) + picture.hidden:,} in all"
         if subtitle != self.border_subtitle:
             self.border_subtitle = subtitle
 
     def select(self, run_id: str) -> None:
         """Put the cursor on a run."""
-        if run_id == self.selected_id:
-            return
-        self.selected_id = run_id
-        view = self.selected
-        if view is not None:
-            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False)
-            self.post_message(self.Selected(view))
-        self.refresh()
+        if self.put_cursor(run_id):
+            self.moved()
 
-    def action_move(self, rows: int) -> None:
-        """Move the cursor by `rows`."""
-        if self.picture and self.picture.runs:
-            target = min(len(self.picture.runs) - 1, max(0, self.cursor + rows))
-            self.select(self.picture.runs[target].run.id)
+    def moved(self) -> None:
+        """Say which run it is."""
+        if self.selected is not None:
+            self.post_message(self.Selected(self.selected))
 
     def action_open(self) -> None:
         """Go to the log of the run under the cursor."""
         self.post_message(self.Opened())
 
-    def on_click(self, event: events.Click) -> None:
-        """Select the run that was clicked."""
-        offset = event.get_content_offset(self)
-        row = (offset.y if offset else -1) + round(self.scroll_offset.y)
-        if self.picture and 0 <= row < len(self.picture.runs):
-            self.select(self.picture.runs[row].run.id)
-
     def on_resize(self) -> None:
         """Lay the columns out anew."""
-        if self.picture is not None:
-            self._rows = [self._row(view) for view in self.picture.runs]
-            self.refresh()
+        self._lay_out()
 
-    def render_line(self, y: int) -> Strip:
-        """One run's line, or what to do when there is none."""
-        width = self.scrollable_content_region.width
-        row = y + round(self.scroll_offset.y)
-        if not self._rows:
-            hint = "no runs yet: press n to launch one" if self.picture else ""
-            return strip_of([Text(hint, style="dim")], y, width, self)
-        base = None
-        if row == self.cursor:
-            base = self.get_component_rich_style(
-                "runs--cursor" if self.has_focus else "runs--blurred"
-            )
-        return strip_of(self._rows, row, width, self, base)
+    def _lay_out(self) -> None:
+        if self.picture is None:
+            return
+        runs = self.picture.runs
+        hint = [] if runs else [Text("no runs yet: press n to launch one", style="dim")]
+        self.set_rows([view.run.id for view in runs], [self._row(view) for view in runs], hint)
 
     def _row(self, view: RunView) -> Text:
         run = view.run
@@ -138,7 +94,7 @@ class RunPane(ScrollView):
         gpus = gpus or (DASH if run.state is State.QUEUED else "cpu")
         style, now = STATE_STYLES[run.state], self.picture.time if self.picture else 0.0
         row = Text(no_wrap=True)
-        row.append(f"{letter} ", style=f"{run_colour(letter)} bold")
+        row.append(f"{letter} ", style=f"{run_colour(letter, self.app.current_theme)} bold")
         row.append(
             f"{SIGNS[run.state]} {_cell(_state_word(view, columns, now), columns.state)} ",
             style=style,

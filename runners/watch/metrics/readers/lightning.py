@@ -37,6 +37,7 @@ class LightningReader(Reader):
         self._place: Sample | None = None
         self._before: dict[str, float] = {}
         self._at_start = True
+        self._reached = 0.0
 
     def read(self, line: str) -> Sample | None:
         """The training bar of an epoch; validation and sanity checking move nothing."""
@@ -78,6 +79,10 @@ class LightningReader(Reader):
     def _tqdm(self, bar: Bar) -> Sample:
         assert bar.epoch is not None and bar.total is not None
         place = _placed(bar.epoch, None, bar.done, bar.total, bar.pace)
+        self.sure = True
+        if not bar.done and (place.step or 0.0) < self._reached:
+            return CLAIMED  # set back for the next epoch, whose number it does not have yet
+        self._reached = place.step or 0.0
         self._at_start = not place.step
         return place._replace(values=self._fresh(bar.values))
 

@@ -18,7 +18,7 @@ _VALUE = re.compile(
     rf"(?P<mean>(?:%|ms|s)?\s*\(\s*(?P<of_all>{WHOLE})%?s?\s*\))?"
 )
 _WORD = r"[A-Za-z_][\w/.%@'\-]*"
-_NAME = re.compile(rf"(?<![\w/.@])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
+_NAME = re.compile(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
 _BARE = re.compile(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
 _MEASURED = re.compile(
     rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
@@ -30,7 +30,7 @@ _NOT_METRICS = {
     *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "it", "ep"),
     *("batch", "batches", "global_step", "micro_step", "update", "num_updates", "eta", "elapsed"),
     *("remaining", "rank", "local_rank", "pid", "port", "seed", "line", "world_size", "batch_size"),
-    *("batchsize", "size", "samples", "skipped"),
+    *("batchsize", "size", "samples", "skipped", "train", "test", "val", "valid", "eval"),
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
 _MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers")

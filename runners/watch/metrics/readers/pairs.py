@@ -25,7 +25,7 @@ _HINT = re.compile(
 _ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
 _ECHO = re.compile(
     r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding|resum\w+)\b"
-    r"|\w+\.(?:py|yaml|json)\b)",
+    r"|\w+\.(?:py|yaml|json)\b(?!:))",
     re.IGNORECASE,
 )
 _CALL = re.compile(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
@@ -59,6 +59,7 @@ class PairsReader(Reader):
     def __init__(self) -> None:
         self.from_zero = False
         self._begun = False
+        self._last = 0.0
         self._epoch: float | None = None
         self._epochs: float | None = None
         self._at: float | None = None
@@ -110,10 +111,14 @@ class PairsReader(Reader):
         found = _ETA.search(text) if "eta" in text else None
         eta = seconds(found["eta"]) if found else None
         epoch = self._count_epoch(place)
+        if phase and place.step is not None and place.steps is None and place.step >= self._last:
+            # Held-out data at a step of the whole run, as fairseq tells it.
+            return Sample(values, place.step, None, epoch, place.epochs, eta=eta)
         if (phase and place.step is None) or all(_is_held_out(name) for name in values):
             return Sample(values, None, None, epoch, place.epochs, eta=eta)
         self._begun = self._begun or place.is_known
         step, steps = self._count_step(place)
+        self._last = self._last if step is None else step
         epochs = self._epochs if place.epochs else None
         return Sample(values, step, steps, epoch, epochs, eta=eta, unit=place.unit)
 

@@ -100,8 +100,9 @@ class FastaiReader(Reader):
         epoch = number(bar["epoch"]) if bar["epoch"] else 1.0
         self._epochs = number(bar["epochs"]) if bar["epochs"] else self._epochs
         done, total = number(bar["done"]), number(bar["total"])
-        if self._bar_epoch == epoch and total != self._per_epoch:
-            return CLAIMED  # the validation's bar, which goes on showing the training's loss
+        if self._bar_epoch == epoch and total != self._per_epoch and self._per_epoch:
+            # The validation's bar goes on showing the training's loss, the last one too.
+            done = total = self._per_epoch
         self._bar_epoch, self._per_epoch = epoch, total
         loss = whole_number(bar["loss"]) if bar["loss"] else None
         return Sample(

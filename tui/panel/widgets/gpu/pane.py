@@ -6,20 +6,17 @@ import textwrap
 import time
 from typing import ClassVar
 
-from rich.style import Style
 from rich.text import Text
-from textual import events
-from textual.binding import Binding, BindingType
-from textual.geometry import Region
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
+from textual.binding import BindingType
+from textual.message import Message
+from textual.theme import Theme
 
 from runners.gpus.client import is_stale
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
-from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
-from tui.panel.widgets.rows import refresh_rows, strip_of
+from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, memory, percent, size
 from tui.views.gpu_text import instance_number, instances_of, strangers, trouble
 
@@ -29,26 +26,28 @@ name.
 """
 
 
-class GpuPane(ScrollView):
+class GpuPane(RowList):
     """GPUs and who holds them; logical device numbers stand behind the run's letter. Enter shows
     one in full.
     """
 
-    can_focus = True
+    DEFAULT_CSS = """
+    GpuPane .rows--cursor { text-style: reverse; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("home,g", "move(-100000)", "First", show=False),
-        Binding("end,G", "move(100000)", "Last", show=False),
-        Binding("enter", "open", "Details", show=False),
+        hotkey("enter", "open", "everything about the GPU; ← → the next one")
     ]
+
+    class DetailsWanted(Message):
+        """Enter was pressed on a GPU; its UUID, "" where there is none."""
+
+        def __init__(self, uuid: str) -> None:
+            super().__init__()
+            self.uuid = uuid
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture: PanelSnapshot | None = None
-        self._rows: list[Text] = [Text("reading…", style="dim")]
-        self._above = 0
-        self._selected = ""
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture; only rows that changed are painted."""
@@ -63,70 +62,29 @@ class GpuPane(ScrollView):
         """Lay the columns out anew."""
         self._lay_out()
 
-    def render_line(self, y: int) -> Strip:
-        """One row."""
-        row = y + round(self.scroll_offset.y)
-        base = None
-        if self.has_focus and self._gpus and row == self._above + self.cursor:
-            base = self.rich_style + Style(reverse=True)
-        return strip_of(self._rows, row, self.scrollable_content_region.width, self, base)
-
     @property
     def _gpus(self) -> tuple[GpuSnapshot, ...]:
         return self.picture.reading.gpus if self.picture and self.picture.reading else ()
 
-    @property
-    def cursor(self) -> int:
-        """The number, from 0, of the GPU under the cursor among all that are shown."""
-        return next((i for i, gpu in enumerate(self._gpus) if gpu.uuid == self._selected), 0)
-
-    def action_move(self, rows: int) -> None:
-        """Move the cursor by `rows`."""
-        gpus = self._gpus
-        if gpus:
-            target = min(len(gpus) - 1, max(0, self.cursor + rows))
-            self._selected = gpus[target].uuid
-            self.scroll_to_region(Region(0, self._above + target, 1, 1), animate=False)
-            self.refresh()
-
     def action_open(self) -> None:
-        """Show everything about the GPU under the cursor."""
-        from tui.panel.screens.gpu_detail import GpuDetailScreen
-
+        """Have everything about the GPU under the cursor shown."""
         reading = self.picture.reading if self.picture else None
         if reading is not None and (reading.gpus or reading.problem):
-            uuid = self._gpus[self.cursor].uuid if self._gpus else ""
-            self.app.push_screen(GpuDetailScreen(StateDirectory(), lambda: self.picture, uuid))
-
-    def on_click(self, event: events.Click) -> None:
-        """Select the GPU that was clicked."""
-        offset = event.get_content_offset(self)
-        row = (offset.y if offset else -1) + round(self.scroll_offset.y) - self._above
-        if 0 <= row < len(self._gpus):
-            self._selected = self._gpus[row].uuid
-            self.refresh()
-
-    def on_focus(self) -> None:
-        """The cursor shows."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """The cursor goes."""
-        self.refresh()
+            self.post_message(self.DetailsWanted(self.keys[self.cursor] if self.keys else ""))
 
     def _lay_out(self) -> None:
         picture = self.picture
         if picture is None or picture.reading is None:
+            self.set_rows((), (), [Text("reading…", style="dim")])
             return
         reading = picture.reading
-        rows = [self._row(picture, gpu) for gpu in reading.gpus] or self._host_rows(reading.cpu)
         # The scroll bar may come with these very rows.
         width = self.scrollable_content_region.width - (not self.show_vertical_scrollbar)
-        problem = _problem_rows(reading.problem, width)
-        self._above = len(problem)
-        rows = problem + rows
-        before, self._rows = self._rows, rows
-        refresh_rows(self, before, rows)
+        above = _problem_rows(reading.problem, width)
+        if not reading.gpus:
+            above += self._host_rows(reading.cpu)
+        rows = [self._row(picture, gpu) for gpu in reading.gpus]
+        self.set_rows([gpu.uuid for gpu in reading.gpus], rows, above)
 
     def _row(self, picture: PanelSnapshot, gpu: GpuSnapshot) -> Text:
         width = self.scrollable_content_region.width
@@ -150,8 +108,9 @@ class GpuPane(ScrollView):
         instances = instances_of(gpu, self._gpus)
         if instances:
             row.append(f" {instances} MIG", style="dim")
-        row.append_text(_holder(picture, gpu, width, width - row.cell_len, free=not instances))
-        return row
+        room = width - row.cell_len
+        theme = self.app.current_theme
+        return row.append_text(_holder(picture, gpu, width, room, not instances, theme))
 
     def _memory(self, gpu: GpuSnapshot, width: int) -> str:
         used, total = gpu.memory_used, gpu.memory_total
@@ -211,13 +170,15 @@ def _problem_rows(problem: str | None, width: int) -> list[Text]:
     return [Text(line, style="yellow") for line in lines]
 
 
-def _holder(picture: PanelSnapshot, gpu: GpuSnapshot, width: int, room: int, free: bool) -> Text:
+def _holder(
+    picture: PanelSnapshot, gpu: GpuSnapshot, width: int, room: int, free: bool, theme: Theme
+) -> Text:
     leases = picture.leases.get(gpu.uuid, [])
     text = Text()
     for lease in leases:
         letter = picture.letters.get(lease.run, "")
         name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
-        text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter)} bold")
+        text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter, theme)} bold")
     others = strangers(gpu, bool(leases))
     wrong = trouble(gpu, room - text.cell_len - 1)
     if wrong:

@@ -5,21 +5,18 @@ number inside the run.
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.binding import BindingType
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.spec import GpuRequest
 from runners.presets.reading.units import parse_gpu_ids
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
-from tui.panel.widgets.rows import refresh_rows, strip_of
+from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, indices, memory
 from tui.views.gpu_text import gpu_label, instances_of, strangers
 
@@ -46,17 +43,17 @@ def spell_ids(ids: tuple[str, ...]) -> str:
     return f"{short}-{short}" if short.isdigit() else short
 
 
-class GpuPicker(ScrollView):
+class GpuPicker(RowList):
     """GPUs to choose from. Space toggles one, digits and ranges name them; the field above
     follows.
     """
 
-    can_focus = True
+    DEFAULT_CSS = """
+    GpuPicker .rows--cursor { text-style: reverse; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("space,enter", "pick", "Take or leave"),
-        Binding("a", "all", "All"),
+        hotkey("space,enter", "pick", "take the GPU, or leave it", "Take or leave"),
+        hotkey("a", "all", "take all GPUs", "All"),
     ]
 
     class Chosen(Message):
@@ -69,10 +66,8 @@ class GpuPicker(ScrollView):
     def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture = picture
-        self.cursor = 0
         self._taken: Mapping[str, int] = {}
         self._peaks: Mapping[str, tuple[str, GpuUse]] = {}
-        self._rows: list[Text] = []
         self._typed = ""
 
     @property
@@ -88,7 +83,6 @@ class GpuPicker(ScrollView):
         """Take in a new picture: as many rows as there are GPUs, within reason."""
         self.picture = picture
         self.styles.height = min(_MOST_ROWS, len(self.gpus))
-        self.cursor = min(self.cursor, max(0, len(self.gpus) - 1))
         self.show(self._taken, self._peaks)
 
     def show(self, taken: Mapping[str, int], peaks: Mapping[str, tuple[str, GpuUse]]) -> None:
@@ -96,21 +90,21 @@ class GpuPicker(ScrollView):
         against what is free.
         """
         self._taken, self._peaks = taken, peaks
-        before, self._rows = self._rows, [self._row(gpu) for gpu in self.gpus]
-        refresh_rows(self, before, self._rows)
+        self.set_rows([gpu.uuid for gpu in self.gpus], [self._row(gpu) for gpu in self.gpus])
 
-    def action_move(self, rows: int) -> None:
+    def action_move(self, by: int) -> None:
         """Move the cursor; past either end, go to the next field."""
         self._typed = ""
-        target = self.cursor + rows
-        if 0 <= target < len(self.gpus):
-            self.cursor = target
-            self.scroll_to_region(Region(0, target, 1, 1), animate=False)
-            self.refresh()
-        elif rows > 0:
+        if 0 <= self.cursor + by < len(self.gpus):
+            super().action_move(by)
+        elif by > 0:
             self.screen.focus_next()
         else:
             self.screen.focus_previous()
+
+    def clicked(self) -> None:
+        """Take the GPU, or leave it."""
+        self.action_pick()
 
     def action_pick(self) -> None:
         """Take the GPU under the cursor, or leave it."""
@@ -139,30 +133,9 @@ class GpuPicker(ScrollView):
         except ValueError:
             pass  # not all of it is typed yet
 
-    def on_click(self, event: events.Click) -> None:
-        """Toggle the GPU that was clicked."""
-        offset = event.get_content_offset(self)
-        row = (offset.y if offset else -1) + round(self.scroll_offset.y)
-        if 0 <= row < len(self.gpus):
-            self.cursor = row
-            self.action_pick()
-
-    def on_focus(self) -> None:
-        """The cursor shows."""
-        self.refresh()
-
     def on_blur(self) -> None:
-        """The cursor goes."""
+        """What was typed here is not gone on with."""
         self._typed = ""
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """One row."""
-        row = y + round(self.scroll_offset.y)
-        base = (
-            self.rich_style + Style(reverse=True) if self.has_focus and row == self.cursor else None
-        )
-        return strip_of(self._rows, row, self.scrollable_content_region.width, self, base)
 
     def _row(self, gpu: GpuSnapshot) -> Text:
         logical = self._taken.get(gpu.uuid)
@@ -200,7 +173,7 @@ class GpuPicker(ScrollView):
             letter = self.picture.letters.get(lease.run, "") if self.picture else ""
             text.append(
                 f"{letter} {names.get(lease.run) or lease.preset} ",
-                style=f"{run_colour(letter)} bold",
+                style=f"{run_colour(letter, self.app.current_theme)} bold",
             )
         others = strangers(gpu, bool(leases))
         if others:

@@ -8,10 +8,11 @@ from typing import ClassVar
 from textual import events, on
 from textual.actions import SkipAction
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from runners.watch.logs.extract import ExtractRefused, check_target
+from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_sent, osc52, send
 from tui.panel.widgets.log.messages import (
     InputWanted,
@@ -40,7 +41,9 @@ class LogArea(Vertical):
         &.one LogPane.only { display: block; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape", "leave", "end the selection, or else the filter")
+    ]
     ALLOW_MAXIMIZE: ClassVar[bool | None] = True
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -25,6 +25,7 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import ErrorPattern, Pattern
+from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import CAP
 from tui.panel.widgets.log.messages import (
     InputWanted,
@@ -55,29 +56,28 @@ class LogPane(ScrollView):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("left,h", "shift(-1)", "Left", show=False),
-        Binding("right,l", "shift(1)", "Right", show=False),
-        Binding("pagedown,space,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("home,g", "go_start", "Start", show=False),
-        Binding("G,end", "go_end", "Follow", key_display="G"),
-        Binding("W", "toggle_wrap", "Wrap", show=False),
-        Binding("n", "seek_match(1)", "Next match", show=False),
-        Binding("N", "seek_match(-1)", "Previous match", show=False),
-        Binding("e", "seek_error(1)", "Error"),
-        Binding("E", "seek_error(-1)", "Previous error", show=False),
-        Binding("y", "copy_lines", "Copy"),
-        Binding("v", "select", "Select", show=False),
-        Binding("w", "ask('write')", "Write", show=False),
-        Binding("R", "next_rank", "Rank", show=False),
-        Binding("colon,ctrl+g", "ask('goto')", "Go to", show=False, key_display=":"),
-        # The screen's: which of them are among the hints while a log has the keys. 80 columns are
-        # full with these.
+        hotkey("down,j", "move(1)", "scroll; scrolling up stops following"),
+        hotkey("up,k", "move(-1)", "scroll; scrolling up stops following"),
+        hotkey("left,h", "shift(-1)", "scroll sideways"),
+        hotkey("right,l", "shift(1)", "scroll sideways"),
+        hotkey("pagedown,space,ctrl+f", "page(1)", "a screen down or up"),
+        hotkey("pageup,ctrl+b", "page(-1)", "a screen down or up"),
+        hotkey("home,g", "go_start", "the start of the log"),
+        hotkey("G,end", "go_end", "follow the end again", "Follow", display="G"),
+        hotkey("W", "toggle_wrap", "wrap long lines"),
+        hotkey("n", "seek_match(1)", "next and previous match"),
+        hotkey("N", "seek_match(-1)", "next and previous match"),
+        hotkey("e", "seek_error(1)", "next and previous error", "Error"),
+        hotkey("E", "seek_error(-1)", "next and previous error"),
+        hotkey("y", "copy_lines", "copy the middle line, or the selection", "Copy"),
+        hotkey("v", "select", "select lines: ↑ ↓ j k extend, Esc ends"),
+        hotkey("w", "ask('write')", "write log, filter or selection to a file"),
+        hotkey("R", "next_rank", "lines of all ranks, of rank 0, of rank 1 …"),
+        hotkey("colon,ctrl+g", "ask('goto')", "go to a line or a percentage: 1200, 50%"),
+        # The screen's: which of them are hints while a log has the keys; they fill 80 columns.
         Binding("ampersand", "screen.filter", "Filter", key_display="&"),
         Binding("3", "screen.focus_pane('log')", "Log", show=False),
-        Binding("s", "app.stop", "Stop", show=False),
+        Binding("s", "screen.stop", "Stop", show=False),
         Binding("z", "screen.zoom", "Zoom", show=False),
     ]
     ALLOW_SELECT = False

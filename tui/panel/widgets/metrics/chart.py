@@ -10,7 +10,8 @@ from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.curves import AxisName, Curve
-from tui.panel.widgets.metrics.scales import Scale, clock, scale_for, short, stride
+from tui.panel.widgets.metrics.scales import Scale, scale_for, short, stride
+from tui.views.format import axis_time
 
 Row = tuple[Segment, ...]
 
@@ -171,7 +172,7 @@ def _plot_row(
 def _x_row(
     low: float, high: float, axis: AxisName, margin: int, width: int, cursor: float | None
 ) -> Row:
-    write = clock if axis == "time" else short
+    write = axis_time if axis == "time" else short
     left, right = write(low), write(high)
     middle = write((low + high) / 2) if cursor is None else f"┊{write(cursor)}"
     room = width - len(left) - len(right)

@@ -4,12 +4,13 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.metrics.chart import Row
 from tui.panel.widgets.metrics.chart_model import Chart, ChartPage
 
@@ -19,14 +20,14 @@ class ChartGrid(Widget):
 
     can_focus = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "screen.sideways(-1)", "Left", show=False),
-        Binding("right,l", "screen.sideways(1)", "Right", show=False),
-        Binding("shift+left,H", "screen.sideways(-10)", "Left", show=False),
-        Binding("shift+right", "screen.sideways(10)", "Right", show=False),
-        Binding("ctrl+left", "screen.pan(-1)", "Earlier", show=False),
-        Binding("ctrl+right", "screen.pan(1)", "Later", show=False),
-        Binding("up,k", "screen.vertically(-1)", "Up", show=False),
-        Binding("down,j", "screen.vertically(1)", "Down", show=False),
+        hotkey("left,h", "screen.sideways(-1)", "the chart beside; with a cursor: moves it"),
+        hotkey("right,l", "screen.sideways(1)", "the chart beside; with a cursor: moves it"),
+        hotkey("shift+left,H", "screen.sideways(-10)", "ten charts, or steps of the cursor, on"),
+        hotkey("shift+right", "screen.sideways(10)", "ten charts, or steps of the cursor, on"),
+        hotkey("ctrl+left", "screen.pan(-1)", "an earlier or later part of the x axis"),
+        hotkey("ctrl+right", "screen.pan(1)", "an earlier or later part of the x axis"),
+        hotkey("up,k", "screen.vertically(-1)", "the chart above or below"),
+        hotkey("down,j", "screen.vertically(1)", "the chart above or below"),
     ]
 
     class Clicked(Message):

@@ -71,13 +71,3 @@ def short(value: float, digits: int = 3) -> str:
         mantissa, _, exponent = f"{value:.{max(0, digits - 2)}e}".partition("e")
         return f"{mantissa}e{int(exponent)}"
     return f"{value:.{digits}g}"
-
-
-def clock(seconds: float) -> str:
-    """A time since the start in few cells: `90s`, `12m`, `3.5h`, `2.1d`."""
-    size = abs(seconds)
-    if size < 100:
-        return f"{seconds:.0f}s"
-    if size < 6000:
-        return f"{seconds / 60:.0f}m"
-    return f"{seconds / 3600:.1f}h" if size < 100 * 3600 else f"{seconds / 86400:.1f}d"

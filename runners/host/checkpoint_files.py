@@ -1,0 +1,115 @@
+"""Whether a checkpoint is whole, by what its format writes last. Standard library only.
+
+Facts: a zip file (torch.save since 1.6, Keras, NumPy's npz) ends with its central directory
+(PKWARE APPNOTE 4.3); a safetensors file begins with the length of a JSON header that tells where
+its tensors end; an HDF5 superblock holds the end-of-file address; Hugging Face's Trainer writes
+`trainer_state.json` after everything else of a checkpoint; torch.distributed.checkpoint writes
+`.metadata` last.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Sequence
+
+_END = struct.Struct("<4s4H2LH")
+_COMMENT = 65_535
+_LONGEST_HEADER = 100 << 20
+_WHOLE_64 = 0xFFFFFFFF
+
+
+def proof(path: str) -> bool | None:
+    """True for a file or folder that is whole, False for one that is not, None where its format
+    tells nothing. Raises OSError when it cannot be read.
+    """
+    if os.path.isdir(path):
+        return _folder_proof(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(64)
+        if not start:
+            return False
+        if start[:4] == b"PK\x03\x04":
+            file.seek(max(0, size - _COMMENT - _END.size))
+            return _zip_proof(file.read(), size)
+        if path.endswith(".safetensors"):
+            return _safetensors_proof(start, size, path)
+        if start[:8] == b"\x89HDF\r\n\x1a\n":
+            return _hdf5_proof(start, size)
+    return None
+
+
+def _zip_proof(end: bytes, size: int) -> bool:
+    at = end.rfind(b"PK\x05\x06")
+    if at < 0 or len(end) - at < _END.size:
+        return False
+    *_, length, offset, comment = _END.unpack_from(end, at)
+    if len(end) - at != _END.size + comment:
+        return False
+    if _WHOLE_64 in (length, offset):
+        return end.rfind(b"PK\x06\x07", 0, at) >= 0
+    return bool(offset + length <= size - len(end) + at)
+
+
+def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
+    if len(start) < 8:
+        return False
+    (length,) = struct.unpack_from("<Q", start)
+    if length > min(size - 8, _LONGEST_HEADER):
+        return False
+    with open(path, "rb") as file:
+        file.seek(8)
+        try:
+            header = json.loads(file.read(length))
+            ends = [
+                int(tensor["data_offsets"][1])
+                for name, tensor in header.items()
+                if name != "__metadata__"
+            ]
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return False
+    return bool(8 + length + max(ends, default=0) <= size)
+
+
+def _hdf5_proof(start: bytes, size: int) -> bool | None:
+    version, at = start[8], 40 if start[8] < 2 else 28
+    if version > 3 or len(start) < at + 8:
+        return None
+    return bool(struct.unpack_from("<Q", start, at)[0] <= size)
+
+
+def _folder_proof(folder: str) -> bool | None:
+    names: list[str] = []
+    for top, _, files in os.walk(folder):
+        names += [os.path.join(top, name) for name in files]
+    if not names or any(".tmp" in os.path.basename(name) for name in names):
+        return False
+    known = {os.path.basename(name) for name in names}
+    if "training_args.bin" in known and not _is_object(folder, "trainer_state.json"):
+        return False
+    if any(name.endswith(".distcp") for name in known) and ".metadata" not in known:
+        return False
+    if not all(_has_shards(name) for name in names if name.endswith(".index.json")):
+        return False
+    found = [proof(name) for name in names if not name.endswith((".json", ".txt"))]
+    if False in found:
+        return False
+    return True if "trainer_state.json" in known or (found and None not in found) else None
+
+
+def _is_object(folder: str, name: str) -> bool:
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return isinstance(json.loads(file.read()), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _has_shards(index: str) -> bool:
+    try:
+        with open(index, "rb") as file:
+            shards: Sequence[str] = list(json.loads(file.read())["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    folder = os.path.dirname(index)
+    return all(os.path.exists(os.path.join(folder, str(name))) for name in set(shards))

@@ -1,0 +1,142 @@
+"""Checkpoints on disk while a run goes on: which are deleted, and when the disk will be full.
+
+Only what this run has written is looked at. Standard library only: the supervisor imports it.
+"""
+
+import glob
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from runners.host.files import append_event, read_json
+from runners.host.newest_file import UNFINISHED, look_at
+from runners.state.layout import RunDirectory
+from runners.state.records import KeepFields, PlanFields
+
+_EVERY_S = 60.0
+_QUIET_S = 60.0  # a younger file may still be written, or be read by an evaluation
+_WARN_WITHIN_S = 24 * 3600.0
+_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+
+
+class CheckpointFile(NamedTuple):
+    """One checkpoint: a file or folder, its bytes, and when it was last written (unix seconds)."""
+
+    path: str
+    bytes: int
+    modified: float
+
+
+class CheckpointKeeper:
+    """Deletes what the plan's `keep` does not keep, and warns once before the disk is full."""
+
+    def __init__(
+        self, run: RunDirectory, plan: PlanFields, started: float, alert: Callable[[str], None]
+    ) -> None:
+        self._run = run
+        self._patterns = plan["checkpoints"]
+        self._keep = plan["keep"]
+        self._started = started
+        self._alert = alert
+        self._warned = False
+        self._next = time.monotonic() + _EVERY_S
+
+    def poll(self, now: float) -> float:
+        """Look once a minute; seconds until the next look."""
+        if now >= self._next:
+            self._next = now + _EVERY_S
+            self.look(time.time())
+        return self._next - now
+
+    def look(self, now: float) -> None:
+        """Delete what is to go; say when the disk's end comes within a day."""
+        found = written_since(self._patterns, self._started)
+        if self._keep is not None:
+            gone = [one for one in superfluous(found, self._keep) if now - one.modified > _QUIET_S]
+            wanted = self._wanted_elsewhere() if gone else ""
+            removed = [one.path for one in gone if one.path not in wanted and _remove(one.path)]
+            if removed:
+                append_event(self._run.supervisor_events, "checkpoints removed", paths=removed)
+                found = [one for one in found if one.path not in removed]
+        if not self._warned and self._keep is None:
+            words = disk_warning(found)
+            if words:
+                self._warned = True
+                self._alert(words)
+
+    def _wanted_elsewhere(self) -> str:
+        """The plans of the other live runs as text: what one of them goes on from stays."""
+        home = self._run.home
+        plans = (home.run(name).plan for name in os.listdir(home.live) if name != self._run.id)
+        return "\n".join(str(read_json(plan)) for plan in plans)
+
+
+def written_since(patterns: Iterable[str], started: float) -> list[CheckpointFile]:
+    """The whole checkpoints written since `started` (unix seconds), the oldest first."""
+    found = {}
+    for pattern in patterns:
+        for path in glob.iglob(pattern, recursive=True):
+            one = None if path.endswith(UNFINISHED) or os.path.islink(path) else look_at(path)
+            if one is not None and one.modified >= started:
+                found[os.path.realpath(path)] = CheckpointFile(*one)
+    return sorted(found.values(), key=lambda one: (one.modified, one.path))
+
+
+def superfluous(found: list[CheckpointFile], keep: KeepFields) -> list[CheckpointFile]:
+    """Those of `found` (oldest first) that the rule does not keep; never the newest."""
+    best = [one for one in found if "best" in os.path.basename(one.path)]
+    others = [one for one in found if one not in best]
+    kept = {*others[-keep["last"] :], *found[-1:]}
+    if keep["best"]:
+        kept |= {*best[-keep["best"] :]}
+    for one in others:
+        number = _number(one.path)
+        if keep["every"] and number is not None and number % keep["every"] == 0:
+            kept.add(one)
+    return [one for one in found if one not in kept]
+
+
+def disk_warning(found: list[CheckpointFile]) -> str:
+    """When checkpoints like the last ones fill their disk, if within a day; else empty."""
+    if len(found) < 3:
+        return ""
+    last = found[-3:]
+    every = (last[-1].modified - last[0].modified) / 2
+    size = sum(one.bytes for one in last) / 3
+    try:
+        disk = os.statvfs(os.path.dirname(last[-1].path))
+    except OSError:
+        return ""
+    free = disk.f_bavail * disk.f_frsize
+    if every <= 0 or size <= 0 or free / size * every > _WARN_WITHIN_S:
+        return ""
+    hours = free / size * every / 3600
+    return (
+        f"the disk of {os.path.dirname(last[-1].path)} will be full in about {hours:.1f} h: "
+        f"{size / 1e9:.2f} GB every {every / 60:.0f} min, {free / 1e9:.1f} GB free; "
+        "the preset key `keep` deletes old checkpoints"
+    )
+
+
+def _number(path: str) -> int | None:
+    found = _NUMBER.search(os.path.basename(path))
+    return None if found is None else int(found[1])
+
+
+def _remove(path: str) -> bool:
+    try:
+        if not os.path.isdir(path):
+            os.unlink(path)
+            return True
+        for folder, folders, names in os.walk(path, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(folder, name))
+            for name in folders:
+                inner = os.path.join(folder, name)
+                (os.unlink if os.path.islink(inner) else os.rmdir)(inner)
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,16 @@
+"""Lengths of time and amounts of memory in the core's own messages; front ends have `tui.views`."""
+
+
+def duration_text(seconds: float) -> str:
+    """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
+    whole = int(seconds + 0.999)
+    hours, rest = divmod(whole, 3600)
+    minutes, seconds_left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{seconds_left:02d}s" if minutes else f"{seconds_left}s"
+
+
+def gib_text(count: int) -> str:
+    """`79.2 GiB`, of so many bytes."""
+    return f"{count / (1 << 30):,.1f} GiB"

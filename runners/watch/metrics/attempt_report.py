@@ -1,0 +1,50 @@
+"""What a failed attempt came to, for the supervisor that starts the next one.
+
+As a program (`attempt-report`), it prints one JSON object about the attempt whose output is
+`output.log` in the run's folder: whether it did a step, and glob patterns of checkpoints that it
+said it wrote.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from runners.host.tail import read_tail
+from runners.model.spec import MetricRule
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from runners.watch.metrics.checkpoints import checkpoint_patterns
+from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.printed_paths import PrintedPaths
+from runners.watch.metrics.reading import OutputReader
+
+_MOST = 4 << 20
+
+
+def report(folder: Path) -> dict[str, object]:
+    """Read the newest attempt of the run in this folder."""
+    run = read_run(StateDirectory(folder.parent.parent), folder.name)
+    reader = EventReader(folder / "events.jsonl")
+    stepped, more = False, True
+    while more:
+        for event in reader.poll():
+            stepped = event.type in ("metrics", "epoch") or (stepped and event.type != "start")
+        more = reader.more
+    rule = run.plan.metrics if run.plan else MetricRule()
+    lines = re.split(rb"[\r\n]+", read_tail(folder / "output.log", _MOST))
+    output, paths = OutputReader(rule), PrintedPaths(run.plan.working_directory if run.plan else "")
+    for line in lines:
+        paths.note(line)
+        sample = output.read(line)
+        stepped = stepped or (sample is not None and bool(sample.step or sample.values))
+    return {"stepped": stepped, "checkpoints": checkpoint_patterns(paths.all)}
+
+
+def main() -> None:
+    """Print the report of the run in the folder `argv[1]`."""
+    print(json.dumps(report(Path(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    main()

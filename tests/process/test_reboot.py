@@ -1,0 +1,76 @@
+"""After a reboot (its identity is faked in what is on disk): what waited waits, what may goes on."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from runners.host.locks import is_held
+from runners.host.procfs import marked_processes
+from runners.state.layout import RunDirectory
+from tests.process.conftest import CommandLine, events, record
+from tests.support import eventually
+
+# Counts from its newest checkpoint, a file a count, until there are thirty.
+COUNTER = (
+    'n=$(cat "$2" 2>/dev/null || echo 0); '
+    "while [ $n -lt 30 ]; do n=$((n+1)); echo count $n; "
+    "echo $n > $FRESNEL_RUN_DIR/.draft; mv $FRESNEL_RUN_DIR/.draft $FRESNEL_RUN_DIR/c_$n.txt; "
+    "while [ -e $FRESNEL_RUN_DIR/hold ] && [ $n -ge 10 ]; do sleep 0.05; done; done"
+)
+SURVIVES = "restart={times: 0, boot: true, arguments: [--resume, '${checkpoint}']}"
+
+
+def reboot(cli: CommandLine, run: RunDirectory) -> None:
+    """Everything of the run dies, and what is on disk is of another boot."""
+    cli.kill_supervisor(run)
+    for pid in {*marked_processes(run.id), record(run).get("waiter_pid")} - {None}:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not is_held(run.run_lock), what="the run's lock free")
+    for path in (run.state, run.plan):
+        path.write_text(path.read_text().replace(_boot(), "another-boot"))
+    run.exit.unlink(missing_ok=True)
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: CommandLine) -> None:
+    options = ["--set", SURVIVES, "--set", "checkpoints=${run_dir}/c_*.txt"]
+    (cli.folder / "hold").touch()
+    script = COUNTER.replace("$FRESNEL_RUN_DIR/hold", str(cli.folder / "hold"))
+    run = cli.launch("--gpus", "0", *options, "--", "sh", "-c", script, "train")
+    eventually(lambda: "count 10" in run.output.read_text(), what="ten counts")
+    reboot(cli, run)
+    assert "host rebooted; it will be queued again" in str(cli.status(run)["reason"])
+    (cli.folder / "hold").unlink()
+    cli.run("service", "boot")
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("done", 2), ended
+    before = (run.path / "output.1.log").read_text().split("\n")
+    after = run.output.read_text().split("\n")
+    counted = [line for line in (*before, *after) if line.startswith("count")]
+    assert counted == [f"count {n}" for n in range(1, 31)], "no count lost, none repeated"
+    assert any("rebooted" in event["text"] for event in events(run, "alert"))
+
+
+def test_without_the_word_of_its_preset_it_is_lost(cli: CommandLine) -> None:
+    run = cli.command("sh", "-c", "echo up; sleep 300", ready="up")
+    reboot(cli, run)
+    cli.run("service", "boot")
+    eventually(lambda: not cli.state.live_marker(run.id).exists(), what="its ending recorded")
+    assert (cli.status(run)["state"], "rebooted" in cli.status(run)["reason"]) == ("lost", True)
+
+
+def test_what_waited_in_the_queue_waits_again(cli: CommandLine) -> None:
+    first = cli.launch("--gpus", "0", "--", "sleep", "300")
+    waiting = cli.launch("--gpus", "0", "--after", first.id, "--", "sh", "-c", "echo went")
+    eventually(lambda: cli.status(waiting)["state"] == "queued", what="a run that waits")
+    reboot(cli, waiting)
+    cli.run("service", "boot")
+    eventually(lambda: is_held(waiting.supervisor_lock), what="a supervisor again")
+    assert cli.status(waiting)["state"] == "queued"
+    assert json.loads(waiting.plan.read_text())["origin"]["boot_id"] == _boot()

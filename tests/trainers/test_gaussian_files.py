@@ -1,0 +1,191 @@
+"""Files that others read and write: .ply and .bin, and checkpoints of other writers."""
+
+import pathlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.gaussian import foreign  # noqa: E402
+from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
+from trainers.gaussian.export import export_onnx, missing_packages  # noqa: E402
+from trainers.gaussian.gaussian_files import (  # noqa: E402
+    PLY_NAMES,
+    SH_DC,
+    read_bin,
+    write_bin,
+    write_ply,
+)
+from trainers.gaussian.geometry import GRID, rotation_from_6d  # noqa: E402
+from trainers.gaussian.render import Gaussians  # noqa: E402
+from trainers.gaussian.trained import load_trained  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+HERE = Path(__file__).resolve().parents[2] / "trainers" / "gaussian"
+
+
+def some(count: int = 5) -> Gaussians:
+    chance = torch.Generator().manual_seed(0)
+    numbers = torch.rand(1, count, 16, generator=chance)
+    return Gaussians(
+        numbers[..., :3] - torch.tensor([0, 0, 3.0]),
+        numbers[..., 3:6],
+        rotation_from_6d(numbers[..., 6:12] - 0.5),
+        numbers[..., 12:15],
+        0.1 + 0.8 * numbers[..., 15],
+    )
+
+
+def test_a_ply_is_right_side_up_in_viewers(tmp_path: Path) -> None:
+    gaussians = some()
+    assert write_ply(tmp_path / "a.ply", gaussians) == 5
+    content = (tmp_path / "a.ply").read_bytes()
+    header, _, body = content.partition(b"end_header\n")
+    lines = header.decode().splitlines()
+    assert lines[:3] == ["ply", "format binary_little_endian 1.0", "element vertex 5"]
+    assert tuple(line.split()[-1] for line in lines[3:]) == PLY_NAMES
+    table = np.frombuffer(body, dtype="<f4").reshape(5, len(PLY_NAMES))
+    known = dict(zip(PLY_NAMES, table.T, strict=True))
+    x, y, z = gaussians.positions[0].T.numpy()
+    assert np.allclose([known["x"], known["y"], known["z"]], [x, -y, -z])
+    assert np.allclose(0.5 + SH_DC * known["f_dc_1"], gaussians.colours[0, :, 1], atol=1e-6)
+    assert np.allclose(1 / (1 + np.exp(-known["opacity"])), gaussians.opacities[0], atol=1e-6)
+    assert np.allclose(np.exp(known["scale_2"]), gaussians.scales[0, :, 2], atol=1e-6)
+    w, i, j, k = (known[f"rot_{n}"] for n in range(4))
+    first_axis = np.stack((1 - 2 * (j * j + k * k), 2 * (i * j + w * k), 2 * (i * k - w * j)))
+    assert np.allclose(
+        first_axis.T, gaussians.rotations[0, :, :, 0] * torch.tensor([1, -1, -1]), atol=1e-5
+    )
+
+
+def test_a_bin_is_fourteen_floats_a_gaussian(tmp_path: Path) -> None:
+    gaussians = some()
+    assert write_bin(tmp_path / "a.bin", gaussians) == 5
+    assert (tmp_path / "a.bin").stat().st_size == 5 * 56
+    table = read_bin(tmp_path / "a.bin")
+    assert torch.allclose(table[:, :3], gaussians.positions[0])
+    assert torch.allclose(table[:, 3:6], gaussians.scales[0])
+    assert torch.allclose(table[:, 6:10].norm(dim=1), torch.ones(5))
+    assert torch.allclose(table[:, 10:13], gaussians.colours[0])
+    assert torch.allclose(table[:, 13], gaussians.opacities[0])
+
+
+def upstream_file(path: Path, settings: DecoderSettings, **more) -> dict[str, torch.Tensor]:
+    """A checkpoint with the keys upstream writes, its configuration holding a path."""
+    torch.manual_seed(1)
+    decoder = make_decoder(settings)
+    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-4, weight_decay=1e-5)
+    sum(part.sum() for part in decoder(torch.randn(1, 384, GRID, GRID))).backward()
+    optimiser.step()
+    weights = decoder.state_dict() | more
+    content = {
+        "epoch": 10,
+        "model_state_dict": weights,
+        "optimizer_state_dict": optimiser.state_dict(),
+        "losses": {"total": 0.9},
+        "config": {"data_dir": pathlib.PosixPath("images")},
+    }
+    torch.save(content, path)
+    return weights
+
+
+@pytest.mark.parametrize("experiment", [2, 4, 5])
+def test_upstreams_checkpoints_load_and_draw_in_their_own_geometry(
+    experiment: int, tmp_path: Path
+) -> None:
+    path = tmp_path / f"decoder_exp{experiment}_epoch10.pt"
+    settings = DecoderSettings(experiment=experiment, gaussians_per_patch=4)
+    weights = upstream_file(path, settings)
+    trained = load_trained(path)
+    assert all(
+        torch.equal(part, weights[name]) for name, part in trained.decoder.state_dict().items()
+    )
+    assert trained.decoder.settings.geometry == "upstream"
+    with torch.no_grad():
+        bare = trained.decoder(torch.zeros(1, 384, GRID, GRID))
+    if experiment == 2:
+        rows = bare.positions[0, :, 1].view(GRID, GRID, 4).mean((1, 2))
+        assert rows[0] < rows[-1], "row 0 of the features is at the bottom there"
+
+
+def test_taking_over_the_hidden_layers_leaves_our_last_one(tmp_path: Path) -> None:
+    path = tmp_path / "decoder_exp2_lastcheckpoint.pt"
+    weights = upstream_file(path, DecoderSettings())
+    content = foreign.as_foreign(foreign.read_any(path), path)
+    decoder = make_decoder(DecoderSettings())
+    own = decoder.mlp.net[-1].weight.clone()
+    told = foreign.load_weights(decoder, content, path)
+    assert "begins anew" in told[0]
+    assert torch.equal(decoder.mlp.net[0].weight, weights["mlp.net.0.weight"])
+    assert torch.equal(decoder.mlp.net[-1].weight, own)
+
+
+def test_what_cannot_be_loaded_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "zones.pt"
+    upstream_file(path, DecoderSettings(), **{"fresnel_zones.zone_width": torch.zeros(())})
+    with pytest.raises(SettingsError, match="fresnel_zones"):
+        load_trained(path)
+    upstream_file(path, DecoderSettings(gaussians_per_patch=8))
+    content = foreign.as_foreign(foreign.read_any(path), path)
+    with pytest.raises(SettingsError, match=r"mlp\.net\.12\.bias \(128,\) for \(64,\)"):
+        foreign.load_weights(make_decoder(DecoderSettings()), content, path)
+    torch.save({"anything": 1}, path)
+    with pytest.raises(SettingsError, match="neither"):
+        load_trained(path)
+
+
+def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:
+    decoder = make_decoder(DecoderSettings())
+    old = {name.replace("mlp.net.", "mlp."): part for name, part in decoder.state_dict().items()}
+    content = {
+        "model": old,
+        "optimiser": {},
+        "progress": {"epoch": 3},
+        "settings": {"features": "patch", "image_size": 64},
+    }
+    torch.save(content, tmp_path / "epoch_0003.pt")
+    trained = load_trained(tmp_path / "epoch_0003.pt")
+    assert (trained.told, trained.image_size) == ("patch", 64)
+    assert torch.equal(trained.decoder.mlp.net[0].weight, decoder.mlp.net[0].weight)
+
+
+@pytest.mark.skipif(bool(missing_packages()), reason="no onnx, onnxscript or onnxruntime")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        DecoderSettings(),
+        DecoderSettings(feature_dim=768, depth_fusion=True),
+        DecoderSettings(experiment=4),
+    ],
+)
+def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Path) -> None:
+    apart = export_onnx(make_decoder(settings), tmp_path / "decoder.onnx")
+    assert apart <= 1e-4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decoder.onnx"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "train_gaussian_decoder",
+        "preprocess_training_data",
+        "infer",
+        "evaluate",
+        "export_decoder",
+        "export_dinov2_model",
+    ],
+)
+def test_every_program_explains_itself_with_examples(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / f"{program}.py"), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "examples:" in done.stdout

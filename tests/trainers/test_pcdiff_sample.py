@@ -1,0 +1,150 @@
+"""Drawing implants: files, ensembles, published checkpoints, going on, one cloud without a list."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from tests.trainers import pcdiff_world as world
+from trainers.common.errors import SettingsError
+from trainers.pcdiff.completing import load_network, noise_predictor
+from trainers.pcdiff.model import PVCNN, Sizes
+from trainers.pcdiff.naming import bare_names, published_names
+from trainers.pcdiff.sample import main
+
+pytestmark = pytest.mark.trainers
+SIZES = Sizes(points=256, implant_points=64, embedding=8, width=0.25)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of one made-up SkullBreak skull, five cases."""
+    return world.skulls(tmp_path_factory.mktemp("skulls")).with_name("test.csv")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint as the original writes them under DDP: no sizes, `module.` in the names."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("model") / "epoch_9.pth"
+    state = published_names(PVCNN(SIZES).state_dict(), "module.")
+    torch.save({"epoch": 9, "model_state": state}, path)
+    return path
+
+
+def sample_here(*words: str) -> int:
+    """Run the sampler in this process; the exit code."""
+    with world.signals_kept():
+        return main(["--device", "cpu", "--threads", "1", *words])
+
+
+def test_cases_are_written_as_the_original_does(
+    listed: Path, published: Path, tmp_path: Path
+) -> None:
+    words = (
+        "--path", str(listed), "--model", str(published), "--eval_path", str(tmp_path),
+        "--num_points", "256", "--num_nn", "64", "--num_ens", "3", "--bs", "2",
+        "--sampling_method", "ddim", "--sampling_steps", "2",
+    )  # fmt: skip
+    assert sample_here(*words) == 0
+    folders = sorted(folder.name for folder in (tmp_path / "syn").iterdir())
+    defects = ("bilateral", "frontoorbital", "parietotemporal", "random_1", "random_2")
+    assert folders == sorted(f"{defect}002_surf" for defect in defects)
+    case = tmp_path / "syn" / "bilateral002_surf"
+    arrays = {name: np.load(case / f"{name}.npy") for name in ("input", "sample", "shift", "scale")}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    assert shapes == {
+        "input": (1, 192, 3), "sample": (3, 256, 3), "shift": (1, 1, 3), "scale": (1, 1, 1),
+    }  # fmt: skip
+    assert (arrays["sample"][:, :192] == arrays["input"]).all()
+    assert arrays["input"].min() == -3 or arrays["input"].max() == 3
+    voxels = arrays["input"] * arrays["scale"] + arrays["shift"]
+    cloud = np.load(listed.parent / "defective_skull" / "bilateral" / "002_surf.npy")
+    near = np.linalg.norm(cloud[None] - voxels[0, :5, None], axis=2).min(1)
+    assert near.max() < 1e-3
+    members = arrays["sample"][:, 192:]
+    assert not np.array_equal(members[0], members[1])
+    rows = list(csv.DictReader((tmp_path / "benchmark_cases.csv").open()))
+    assert len(rows) == 5 and rows[0]["num_generated_implants"] == "3"
+    summary = json.loads((tmp_path / "benchmark_summary.json").read_text())
+    assert summary["case_count"] == 5 and summary["runtime_sec"]["min"] > 0
+    # What is there stays; what is missing is drawn as it would have been.
+    before = {name: (tmp_path / "syn" / name / "sample.npy").read_bytes() for name in folders}
+    (case / "sample.npy").unlink()
+    kept = (tmp_path / "syn" / "random_1002_surf" / "sample.npy").stat().st_mtime_ns
+    assert sample_here(*words) == 0
+    after = {name: (tmp_path / "syn" / name / "sample.npy").read_bytes() for name in folders}
+    assert after == before
+    assert (tmp_path / "syn" / "random_1002_surf" / "sample.npy").stat().st_mtime_ns == kept
+
+
+def test_one_cloud_without_a_list(listed: Path, published: Path, tmp_path: Path) -> None:
+    cloud = listed.parent / "defective_skull" / "random_2" / "002_surf.npy"
+    words = ("--num_points", "256", "--num_nn", "64", "--sampling_method", "ddpm")
+    words += ("--sampling_steps", "3", "--path", str(cloud))
+    model = ("--model", str(published), "--eval_path", str(tmp_path))
+    assert sample_here(*words, *model) == 0
+    assert np.load(tmp_path / "syn" / "002_surf" / "sample.npy").shape == (1, 256, 3)
+
+
+def test_sizes_are_read_from_published_weights(tmp_path: Path) -> None:
+    wide = Sizes(points=256, implant_points=64, embedding=12, width=0.5, attention=False)
+    path = tmp_path / "epoch_1.pth"
+    torch.save({"model_state": published_names(PVCNN(wide).state_dict())}, path)
+    network, _ = load_network(path, {"points": 256, "implant_points": 64}, "auto", CPU)
+    assert (network.sizes.embedding, network.sizes.width, network.sizes.attention) == (
+        12,
+        0.5,
+        False,
+    )
+    with pytest.raises(SettingsError, match=r"its embedding is 12, and 64 is asked for"):
+        load_network(path, {"embedding": 64}, "auto", CPU)
+
+
+def test_shells_of_wrappers_are_taken_off_anywhere() -> None:
+    names = ["sa_layers.0.0.voxel_layers.0.weight", "embedf.0.bias"]
+    bare = {name: torch.zeros(1) for name in names}
+    for shells in ("", "module.", "_orig_mod.", "module._orig_mod."):
+        assert set(bare_names(published_names(bare, shells))) == set(names)
+    assert set(bare_names({f"module.model.{name}": bare[name] for name in names})) == set(names)
+
+
+def test_files_that_are_no_checkpoint_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                               listed: Path) -> None:  # fmt: skip
+    torn, other, strange = (tmp_path / name for name in ("torn.pth", "other.pth", "strange.pth"))
+    torn.write_bytes(b"PK\x03\x04 not a zip")
+    torch.save({"state_dict": {}}, other)
+    torch.save({"model_state": {"classifier.2.weight": torch.zeros(3, 32, 1)}}, strange)
+    expected = {
+        torn: "cannot be read as a checkpoint",
+        other: "neither model nor model_state",
+        strange: "lacks 'embedf.0.weight'",
+        tmp_path / "none.pth": "there is no file",
+    }
+    for path, words in expected.items():
+        code = sample_here(
+            "--path", str(listed), "--model", str(path), "--eval_path", str(tmp_path)
+        )
+        error = capsys.readouterr().err
+        assert code == 2 and words in error and len(error.splitlines()) == 1, error
+
+
+def test_the_predictor_sees_the_skull_and_keeps_its_answer() -> None:
+    torch.manual_seed(0)
+    network = PVCNN(SIZES).eval()
+    skull, implants = torch.randn(3, 192), torch.randn(2, 3, 64)
+    steps = torch.tensor([5, 5])
+    with torch.no_grad():
+        keeping, plain = (noise_predictor(network, skull, keep) for keep in (True, False))
+        keeping(torch.randn(2, 3, 64), steps)
+        assert torch.equal(keeping(implants, steps), plain(implants, steps))
+        other = noise_predictor(network, skull * 0.5)(implants, steps)
+    assert not torch.allclose(other, plain(implants, steps), atol=1e-3)

@@ -1,0 +1,212 @@
+"""Made-up skulls, lists in both generations, clouds, preparation, and what is wrong with data."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("skimage")
+nrrd = pytest.importorskip("nrrd")
+
+from scipy.spatial import cKDTree  # noqa: E402
+
+from trainers.skulls.listing import (  # noqa: E402
+    DEFECTS,
+    SkullDataError,
+    check_split,
+    load_cloud,
+    read_listing,
+    volume_of,
+)
+from trainers.skulls.resampling import place, plan_placement, restore  # noqa: E402
+from trainers.skulls.surfaces import surface_cloud, surface_mesh  # noqa: E402
+from trainers.skulls.volumes import read_volume  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "trainers" / "skulls" / program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+@pytest.fixture(scope="module")
+def skulls(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("skulls")
+    done = run("made_up.py", "--root", root, "--count", 3, "--size", 32, "--points", 1500)
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
+    samples = read_listing(skulls / "train.csv")
+    assert [sample.defect for sample in samples[:5]] == list(DEFECTS)
+    assert samples[0].name == "000_bilateral"
+    assert samples[0].case == "bilateral000_surf"
+    for sample in samples:
+        complete, defective, implant = (
+            read_volume(volume_of(path)).mask
+            for path in (sample.complete, sample.defective, sample.implant)
+        )
+        assert (complete == (defective | implant)).all()
+        assert not (defective & implant).any()
+        assert 0.01 < implant.sum() / complete.sum() < 0.5
+        assert load_cloud(sample.implant).shape == (1500, 3)
+    assert read_volume(volume_of(samples[0].complete)).spacing == (6.4, 6.4, 6.4)
+    assert (complete[::-1] != complete).mean() > 0.01
+    check_split(samples, read_listing(skulls / "test.csv"))
+
+
+def test_both_generations_of_lists_and_the_four_columns_read_alike(
+    skulls, tmp_path, monkeypatch
+) -> None:
+    expected = read_listing(skulls / "train.csv")
+    old = tmp_path / "old.csv"
+    old.write_text("set/complete_skull/000.nrrd\nset/complete_skull/001.nrrd\n")
+    (tmp_path / "set").symlink_to(skulls)
+    monkeypatch.chdir(tmp_path)
+    found = read_listing(Path("old.csv"))
+    assert [(s.name, s.defect) for s in found] == [(s.name, s.defect) for s in expected]
+    assert found[0].implant.samefile(expected[0].implant)
+    four = skulls / "four.csv"
+    four.write_text(
+        "defective,implant,defect_type,name\ndefective_skull/random_1/000.nrrd,implant/random_1/000.nrrd,random_1,000\n"
+    )
+    assert read_listing(four) == [s for s in expected if s.name == "000_random_1"]
+
+
+def test_a_mistake_in_a_list_is_one_error_that_names_it(skulls, tmp_path) -> None:
+    def refused(text: str, folder: Path = skulls) -> str:
+        path = folder / "bad.csv"
+        path.write_text(text)
+        with pytest.raises(SkullDataError) as caught:
+            read_listing(path)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "is empty" in refused("")
+    assert "one complete skull's path a row" in refused("\n\n")
+    assert "listed twice" in refused("complete_skull/000_surf.npy\ncomplete_skull/000.nrrd\n")
+    assert "the pair" in refused("complete_skull/999_surf.npy\n")
+    assert "2 columns" in refused("complete_skull/000_surf.npy,x\n")
+    assert "does not lie in a folder complete_skull" in refused("implant/bilateral/000.nrrd\n")
+    assert "ends in .nrrd or _surf.npy" in refused("complete_skull/000.stl\n")
+    with pytest.raises(SkullDataError, match=r"is a folder; name the list in it"):
+        read_listing(skulls)
+    with pytest.raises(SkullDataError, match="cannot be read"):
+        read_listing(tmp_path / "none.csv")
+    # Only volumes, no clouds yet: the error says how to make them.
+    copy = tmp_path / "raw"
+    for path in skulls.rglob("000.nrrd"):
+        goal = copy / path.relative_to(skulls)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        goal.write_bytes(path.read_bytes())
+    assert "prepare.py --root" in refused("complete_skull/000.nrrd\n", copy)
+    (copy / "defective_skull" / "bilateral" / "000.nrrd").unlink()
+    (copy / "defective_skull" / "bilateral").rmdir()
+    assert "folder of defect bilateral is missing" in refused("complete_skull/000.nrrd\n", copy)
+
+
+def test_bad_clouds_and_volumes_are_named(tmp_path) -> None:
+    path = tmp_path / "000_surf.npy"
+    for array, words in (
+        (np.zeros((5, 2), np.float32), "shape"),
+        (np.zeros((0, 3), np.float32), "no points"),
+        (np.zeros((5, 3), int), "int64"),
+        (np.full((5, 3), np.nan, np.float32), "NaN"),
+    ):
+        np.save(path, array)
+        with pytest.raises(SkullDataError, match=words) as caught:
+            load_cloud(path)
+        assert str(path) in str(caught.value)
+    path.write_bytes(b"no array")
+    with pytest.raises(SkullDataError, match="cannot be read"):
+        load_cloud(path)
+    volume = tmp_path / "000.nrrd"
+    for array, words in ((np.zeros((4, 4, 4), np.uint8), "empty"), (np.ones((4, 4)), "2 axes")):
+        nrrd.write(str(volume), array)
+        with pytest.raises(SkullDataError, match=words):
+            read_volume(volume)
+    volume.write_bytes(b"NRRD0005\n")
+    with pytest.raises(SkullDataError, match="cannot be read as NRRD"):
+        read_volume(volume)
+
+
+def test_one_skull_in_both_lists_is_refused(skulls) -> None:
+    samples = read_listing(skulls / "train.csv")
+    with pytest.raises(SkullDataError, match="skull 000 is in the training list and in the test"):
+        check_split(samples[:2], samples[3:4])
+
+
+def test_the_surface_lies_half_a_voxel_out_and_points_are_evenly_spread() -> None:
+    mask = np.zeros((12, 12, 12), bool)
+    mask[4:8, 4:8, 4:8] = True
+    vertices, _ = surface_mesh(mask)
+    assert vertices.min(0).tolist() == [3, 3, 3]
+    assert vertices.max(0).tolist() == [8, 8, 8]
+    axes = np.ogrid[:40, :40, :40]
+    ball = sum((axis - 19.5) ** 2 for axis in axes) < 15**2
+    points = surface_cloud(ball, 2000)
+    assert points.shape == (2000, 3)
+    assert points.dtype == np.float32
+    nearest = cKDTree(points).query(points, 2)[0][:, 1]
+    random = surface_cloud(ball, 20000)[::10]
+    assert nearest.min() > 2.5 * cKDTree(random).query(random, 2)[0][:, 1].min()
+    assert nearest.max() < 3 * nearest.min()
+
+
+def test_preparing_makes_what_is_missing_and_splits_by_skull(skulls, tmp_path) -> None:
+    root = tmp_path / "raw"
+    for path in [*skulls.rglob("*.nrrd"), *skulls.glob("*.csv")]:
+        goal = root / path.relative_to(skulls)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        goal.write_bytes(path.read_bytes())
+    more = ("--target-points", 800, "--num_points", 300, "--num_nn", 30, "--threads", 2)
+    done = run("prepare.py", "--root", root, *more)
+    assert done.returncode == 0, done.stderr
+    assert "33 made, 0 failed" in done.stdout
+    folder = root / "voxelization"
+    with np.load(folder / "000_bilateral_pc.npz") as pair:
+        assert pair["points"].shape == (300, 3)
+        assert 0 <= pair["points"].min() < pair["points"].max() < 1
+    complete = read_volume(root / "complete_skull" / "000.nrrd").mask
+    with np.load(folder / "000_random_2_vox.npz") as pair:
+        assert (pair["psr"] == np.where(complete, -0.5, 0.5)).all()
+    rows = [(folder / name).read_text().split() for name in ("train.csv", "eval.csv")]
+    assert {row[:3] for row in rows[0]}.isdisjoint(row[:3] for row in rows[1])
+    assert len(rows[0]) == len(rows[1]) == 5
+
+    (root / "implant" / "random_1" / "001_surf.npy").unlink()
+    again = run("prepare.py", "--root", root, *more)
+    assert "1 made, 0 failed" in again.stdout
+    (root / "implant" / "random_1" / "001_surf.npy").unlink()
+    (root / "implant" / "random_1" / "001.nrrd").write_bytes(b"broken")
+    failed = run("prepare.py", "--root", root, *more)
+    assert failed.returncode == 1
+    assert failed.stderr.count("error: ") == 1
+    assert "random_1/001.nrrd: cannot be read as NRRD" in failed.stderr
+
+
+def test_skullfix_volumes_go_into_the_cube_and_back() -> None:
+    axes = np.ogrid[:50, :60, :30]
+    ball = sum(((a - m) / r) ** 2 for a, m, r in zip(axes, (25, 30, 15), (18, 20, 12), strict=True))
+    mask = ball < 1
+    spacing = (0.9, 0.9, 1.35)
+    resampled, where = plan_placement(mask, spacing, side=120)
+    cube = place(resampled, where, 120)
+    assert cube.sum() == resampled.sum()
+    assert cube[:, :, 0].any()
+    back = restore(cube, where)
+    assert back.shape == mask.shape
+    assert 2 * (back & mask).sum() / (back.sum() + mask.sum()) > 0.99
+    with pytest.raises(SkullDataError, match="over 40"):
+        plan_placement(mask, spacing, side=40)

@@ -1,0 +1,253 @@
+"""From completions to implants: files read in both forms, figures, meshes, and going on."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytest.importorskip("nrrd")
+trimesh = pytest.importorskip("trimesh")
+yaml = pytest.importorskip("yaml")
+
+from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.settings import write_settings  # noqa: E402
+from trainers.skulls import implant as pipeline  # noqa: E402
+from trainers.skulls.completing import complete_truly, missing_cases  # noqa: E402
+from trainers.skulls.listing import SkullDataError, read_listing  # noqa: E402
+from trainers.skulls.made_up import make_up  # noqa: E402
+from trainers.skulls.models import find_model  # noqa: E402
+from trainers.skulls.volumes import read_volume  # noqa: E402
+from trainers.voxelization import generate  # noqa: E402
+from trainers.voxelization.cases import Output  # noqa: E402
+from trainers.voxelization.completions import find_cases, read_completion  # noqa: E402
+from trainers.voxelization.config import read_config  # noqa: E402
+from trainers.voxelization.model import Voxelizer  # noqa: E402
+from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+
+SMALL = {
+    "data.num_offset": 2,
+    "data.pointcloud_n": 300,
+    "model.grid_res": 32,
+    "model.c_dim": 8,
+    "model.encoder_kwargs.hidden_dim": 8,
+    "model.encoder_kwargs.grid_resolution": 4,
+    "model.encoder_kwargs.unet3d_kwargs.num_levels": 2,
+    "model.encoder_kwargs.unet3d_kwargs.f_maps": 8,
+    "model.decoder_kwargs.hidden_size": 8,
+}
+
+
+class PerfectVoxelization:
+    """Answers with the complete skull of the root it is given, whatever the points say."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, root: Path) -> None:
+        self.mask = read_volume(root / "complete_skull" / "002.nrrd").mask
+
+    def skull(self, cloud: np.ndarray, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+        assert cloud.shape[1] == 3
+        assert 0 < cloud.min() < cloud.max() < max(shape)
+        return self.mask
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("skulls") / "data"
+    make_up(folder, 3, size=32, points=1000, held_out=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def syn(root) -> Path:
+    folder = root / "results" / "syn"
+    complete_truly(read_listing(root / "test.csv"), folder, 270, 30)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    values = read_config(None, SMALL)
+    sizes = load_sizes(values)
+    path = tmp_path_factory.mktemp("model") / "model_best.pt"
+    plain = {**values, "model.grid_res": [32, 32, 32]}
+    torch.save({"state_dict": Voxelizer(sizes).state_dict(), "settings": plain}, path)
+    return path
+
+
+def load_sizes(values):
+    from trainers.voxelization.config import architecture
+
+    return architecture(values)
+
+
+def test_completions_are_read_whole_or_as_implants_alone(root, syn, tmp_path) -> None:
+    cases = find_cases(syn)
+    assert [case.name for case in cases][:2] == ["bilateral002_surf", "frontoorbital002_surf"]
+    found = read_completion(cases[0], 1)
+    assert (found.defect, found.subject) == ("bilateral", "002")
+    assert found.clouds[0].shape == (300, 3)
+    assert found.implants[0].shape == (30, 3)
+    inside = read_volume(found.volume(root, "implant")).mask
+    box = np.argwhere(inside)
+    assert (found.implants[0] >= box.min(0) - 1.1).all()
+    assert (found.implants[0] <= box.max(0) + 1.1).all()
+
+    other = tmp_path / "bilateral002_surf"
+    other.mkdir()
+    for name in ("input", "shift", "scale"):
+        np.save(other / f"{name}.npy", np.load(cases[0] / f"{name}.npy"))
+    with pytest.raises(SkullDataError, match=r"sample.npy is missing"):
+        read_completion(other, 1)
+    np.save(other / "sample.npy", np.load(cases[0] / "sample.npy")[:, -30:])
+    alone = read_completion(other, 1)
+    np.testing.assert_allclose(alone.clouds[0], found.clouds[0], atol=1e-4)
+    with pytest.raises(SkullDataError, match="holds 1 completions and 2 are asked for"):
+        read_completion(other, 2)
+    with pytest.raises(SkullDataError, match="holds no completions"):
+        find_cases(tmp_path / "nothing")
+
+
+def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn, tmp_path) -> None:
+    output = Output(tmp_path / "out", members=True, truth=True, made_with="perfect 1")
+    said: list[str] = []
+    voxelization = PerfectVoxelization(root)
+    cases = find_cases(syn)
+    rows, failures = generate.make_all(cases, root, voxelization, output, 1, say=said.append)
+    assert failures == []
+    assert all(row["dice"] > 0.8 for row in rows)
+    assert all(row["dice"] > row["mirror_dice"] for row in rows if row["defect"] == "bilateral")
+    folder = tmp_path / "out" / "random_2002_surf"
+    for name in ("mean_impl.nrrd", "impl_0.nrrd", "true_impl.nrrd", "input.ply", "slices.png"):
+        assert (folder / name).is_file(), name
+    figures = yaml.safe_load((folder / "eval_metrics.yaml").read_text())
+    assert figures["dice"] == rows[-1]["dice"]
+    assert figures["mirror"]["dice"] == rows[-1]["mirror_dice"]
+    volume = read_volume(folder / "mean_impl.nrrd")
+    mesh = trimesh.load(folder / "implant.stl")
+    assert mesh.is_watertight
+    cubic_mm = volume.mask.sum() * math.prod(volume.spacing)
+    assert mesh.volume == pytest.approx(cubic_mm, rel=0.25)
+
+    summary = generate.write_benchmark(tmp_path / "out", rows, {"ensemble_size": 1})
+    told = json.loads((tmp_path / "out" / "benchmark_summary.json").read_text())
+    assert told["per_defect"]["all"]["cases"] == summary["case_count"] == 5
+    assert told["per_defect_mirror"]["all"]["dice"] < told["per_defect"]["all"]["dice"]
+    table = (tmp_path / "out" / "benchmark_cases.csv").read_text().splitlines()
+    assert len(table) == 6
+    assert table[0].startswith("case_name,case_dir,mean_implant_path,eval_metrics_path,dice")
+
+    again: list[str] = []
+    rows_again, _ = generate.make_all(cases, root, voxelization, output, 1, say=again.append)
+    assert [row["dice"] for row in rows_again] == [row["dice"] for row in rows]
+    assert all("done already" in line for line in again)
+    other = Output(tmp_path / "out", made_with="another model")
+    generate.make_all(cases[:1], root, voxelization, other, 1, say=again.append)
+    assert "Sampling step [1/1] ..." in again
+
+
+def test_an_empty_implant_is_a_failure_with_figures_and_a_broken_case_is_named(
+    root, syn, tmp_path
+) -> None:
+    voxelization = PerfectVoxelization(root)
+    voxelization.mask = np.zeros_like(voxelization.mask)
+    cases = [find_cases(syn)[0], tmp_path / "random_1002_surf"]
+    output = Output(tmp_path / "out")
+    rows, failures = generate.make_all(cases, root, voxelization, output, 1, say=lambda _: None)
+    assert (rows[0]["dice"], rows[0]["hd95_mm"]) == (0.0, math.inf)
+    assert not (tmp_path / "out" / cases[0].name / "implant.stl").exists()
+    assert len(failures) == 1
+    assert "random_1002_surf" in failures[0]
+    summary = generate.write_benchmark(tmp_path / "out", rows, {})
+    assert summary["per_defect"]["bilateral"]["failed"] == 1
+    again, _ = generate.make_all(cases[:1], root, voxelization, output, 1, say=lambda _: None)
+    assert float(again[0]["hd95_mm"]) == math.inf
+
+
+def test_generate_runs_from_its_flags_and_says_when_the_mirror_is_better(
+    root, syn, model, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    flags = ["--path", str(syn), "--model_file", str(model), "--num_ensemble", "1"]
+    code = generate.main([*flags, "--device", "cpu", "--output_dir", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert code == 0
+    assert "5 cases of SkullBreak" in told
+    assert "not above the mirror baseline's" in told
+    assert (tmp_path / "generation_ours" / "benchmark_cases.csv").is_file()
+    assert generate.main([*flags, "--dset", "SkullFix", "--device", "cpu"]) == 2
+    assert "is a case of SkullBreak" in capsys.readouterr().err
+
+
+def test_a_coarser_solution_is_interpolated_to_the_volumes_voxels(model) -> None:
+    fine = load_voxelization(model, None, torch.device("cpu"))
+    assert fine.points == 300
+    chance = np.random.default_rng(0)
+    cloud = chance.random((300, 3)).astype(np.float32) * 20 + 6
+    assert fine.skull(cloud, (32, 32, 32)).shape == (32, 32, 32)
+    fine.resolution = (16, 16, 16)
+    assert fine.skull(cloud, (32, 32, 32)).shape == (32, 32, 32)
+    with pytest.raises(SettingsError, match="other proportions"):
+        fine.skull(cloud, (32, 32, 24))
+
+
+def test_the_pipeline_goes_from_made_up_skulls_to_implants(
+    model, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
+    flags = ["--made_up", "2", "--made_up_size", "32", "--limit", "2", "--device", "cpu"]
+    flags += ["--output_dir", str(tmp_path / "run")]
+    code = pipeline.main([*flags, "--completions", "true", "--voxelizer", str(model)])
+    told = capsys.readouterr().out
+    assert code == 0
+    assert "found        2 defective skulls" in told
+    assert (tmp_path / "run" / "implants_true" / "benchmark_summary.json").is_file()
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
+    assert events[-1]["type"] == "summary"
+    assert {"dice", "mirror_dice"} <= events[-1]["values"].keys()
+    assert pipeline.main([*flags, "--voxelizer", str(model)]) == 2
+    assert "launch skull-both or skull-both-tiny first" in capsys.readouterr().err
+    assert pipeline.main(["--device", "cpu"]) == 2
+    assert "name a list with --path" in capsys.readouterr().err
+
+
+def test_auto_takes_the_newest_model_of_the_runs_beside(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "mine"))
+    for age, name, trainer in ((30, "a", "pcdiff"), (10, "b", "pcdiff"), (1, "c", "voxelization")):
+        folder = tmp_path / name / "checkpoints"
+        write_settings(folder / "settings.json", trainer, {})
+        (folder / "last.pt").write_bytes(b"x")
+        when = (folder / "last.pt").stat().st_mtime - age
+        os.utime(folder / "last.pt", (when, when))
+    assert find_model("auto", "pcdiff", "--pcdiff") == tmp_path / "b" / "checkpoints" / "last.pt"
+    assert find_model("auto", "gaussian", "--gaussian") is None
+    with pytest.raises(SettingsError, match="--pcdiff: there is no file"):
+        find_model(str(tmp_path / "none.pt"), "pcdiff", "--pcdiff")
+
+
+def test_cases_that_lack_members_are_completed_again(root, syn) -> None:
+    samples = read_listing(root / "test.csv")
+    assert missing_cases(samples, syn, 1) == []
+    assert missing_cases(samples, syn, 2) == samples
+    assert missing_cases(samples, root / "nowhere", 1) == samples
+
+
+def test_the_small_trainings_of_the_pipeline_have_flags_their_programs_know(tmp_path) -> None:
+    from trainers.pcdiff.flags import make_parser as pcdiff_parser
+    from trainers.skulls.quick import quick_command
+    from trainers.voxelization.settings import make_parser
+
+    script, *flags = quick_command("voxelization", tmp_path, 64)
+    assert Path(script).is_file()
+    assert make_parser().read(flags).values["data.pointcloud_n"] == 1024
+    script, *flags = quick_command("pcdiff", tmp_path, 64)
+    assert Path(script).is_file()
+    assert pcdiff_parser("", "").read(flags).num_points == 1024

@@ -1,0 +1,254 @@
+"""The trainer as a program: what it writes, killed and resumed to the bit, two ranks as one."""
+
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytest.importorskip("nrrd")
+
+from trainers.skulls.made_up import make_up  # noqa: E402
+from trainers.skulls.prepare import prepare_pairs  # noqa: E402
+from trainers.voxelization.train import main  # noqa: E402
+
+from .conftest import environment  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+
+TRAIN = Path(__file__).resolve().parents[2] / "trainers" / "voxelization" / "train.py"
+SMALL = """
+data: {{train_path: "{root}/voxelization/train.csv", eval_path: "{root}/voxelization/eval.csv",
+       pointcloud_n: 200, num_offset: 2, pointcloud_noise: 0.002}}
+model:
+  grid_res: 16
+  c_dim: 8
+  psr_sigma: 1
+  s_offset: 0.02
+  encoder_kwargs: {{hidden_dim: 8, grid_resolution: 4, unet3d_kwargs: {{num_levels: 2, f_maps: 8}}}}
+  decoder_kwargs: {{hidden_size: 8}}
+train: {{batch_size: 2, lr: 2.0e-3, n_workers: 0, print_every: 1, validate_every: 2,
+        checkpoint_every: 1, total_epochs: 3, backup_every: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    make_up(folder / "skulls", 3, size=32, points=400, held_out=1)
+    assert prepare_pairs(folder / "skulls", folder / "skulls" / "train.csv", (180, 20)) == []
+    path = folder / "small.yaml"
+    path.write_text(SMALL.format(root=folder / "skulls"))
+    return path
+
+
+def command(config: Path, *more: object, processes: int = 1) -> list[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    flags = [str(config), "--device", "cpu", "--threads", "1", "--no-tensorboard", *map(str, more)]
+    return [sys.executable, *(launcher if processes > 1 else []), str(TRAIN), *flags]
+
+
+def run(config: Path, folder: Path, *more: object, processes: int = 1):
+    return subprocess.run(
+        command(config, *more, processes=processes),
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+def load(path: Path):
+    return torch.load(path, weights_only=True)
+
+
+def equal(one, other) -> bool:
+    """Whether two parts of checkpoints hold the same tensors and values."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return one == other
+
+
+def same_training(one: Path, other: Path) -> bool:
+    first, second = load(one), load(other)
+    for content in (first, second):
+        content["position"].pop("seconds")
+    return all(
+        equal(first[part], second[part])
+        for part in ("state_dict", "network", "ema", "optimiser", "position", "random")
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    done = run(config, folder, "--ema", 0.9)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(
+    whole, read_events
+) -> None:
+    folder, output = whole
+    for name in ("model.pt", "model_best.pt", "train.log", "history.json", "model/3.pt"):
+        assert (folder / name).is_file(), name
+    assert list((folder / "pictures").glob("inputs_it_00000000.png"))
+    found = (
+        "found        training pairs 5 of 1 skulls, evaluation pairs 5 of 1, points 200, grid 16 x"
+    )
+    assert found in output
+    assert "effective batch 2: 2 per device x 1 device(s) x 1 accumulated" in output
+    assert re.search(r"^\[Epoch 00\] it=0, loss=\d\.\d{4} loss_psr=\d\.\d{4} time=", output, re.M)
+    assert re.search(r"^  psr_l2: \d\.\d{6}   mean volume \d\.\d{6}", output, re.M)
+    assert (folder / "train.log").read_text().startswith("Number of parameters:")
+    events = read_events(folder)
+    kinds = [event["type"] for event in events]
+    assert kinds.index("image") < kinds.index("metrics")
+    assert {"start", "phase", "epoch", "checkpoint", "summary"} <= set(kinds)
+    epochs = [event["values"] for event in events if event["type"] == "epoch"]
+    assert epochs[2]["loss"] < epochs[0]["loss"]
+    assert {"val/psr_l2", "val/psr_iou", "baseline_psr_l2"} <= epochs[1].keys()
+    last = load(folder / "model.pt")
+    assert (last["epoch"], last["it"]) == (2, 8)
+    assert isinstance(last["loss_val_best"], float)
+
+
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(
+    config, whole, tmp_path
+) -> None:
+    straight, _ = whole
+    # A folder of its own: `auto` would find the finished run beside it otherwise.
+    folder = tmp_path / "alone"
+    chance = random.Random(5)
+    for _ in range(3):
+        process = subprocess.Popen(
+            command(config, "--ema", 0.9, "--resume", "auto-or-new"),
+            env=environment(folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        lines = chance.randint(1, 6)
+        for line in process.stdout:
+            lines -= line.startswith(("[Epoch", "Save new"))
+            if lines == 0:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.communicate(timeout=60)
+    done = run(config, folder, "--ema", 0.9, "--resume", "auto-or-new")
+    assert done.returncode == 0, done.stderr
+    assert same_training(straight / "model.pt", folder / "model.pt")
+
+
+def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
+    config, whole, tmp_path
+) -> None:
+    straight, _ = whole
+    (tmp_path / "stop.json").write_text("{}")
+    stopped = run(config, tmp_path, "--ema", 0.9)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "stopped by the stop file after 1 steps; resume with --resume" in stopped.stdout
+    assert load(tmp_path / "model.pt")["position"]["step_in_epoch"] == 1
+    (tmp_path / "stop.json").unlink()
+    done = run(config, tmp_path, "--ema", 0.9, "--resume", tmp_path / "model.pt")
+    assert done.returncode == 0, done.stderr
+    assert same_training(straight / "model.pt", tmp_path / "model.pt")
+
+
+def test_two_ranks_with_half_the_batch_lose_as_much_as_one(config, tmp_path) -> None:
+    lines = []
+    for processes, batch in ((1, 2), (2, 1)):
+        folder = tmp_path / str(processes)
+        flags = ("--batch_size", batch, "--epochs", 1)
+        done = run(config, folder, *flags, processes=processes)
+        assert done.returncode == 0, done.stderr
+        lines.append(re.findall(r"it=(\d), loss=(\S+)", (folder / "train.log").read_text()))
+    # Five pairs make two whole batches; with two ranks one pair is drawn again to fill the third.
+    for (first, alone), (second, shared) in zip(lines[0][:2], lines[1][:2], strict=True):
+        assert first == second
+        assert abs(float(alone) - float(shared)) <= 1.1e-4
+
+
+def test_a_published_checkpoint_is_gone_on_from_with_a_warning(config, whole, tmp_path) -> None:
+    import numpy as np
+
+    straight, _ = whole
+    content = load(straight / "model.pt")
+    path = tmp_path / "published.pt"
+    old = {"epoch": 1, "it": 5, "loss_val_best": np.float64(0.4)}
+    torch.save({**old, "state_dict": content["state_dict"]}, path)
+    done = run(config, tmp_path / "run", "--resume", path)
+    assert done.returncode == 0, done.stderr
+    assert "holds no optimiser state, so Adam begins anew" in done.stderr
+    assert "[Epoch 02] it=6" in done.stdout
+    assert "[Epoch 01]" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "no data: name data.train_path"),
+        (("--train_path", "none.csv", "--eval_path", "none.csv"), "none.csv: cannot be read"),
+        (("--made_up", "4", "--no_cuda", "--device", "cuda"), "contradict each other"),
+        (("--wandb-project", "x"), "--wandb-project: use --wandb PROJECT"),
+        (("--lrr", "1"), "unknown argument --lrr"),
+    ],
+)
+def test_a_bad_setting_is_one_line_and_exit_code_2(
+    tmp_path, monkeypatch, capsys, flags, words
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    try:
+        code = main(["--output_dir", str(tmp_path), *flags])
+    except SystemExit as ended:
+        code = ended.code
+    told = capsys.readouterr().err
+    assert code == 2
+    assert told.count("\n") == 1
+    assert words in told
+
+
+def test_bad_pairs_are_named_before_the_first_step(config, tmp_path) -> None:
+    import numpy as np
+
+    from trainers.skulls.listing import SkullDataError
+    from trainers.voxelization.data import check_pairs, read_manifest
+
+    manifest = tmp_path / "train.csv"
+    points, psr = np.full((10, 3), 0.5, np.float32), np.full((16, 16, 16), 0.5, np.float32)
+
+    def refused(text: str) -> str:
+        manifest.write_text(text)
+        with pytest.raises(SkullDataError) as caught:
+            check_pairs(read_manifest(manifest), (16, 16, 16))
+        return str(caught.value)
+
+    assert "lists nothing" in refused("# heading only\n")
+    assert "is a list of skulls" in refused("complete_skull/000_surf.npy\n")
+    assert "there is no file" in refused("000\n")
+    np.savez(tmp_path / "000_pc.npz", points=points)
+    np.savez(tmp_path / "000_vox.npz", psr=psr[:12])
+    assert "not 1, 2, 4 or 8 times" in refused("000\n")
+    np.savez(tmp_path / "000_vox.npz", other=psr)
+    assert "holds no array 'psr'" in refused("000\n")
+    np.savez(tmp_path / "000_vox.npz", psr=psr)
+    np.savez(tmp_path / "000_pc.npz", points=points * np.nan)
+    assert "NaN" in refused("000\n")
+    np.savez(tmp_path / "000_pc.npz", points=points * 100)
+    assert "divided by 16" in refused("000\n")
+    (tmp_path / "000_pc.npz").write_bytes(b"PK")
+    assert "is damaged" in refused("000\n")
+    np.savez(tmp_path / "000_pc.npz", points=points)
+    manifest.write_text("000_pc.npz,000_vox.npz\n")
+    check_pairs(read_manifest(manifest), (8, 8, 8))

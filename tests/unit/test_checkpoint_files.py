@@ -1,0 +1,119 @@
+"""Whole and half-written checkpoints, by what their formats write last; and whose they are."""
+
+import json
+import os
+import struct
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from runners.host.checkpoint_files import proof
+from runners.host.newest_file import newest
+from runners.model.states import State
+from runners.watch.metrics.checkpoints import checkpoint_patterns, run_checkpoint
+from runners.watch.metrics.printed_paths import PrintedPaths
+from tests.support import make_plan, make_run
+
+
+def zipped(path: Path, size: int = 5000) -> bytes:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", os.urandom(size))
+        file.writestr("archive/version", "3")
+    return path.read_bytes()
+
+
+def safetensors(size: int = 400) -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [100], "data_offsets": [0, size]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(size)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.97, 0.999])
+def test_half_a_file_is_no_checkpoint(tmp_path: Path, share: float) -> None:
+    whole = {"a.pt": zipped(tmp_path / "a.pt"), "b.safetensors": safetensors()}
+    for name, content in whole.items():
+        (tmp_path / name).write_bytes(content)
+        assert proof(str(tmp_path / name)) is True
+        (tmp_path / name).write_bytes(content[: int(len(content) * share)])
+        assert proof(str(tmp_path / name)) is False
+
+
+def test_hdf5_tells_where_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    head = b"\x89HDF\r\n\x1a\n" + bytes(32) + struct.pack("<Q", 200)
+    path.write_bytes(head + bytes(152))
+    assert proof(str(path)) is True
+    path.write_bytes(head + bytes(100))
+    assert proof(str(path)) is False
+
+
+def test_a_trainer_s_folder_is_whole_with_its_state(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint-100"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(safetensors())
+    (folder / "training_args.bin").write_bytes(b"\x80\x02x")
+    assert proof(str(folder)) is False, "trainer_state.json comes last"
+    (folder / "trainer_state.json").write_text('{"global_step": 100')
+    assert proof(str(folder)) is False
+    (folder / "trainer_state.json").write_text('{"global_step": 100}')
+    assert proof(str(folder)) is True
+    (folder / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"w": "model-2.safetensors"}}'
+    )
+    assert proof(str(folder)) is False, "a shard is missing"
+
+
+def test_the_newest_whole_one_wins_and_those_of_no_use_are_left_out(tmp_path: Path) -> None:
+    for i, name in enumerate(("e1.pt", "e2.pt", "e3.pt")):
+        content = zipped(tmp_path / name)
+        (tmp_path / name).write_bytes(content if name != "e3.pt" else content[:3000])
+        os.utime(tmp_path / name, (1000 + i, 1000 + i))
+    pattern = [str(tmp_path / "*.pt")]
+    found, before = newest(pattern), newest(pattern, besides=[str(tmp_path / "e2.pt")])
+    assert found is not None and found.path.endswith("e2.pt")
+    assert before is not None and before.path.endswith("e1.pt")
+
+
+def test_what_has_no_end_mark_must_be_quiet(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"x" * 10)
+    assert newest([str(tmp_path / "*.bin")], quiet_s=60.0) is None
+    assert newest([str(tmp_path / "*.bin")]) is not None
+
+
+def test_a_run_s_checkpoint_is_its_own(tmp_path: Path) -> None:
+    mine, shared = tmp_path / "run", tmp_path / "shared"
+    for folder in (mine, shared):
+        folder.mkdir()
+    zipped(shared / "old.pt")
+    os.utime(shared / "old.pt", (1000.0, 1000.0))
+    plan = make_plan(checkpoints=(f"{shared}/*.pt", f"{mine}/*.pt"), working_directory=str(shared))
+    run = make_run(
+        State.DONE, directory=str(mine), plan=plan, started=time.time() - 60, ended=time.time()
+    )
+    assert run_checkpoint(run) is None, "it was there before the run began"
+    said = PrintedPaths(str(shared))
+    zipped(shared / "new.ckpt")
+    said.note(b"Saved checkpoint to ./new.ckpt")
+    assert said.all == (str(shared / "new.ckpt"),)
+    found = run_checkpoint(run, said.all)
+    assert found is not None and found.path == str(shared / "new.ckpt")
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("Saved checkpoint to ck/e1.pt", "ck/e1.pt"),
+        ("saving checkpoint to out-shakespeare-char", None),
+        ("Saving model checkpoint to out/checkpoint-150", "out/checkpoint-150"),
+        ("Epoch 0 | Training checkpoint saved at ck.pt", "ck.pt"),
+        ("✓ Saved best checkpoint: checkpoints_4gpu/stage1_best.pt (PSNR: 8.42 dB)", "checkpoints_4gpu/stage1_best.pt"),
+        ("Logging to tb/PPO_1", "tb/PPO_1"),
+        ("loss 0.5 at 3/10 it/s", None),
+    ],
+)  # fmt: skip
+def test_paths_that_programs_print(line: str, path: str | None) -> None:
+    said = PrintedPaths("/w")
+    said.note(line.encode())
+    assert said.all == (() if path is None else (f"/w/{path}",))
+    assert checkpoint_patterns(said.all) == ([] if path is None or "tb" in path else [f"/w/{path}"])

@@ -1,0 +1,61 @@
+"""What falls short of a preset's expectation is a line, once the run has settled."""
+
+import msgspec
+import pytest
+
+from runners.model.gpus import GpuUse
+from runners.model.run import Progress
+from runners.model.spec import Expectation
+from tests.support import make_plan, make_run
+from tui.views.expectation_text import shortfalls
+from tui.views.run_view import RunView
+
+GIB = 1 << 30
+EXPECT = Expectation((60.0, 80.0), 40 * GIB, 10.0, 120.0, {"stage 3": Expectation(memory=70 * GIB)})
+
+
+def view(expect: Expectation = EXPECT, seconds: float = 900.0, **changes: object) -> RunView:
+    run = make_run(gpus=2)
+    assert run.plan is not None
+    plan = make_plan(gpus=run.plan.gpus, expect=expect)
+    fields = {
+        "run": msgspec.structs.replace(run, plan=plan),
+        "progress": Progress(rate=30.0, rate_unit="samples"),
+        "metrics": {},
+        "summary": {},
+        "trend": (),
+        "checkpoint": None,
+        "images": (),
+        "seconds": seconds,
+        "usage": use(30, 70.0),
+        "epoch_s": 100.0,
+    }
+    return RunView(**(fields | changes))  # type: ignore[arg-type]
+
+
+def use(peak: int, mean: float) -> tuple[GpuUse, ...]:
+    return (GpuUse(0, "GPU-0", "H100", 0, peak_memory=peak * GIB, mean_utilization=mean),)
+
+
+def test_what_is_as_expected_says_nothing() -> None:
+    assert shortfalls(view()) == [] and shortfalls(view(Expectation())) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"usage": use(30, 45.0)}, "GPU 0: mean use 45 %, expected 60–80 %"),
+        ({"usage": use(50, 70.0)}, "GPU 0: peak VRAM 50.0G, expected 40.0G"),
+        ({"progress": Progress(rate=12.0, rate_unit="images")}, "6 images/s on each GPU, expected"),
+        ({"epoch_s": 200.0}, "3m20s an epoch, expected 2m00s"),
+    ],
+)
+def test_what_falls_short_is_a_line(changes: dict[str, object], said: str) -> None:
+    (line,) = shortfalls(view(**changes))
+    assert said in line
+    assert shortfalls(view(seconds=60.0, **changes)) == [], "it compiles and warms up"
+
+
+def test_a_stage_has_expectations_of_its_own() -> None:
+    changes = {"usage": use(60, 10.0), "progress": Progress(phase="training stage 3 of 3")}
+    assert shortfalls(view(**changes)) == []

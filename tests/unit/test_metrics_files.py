@@ -1,0 +1,85 @@
+"""Metrics in files of libraries: whose they are, what is read, and that nothing stands twice."""
+
+import json
+import time
+from pathlib import Path
+
+from runners.model.run import Run
+from runners.model.states import State
+from runners.watch.metrics.final import keep_final, make_final, read_final
+from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.run_metrics import RunMetrics
+from tests.support import make_plan, make_run
+from tests.unit.test_metrics_tensorboard import write
+
+
+def run_in(folder: Path, state: State = State.DONE) -> Run:
+    plan = make_plan(working_directory=str(folder))
+    ended = time.time() if state is State.DONE else None
+    return make_run(state, directory=str(folder), plan=plan, started=time.time() - 60, ended=ended)
+
+
+def everything(run: Run) -> RunMetrics:
+    metrics = RunMetrics(run)
+    while metrics.poll():
+        pass
+    return metrics
+
+
+LINES = "".join(f"step {i}/20 | train_loss: {1 / i:.3f}\n" for i in range(1, 21))
+
+
+def test_what_tensorboard_holds_too_stands_once(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text(LINES)
+    losses = [1 / i for i in range(1, 21)]
+    write(tmp_path / "tb", {"train_loss": losses, "epoch": [0.0] * 20, "val_acc": [0.75] * 20}, 1)
+    series = everything(run_in(tmp_path)).series()
+    assert {name: one.source for name, one in series.items()} == {
+        "train_loss": "output",
+        "val_acc": "tensorboard",
+    }
+
+
+def test_a_run_that_writes_tensorboard_alone_shows_it_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("Logging to tb/PPO_1\n")
+    live, ended = run_in(tmp_path, State.RUNNING), run_in(tmp_path)
+    write(tmp_path / "tb" / "PPO_1", {"train/loss": [2.0, 0.5, 1.0]}, 1)
+    report = LiveReport(live)
+    report.poll(live, thorough=True)
+    assert report.metrics == {"train/loss": 1.0} and report.course.step == 3
+    final = make_final(ended)
+    assert final.headline == "train/loss" and final.progress.step == 3
+    assert final.metrics["train/loss"].best == 0.5 and final.metrics["train/loss"].best_step == 2
+
+
+def test_csv_files_of_lightning_and_keras(tmp_path: Path) -> None:
+    folder = tmp_path / "lightning_logs"
+    folder.mkdir()
+    (folder / "metrics.csv").write_text(
+        "epoch,step,train_loss,val_loss\n0,9,0.5,\n0,9,,0.6\n1,19,0.4,\n1,19,,0.55\n"
+    )
+    series = everything(run_in(tmp_path)).series()
+    assert list(series["train_loss"].values) == [0.5, 0.4]
+    assert list(series["val_loss"].steps) == [9, 19] and series["val_loss"].source == "file"
+    assert list(series["val_loss"].epochs) == [1, 2]
+
+
+def test_a_trainer_s_state_is_read_and_the_newest_counts(tmp_path: Path) -> None:
+    history = [{"loss": 1.0 - i / 10, "step": 10 * i, "epoch": i / 2} for i in range(1, 4)]
+    for count in (2, 3):
+        folder = tmp_path / f"checkpoint-{count}0"
+        folder.mkdir()
+        state = {"global_step": count * 10, "log_history": history[:count]}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    loss = everything(run_in(tmp_path)).series()["loss"]
+    assert list(loss.steps) == [10, 20, 30] and list(loss.values) == [0.9, 0.8, 0.7]
+
+
+def test_final_values_cost_nothing_the_second_time(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text(LINES)
+    run = run_in(tmp_path)
+    assert read_final(run) is None
+    kept = keep_final(run)
+    (tmp_path / "output.log").write_text("")
+    assert read_final(run) == kept and kept.last == {"train_loss": 0.05}
+    assert read_final(run_in(tmp_path, State.RUNNING)) is None

@@ -1,0 +1,170 @@
+"""What real programs and print forms printed (tests/samples), value by value against what is read.
+
+Each expected list is taken from the sample by an expression of its own, which knows nothing of the
+readers. A value that is drawn again and again (a bar's redraws) counts once.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from runners.model.run import Progress
+from runners.model.spec import MetricRule
+from runners.watch.metrics.output import OutputEvent, OutputSource
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.series_set import SeriesSet
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+N = r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?)"
+_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x08")
+
+
+class Case(NamedTuple):
+    """One sample: for each metric the expression that finds its values in the text, and the place
+    at the end: epoch, epochs, step, steps.
+    """
+
+    file: str
+    metrics: dict[str, str]
+    place: tuple[int | None, int | None, int | None, int | None]
+
+
+B3 = {
+    **{f"rollout/{n}": rf"{n} +\| {N}" for n in ("ep_len_mean", "ep_rew_mean")},
+    **{f"time/{n}": rf"\b{n} +\| {N}" for n in ("fps", "iterations", "time_elapsed")},
+    **{f"train/{n}": rf"\|    {n} +\| {N}" for n in (
+        "approx_kl", "clip_fraction", "clip_range", "entropy_loss", "explained_variance",
+        "learning_rate", "loss", "n_updates", "policy_gradient_loss", "value_loss")},
+}  # fmt: skip
+HF = {
+    n: rf"'{n}': '?{N}"
+    for n in (
+        "loss", "grad_norm", "learning_rate", "eval_loss", "eval_runtime",
+        "eval_samples_per_second", "eval_steps_per_second", "train_runtime",
+        "train_samples_per_second", "train_steps_per_second", "train_loss")
+}  # fmt: skip
+METERS = {
+    f"{test}{name}{avg}": rf"(?m)^{head}.*?{word} +{first}{second}"
+    for test, head in (("", "Epoch"), ("test/", "Test"))
+    for name, word in (("time", "Time"), ("data", "Data"), ("loss", "Loss"),
+                       ("acc@1", "Acc@1"), ("acc@5", "Acc@5"))
+    for avg, first, second in (("", N, ""), ("_avg", rf"[-\d.e+]+ \( *{N}", ""))
+    if (test, name) != ("test/", "data")
+}  # fmt: skip
+for _top in ("1", "5"):
+    METERS[f"test/acc@{_top}"] = rf"(?m)^(?:Test.*?| \* .*?)Acc@{_top} +{N}"
+BLOCKS = {
+    "learning_rate": rf"Learning rate: {N}",
+    "samples_per_second": rf"{N} samples/s",
+    **{f"{n}_batch": rf"\] (?:.*\| )?{w}: {N}" for n, w in
+       (("loss", "Loss"), ("l1", "L1"), ("ssim", "SSIM"))},
+    **{f"{k}/{n}": rf"{h}:\n(?:  .*\n)*?  {w}: {N}"
+       for k, h in (("train", "Summary"), ("val", "Results"))
+       for n, w in (("total_loss", "Total Loss"), ("l1_loss", "L1 Loss"), ("ssim_loss", "SSIM Loss"))},
+    "val/psnr": rf"(?m)^  PSNR: {N}",
+    "best_psnr": rf"(?i)best.*PSNR: {N}",
+}  # fmt: skip
+BOOST = {
+    f"{best}{data}/{name}": rf"{head}\t.*{data}'s {name}: {N}"
+    for best, head in (("", r"(?<!is:\n)\[\d+\]"), ("best_", r"is:\n\[\d+\]"))
+    for data in ("train", "valid")
+    for name in ("binary_logloss", "auc")
+}
+MEGATRON = {
+    "elapsed_time_per_iteration_ms": rf"\(ms\): {N}",
+    "throughput_per_gpu_tflop/s/gpu": rf"/GPU\): {N}",
+    "learning_rate": rf"learning rate: {N}", "lm_loss": rf"lm loss: {N}",
+    "loss_scale": rf"loss scale: {N}", "grad_norm": rf"grad norm: {N}",
+    "val/lm_loss_value": rf"lm loss value: {N}", "val/lm_loss_ppl": rf"PPL: {N}",
+}  # fmt: skip
+CASES = [
+    Case("casc-direct", BLOCKS, (4, 4, 84, 84)),
+    Case("casc-coord", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}|\| L1: {N}", "grad": rf"(?:grad=|Grad: ){N}",
+        "train_loss": rf"Train Loss: {N}", "val_loss": rf"  Val Loss: {N}", "val_psnr": rf"PSNR: {N}",
+        "val_ssim": rf"SSIM: {N}", "learning_rate": rf"LR: {N}", "best_val_loss": rf"best.*Val Loss: {N}"},
+        (4, 4, 84, 84)),
+    Case("casc-tdirect", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}",
+        **{f"train/{n}": rf"Train - .*{w}: {N}" for n, w in (("loss", "Loss"), ("l1", "L1"), ("ssim", "SSIM"))},
+        "val/loss": rf"Val   - Loss: {N}", "val/psnr": rf"Val .*PSNR: {N}", "best_psnr": rf"(?i)best.*PSNR: {N}"},
+        (4, 4, 84, 84)),
+    Case("ddp", {"loss": rf"GPU0\].*Loss: {N}"}, (4, None, None, None)),
+    Case("e-oom", {"loss": rf"loss: {N}"}, (1, None, None, None)),
+    Case("e-pct", {"accuracy": rf"\({N}%", "val_loss": rf"val loss {N}"}, (3, None, None, None)),
+    Case("e-trunc", {"loss": rf"loss: {N}", "lr": rf"lr={N}"}, (5, 5, None, None)),
+    Case("f-cls0", {"loss": rf"Loss: {N}", "val_acc": rf"val_acc: {N}"}, (3, 3, 290, 300)),
+    Case("f-lr_dict", {"train/loss": rf'train/loss": {N}', "lr": rf'"lr": {N}', "val/acc": rf'"acc": {N}'},
+        (2, None, 96, None)),
+    Case("f-megatron", MEGATRON, (None, None, 200, 5000)),
+    Case("f-nested", {"loss": rf"loss={N}"}, (4, 4, 100, 100)),
+    Case("f-torchtune", {"loss": rf"Loss: {N}:"}, (2, None, 80, None)),
+    Case("f-tqdm_epoch1", {"loss": rf"\bloss={N}", **{n: rf"{n}={N}" for n in ("train_loss", "val_loss", "val_acc")}},
+        (4, None, 100, None)),
+    Case("fastai", {"smooth_loss": rf"<[\d:]*\.\.\. {N}\]", "train_loss": rf"(?m)^\d +{N}",
+        "valid_loss": rf"(?m)^\d +[\d.]+ +{N}", "accuracy": rf"(?m)^\d +[\d.]+ +[\d.]+ +{N}",
+        "epoch_seconds": r"(?m)^\d .* 00:(\d\d) *$"}, (4, 4, 148, 148)),
+    Case("hf-tb", HF, (3, None, 150, 150)),
+    Case("imagenet", METERS, (3, None, 35, None)),
+    Case("keras1", {"accuracy": rf"- accuracy: {N}", "loss": rf"- loss: {N}",
+        "val_accuracy": rf"val_accuracy: {N}", "val_loss": rf"val_loss: {N}"}, (3, 3, 150, 150)),
+    Case("lgbm", BOOST, (None, None, 60, None)),
+    Case("nanogpt", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
+        "loss": rf"(?m)^iter \d+: loss {N}", "mfu": rf"mfu {N}"}, (None, None, 400, 400)),
+    Case("pl-csv", {"train_loss": rf"train_loss: {N}", "val_loss": rf"val_loss: {N}"}, (4, 4, 160, 160)),
+    Case("pl-tqdm", {"train_loss": rf"train_loss={N}", "val_loss": rf"val_loss={N}"}, (4, None, 160, None)),
+    Case("pl-term", {"train_loss": rf"[1-9]\d*/40 .*train_loss: {N}", "val_loss": rf"val_loss: (?!5\.466){N}"},
+        (3, 4, 87, 160)),
+    Case("sb3", B3, (None, None, 2048, None)),
+    Case("wandb", {"loss": rf"loss {N}", "val/acc": rf"val/acc {N}"}, (None, None, None, None)),
+    Case("wlm", {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
+        "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
+        "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}, (3, None, 49, None)),
+]  # fmt: skip
+
+
+def printed(text: str, expression: str) -> list[float]:
+    """The values that an expression finds in a text."""
+    found = re.finditer(expression, text)
+    return [float(next(group for group in one.groups() if group)) for one in found]
+
+
+def once(values: Sequence[float]) -> list[float]:
+    """Values without repetitions one after the other."""
+    return [value for value, _ in groupby(values)]
+
+
+def read(folder: Path, content: bytes) -> tuple[SeriesSet, Progress]:
+    """All that the readers find in an output."""
+    (folder / "output.log").write_bytes(content)
+    source, series, tracker = (
+        OutputSource(folder, MetricRule(), False),
+        SeriesSet("output"),
+        ProgressTracker(),
+    )
+    more = True
+    while more:
+        told = [*source.poll(1 << 20)]
+        more = source.more
+        told += [] if more else source.finish()
+        for one in told:
+            if not isinstance(one, OutputEvent):
+                series.note(one)
+                tracker.note(one)
+    return series, tracker.progress(0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.file for case in CASES])
+def test_every_value_printed_is_read_and_none_other(case: Case, tmp_path: Path) -> None:
+    content = (SAMPLES / f"{case.file}.txt").read_bytes()
+    text = re.sub(r"[\r\n]+", "\n", _ESCAPE.sub("", content.decode()))
+    series, progress = read(tmp_path, content)
+    found = {name: once(one.values) for name, one in series.filled().items()}
+    assert found == {name: once(printed(text, expr)) for name, expr in case.metrics.items()}
+    assert (progress.epoch, progress.epochs, progress.step, progress.steps) == case.place
+
+
+def test_every_sample_is_in_the_table() -> None:
+    assert {case.file for case in CASES} == {path.stem for path in SAMPLES.glob("*.txt")}

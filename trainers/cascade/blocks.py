@@ -1,0 +1,141 @@
+"""Parts of a stage: attention, transformer blocks, the X-ray encoder and the lifting of views into
+the volume.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from trainers.cascade.projector import back_project
+
+
+def sinusoids(values: Tensor, width: int, highest: float = 10_000.0) -> Tensor:
+    """Return sines and cosines (B, width) of values (B,) at frequencies that fall geometrically."""
+    half = width // 2
+    rates = torch.exp(-math.log(highest) * torch.arange(half, device=values.device) / half)
+    angles = values.float()[:, None] * rates
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+
+
+class Attention(nn.Module):
+    """Multi-head attention of tokens (B, N, dim) to context (B, M, context_dim), or to themselves
+    without one.
+
+    Scores are never kept: PyTorch's fused kernels need memory in proportion to N + M.
+    """
+
+    def __init__(self, dim: int, heads: int, context_dim: int | None = None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q = nn.Linear(dim, dim, bias=False)
+        self.kv = nn.Linear(context_dim or dim, 2 * dim, bias=False)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
+        """Return (B, N, dim)."""
+        queries = self.q(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        pairs = self.kv(tokens if context is None else context).unflatten(-1, (2, self.heads, -1))
+        keys, values = pairs.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(queries, keys, values)
+        return self.proj(mixed.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Self-attention, attention to the X-rays and an MLP, each scaled, shifted and gated by a
+    condition.
+
+    The gates start at zero (adaLN-Zero, Peebles & Xie 2023), so that an untrained block passes its
+    tokens through.
+    """
+
+    def __init__(self, dim: int, heads: int, context_dim: int, condition_dim: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(dim, elementwise_affine=False) for _ in range(3))
+        self.self_attention = Attention(dim, heads)
+        self.cross_attention = Attention(dim, heads, context_dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.modulation = nn.Linear(condition_dim, 9 * dim)
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+
+    def forward(self, tokens: Tensor, context: Tensor, condition: Tensor) -> Tensor:
+        """Return tokens (B, N, dim) from tokens, context (B, M, context_dim) and condition (B,
+        condition_dim).
+        """
+        parts = self.modulation(condition)[:, None].chunk(9, dim=-1)
+        layers = (self.self_attention, lambda x: self.cross_attention(x, context), self.mlp)
+        for place, layer in enumerate(layers):
+            shift, scale, gate = parts[3 * place : 3 * place + 3]
+            tokens = tokens + gate * layer(self.norms[place](tokens) * (1 + scale) + shift)
+        return tokens
+
+
+class XrayEncoder(nn.Module):
+    """Turns one view (B, 1, S, S) into features (B, C, S/8, S/8)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        before = 1
+        for width, kernel in ((channels // 4, 7), (channels // 2, 3), (channels, 3)):
+            layers += [nn.Conv2d(before, width, kernel, stride=2, padding=kernel // 2)]
+            layers += [nn.GroupNorm(groups_of(width), width), nn.SiLU()]
+            before = width
+        layers += [
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.GroupNorm(groups_of(channels), channels),
+        ]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Return features of images."""
+        return self.layers(image)
+
+
+def groups_of(channels: int) -> int:
+    """Return a number of groups for GroupNorm that divides the channels."""
+    return math.gcd(8, channels)
+
+
+class Lifting(nn.Module):
+    """Spreads each view's features along its own rays into a grid of tokens, the views side by side
+    as channels.
+
+    With learned depth every pixel says how its features are shared out among the tokens on its ray;
+    without, all get the same. Upstream's lifting holds 512 channels at D x 64 x 64; this one works
+    on the grid of tokens.
+    """
+
+    def __init__(
+        self, views: Sequence[str], channels: int, grid: int, dim: int, learned_depth: bool
+    ) -> None:
+        super().__init__()
+        self.views, self.grid = tuple(views), grid
+        self.depths = (
+            nn.ModuleList(nn.Conv2d(channels, grid, 1) for _ in views) if learned_depth else None
+        )
+        self.mix = nn.Linear(len(self.views) * channels, dim)
+
+    def forward(self, features: Sequence[Tensor]) -> Tensor:
+        """Return tokens (B, grid^3, dim) from features (B, C, h, w) of each view."""
+        lifted = []
+        for place, (view, feature) in enumerate(zip(self.views, features, strict=True)):
+            pixels = F.interpolate(feature, size=(self.grid, self.grid), mode="area")
+            volume = back_project(pixels, view, self.grid)
+            if self.depths is not None:
+                volume = volume * along_rays(
+                    self.depths[place](pixels).softmax(1) * self.grid, view
+                )
+            lifted.append(volume)
+        return self.mix(torch.cat(lifted, dim=1).flatten(2).transpose(1, 2))
+
+
+def along_rays(shares: Tensor, view: str) -> Tensor:
+    """Return shares (B, G, rows, columns) for each depth of a view as a volume (B, 1, G, G, G)."""
+    # Frontal: depth, rows, columns are D, H, W. Lateral: depth runs along W and columns along D.
+    return (shares if view == "frontal" else shares.permute(0, 3, 2, 1)).unsqueeze(1)

@@ -1,0 +1,149 @@
+"""The stages together: sampling through them one after another, and what a checkpoint keeps of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from trainers.cascade.config import Config
+from trainers.cascade.diffusion import Diffusion, seeded_noise
+from trainers.cascade.model import CascadeStage
+
+
+@dataclass
+class Cascade:
+    """The stages made so far, with the measured error of each (a deviation in [-1, 1] units) on
+    held-out patients.
+    """
+
+    config: Config
+    diffusion: Diffusion
+    stages: list[CascadeStage] = field(default_factory=list)
+    levels: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, config: Config) -> Cascade:
+        """Return a cascade of this configuration without any stage yet."""
+        return cls(
+            config,
+            Diffusion(config.training["num_timesteps"], config.training["v_parameterization"]),
+        )
+
+    def add_stage(self, device: torch.device) -> CascadeStage:
+        """Make the next stage with new weights and return it."""
+        stage = CascadeStage(self.config.stages[len(self.stages)].sizes).to(device)
+        stage.gradient_checkpointing = self.config.training["gradient_checkpointing"]
+        self.stages.append(stage)
+        return stage
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return all stages' weights as `stages.NAME.…`."""
+        return {
+            f"stages.{stage.sizes.name}.{name}": tensor
+            for stage in self.stages
+            for name, tensor in stage.state_dict().items()
+        }
+
+    def load(self, weights: dict[str, Tensor], count: int, device: torch.device) -> None:
+        """Make the first count stages and give them the weights of a state_dict."""
+        self.stages.clear()
+        for _ in range(count):
+            stage = self.add_stage(device)
+            beginning = f"stages.{stage.sizes.name}."
+            own = {
+                name.removeprefix(beginning): w
+                for name, w in weights.items()
+                if name.startswith(beginning)
+            }
+            stage.load_state_dict(own)
+
+    def level(self, number: int, count: int, device: torch.device) -> Tensor:
+        """Return how wrong stage `number`, from 1, is said to be, (count,), within what the next
+        was trained on.
+        """
+        most = float(self.config.training["conditioning_noise"])
+        return torch.full((count,), min(self.levels[number - 1], most), device=device)
+
+    @torch.no_grad()
+    def sample_stage(
+        self,
+        number: int,
+        xrays: Tensor,
+        before: Tensor | None,
+        seeds: Sequence[tuple[int, ...]],
+        steps: int,
+        eta: float = 0.0,
+    ) -> Tensor:
+        """Return volumes (B, 1, D, D, D) of stage `number`, from 1, for X-rays (B, V, S, S); a seed
+        for each item.
+
+        before is what the stage before said, (B, 1, d, d, d). The same seeds give the same volumes,
+        whatever the batch.
+        """
+        stage = self.stages[number - 1]
+        size, device = stage.sizes.size, xrays.device
+        shape = (1, size, size, size)
+        noise = torch.stack([seeded_noise(shape, device, *seed, number, 0) for seed in seeds])
+        level = None if number == 1 else self.level(number - 1, len(xrays), device)
+
+        def fresh() -> Iterator[Tensor]:
+            turn = 1
+            while True:
+                yield torch.stack(
+                    [seeded_noise(shape, device, *seed, number, turn) for seed in seeds]
+                )
+                turn += 1
+
+        def denoise(x: Tensor, t: Tensor) -> Tensor:
+            return stage(x, t, xrays, before, level).float()
+
+        was_training = stage.training
+        stage.eval()
+        volumes = self.diffusion.sample(denoise, noise, steps, eta, fresh())
+        stage.train(was_training)
+        return volumes
+
+    def mean_sample(
+        self,
+        number: int,
+        xrays: Tensor,
+        before: Tensor | None,
+        seeds: Sequence[tuple[int, ...]],
+        steps: int,
+        count: int,
+        eta: float = 0.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Return mean and deviation over count samples of one stage, both (B, 1, D, D, D)."""
+        total = squares = None
+        for turn in range(count):
+            drawn = self.sample_stage(
+                number, xrays, before, [(*seed, turn) for seed in seeds], steps, eta
+            )
+            total = drawn if total is None else total + drawn
+            squares = drawn**2 if squares is None else squares + drawn**2
+        assert total is not None and squares is not None
+        mean = total / count
+        return mean, (squares / count - mean**2).clamp(min=0).sqrt()
+
+    def run(
+        self,
+        xrays: Tensor,
+        seeds: Sequence[tuple[int, ...]],
+        steps: int,
+        count: int,
+        upto: int,
+        eta: float = 0.0,
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Return mean and deviation of each stage up to a number; each stage is given the mean of
+        the one before.
+        """
+        found: list[tuple[Tensor, Tensor]] = []
+        for number in range(1, upto + 1):
+            before = found[-1][0] if found else None
+            found.append(self.mean_sample(number, xrays, before, seeds, steps, count, eta))
+        return found

@@ -1,0 +1,211 @@
+"""A run's configuration: the guide's JSON files, checked key by key, each key acting or refused
+with a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainers.cascade.config_keys import ALIASES, Section, check_sections, read_section, unify
+from trainers.cascade.model import StageSizes
+from trainers.cascade.projector import VIEWS
+from trainers.common.config_file import count_comments, read_config_file
+from trainers.common.settings import SettingsError
+
+MOST_TOKENS_A_SIDE = 32
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """One stage: its sizes, its loss, its batch for each GPU and its place, from 1."""
+
+    number: int
+    sizes: StageSizes
+    physics_weight: float
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """The stage's name, which its checkpoints begin with."""
+        return self.sizes.name
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that a configuration file decides; training, data, checkpointing and logging by
+    their keys' names.
+    """
+
+    name: str
+    views: tuple[str, ...]
+    image_size: int
+    stages: tuple[StageSettings, ...]
+    training: dict[str, Any]
+    data: dict[str, Any]
+    checkpointing: dict[str, Any]
+    logging: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
+    """Return the configuration in a file, with overrides such as {"training.batch_size": 4} put in
+    first.
+
+    Raises SettingsError, naming file and key, for whatever is unknown, of the wrong type, out of
+    range or without effect by design; what merely has no effect here is told in the notes.
+    """
+    content = read_config_file(path)
+    notes = []
+    if comments := count_comments(path):
+        notes.append(
+            f"{path.name}: {comments} comments passed over"
+            " (JSON has none; other programs will refuse them)"
+        )
+    overrides = overrides or {}
+    if "training.batch_size" in overrides and isinstance(content.get("training"), dict):
+        for key in [key for key in content["training"] if key.startswith("batch_size_stage")]:
+            notes.append(f"training.{key} gives way to --batch_size")
+            del content["training"][key]
+    for dotted, value in overrides.items():
+        section, key = dotted.split(".")
+        content.setdefault(section, {})[key] = value
+        for old in [old for old, new in ALIASES.items() if old.startswith(section) and new == key]:
+            content[section].pop(old.rpartition(".")[2], None)
+    try:
+        return build_config(unify(content, notes), notes)
+    except SettingsError as problem:
+        raise SettingsError(f"--config: {path}: {problem}") from problem
+
+
+def build_config(content: dict[str, Any], notes: list[str]) -> Config:
+    """Return the configuration of a file's content in the schema of multi_view_config.json; extends
+    notes.
+    """
+    check_sections(content)
+    xray = read_section(Section.XRAY, content.get("xray_config", {}))
+    training = read_section(Section.TRAINING, content.get("training", {}))
+    data = read_section(Section.DATA, content.get("data", {}))
+    checkpointing = read_section(Section.CHECKPOINTING, content.get("checkpointing", {}))
+    logging = read_section(Section.LOGGING, content.get("logging", {}))
+    logging["wandb"] = read_section(Section.WANDB, logging["wandb"] or {})
+    views = read_views(xray)
+    raw_stages = content.get("stage_configs")
+    if not isinstance(raw_stages, list) or not raw_stages:
+        raise SettingsError("stage_configs must be a list of at least one stage")
+    stages: list[StageSettings] = []
+    for number, raw in enumerate(raw_stages, start=1):
+        stages.append(read_stage(number, raw, stages, views, xray, training, notes))
+    check_together(stages, xray, training, data, notes)
+    name = str(content.get("model_name", "hybrid-vit-cascade"))
+    return Config(
+        name,
+        views,
+        xray["img_size"],
+        tuple(stages),
+        training,
+        data,
+        checkpointing,
+        logging,
+        tuple(notes),
+    )
+
+
+def read_views(xray: dict[str, Any]) -> tuple[str, ...]:
+    """Return the views in use. Raises SettingsError where view_types and num_views disagree."""
+    count, named = xray["num_views"], xray["view_types"]
+    if named is None:
+        return VIEWS[:count]
+    if not named or len(set(named)) != len(named) or any(name not in VIEWS for name in named):
+        raise SettingsError(
+            f"xray_config.view_types must be some of {', '.join(VIEWS)}, each once; found {named}"
+        )
+    if len(named) != count:
+        raise SettingsError(f"xray_config: num_views is {count}, but view_types names {len(named)}")
+    return tuple(view for view in VIEWS if view in named)
+
+
+def read_stage(
+    number: int,
+    raw: Any,
+    before: list[StageSettings],
+    views: tuple[str, ...],
+    xray: dict[str, Any],
+    training: dict[str, Any],
+    notes: list[str],
+) -> StageSettings:
+    """Return one stage, checked against the stages before it. Raises SettingsError naming the
+    stage.
+    """
+    where = f"stage_configs[{number - 1}]"
+    stage = read_section(Section.STAGE, raw, where)
+    size, dim, heads = stage["volume_size"][0], stage["voxel_dim"], stage["num_heads"]
+    name = stage["name"] or f"stage{number}"
+    if len(set(stage["volume_size"])) != 1:
+        raise SettingsError(
+            f"{where}.volume_size must be a cube such as [64, 64, 64]; found {stage['volume_size']}"
+        )
+    if dim % heads or dim % 2:
+        raise SettingsError(
+            f"{where}: voxel_dim {dim} must be even and divisible by num_heads {heads}"
+        )
+    patch = stage["patch_size"] or default_patch(size)
+    if size % patch:
+        raise SettingsError(f"{where}: volume_size {size} is not divisible by patch_size {patch}")
+    if before and size < before[-1].sizes.size:
+        raise SettingsError(
+            f"{where}: {size} is smaller than the stage before ({before[-1].sizes.size})"
+        )
+    if name in {stage.name for stage in before}:
+        raise SettingsError(
+            f"{where}: the name {name} is taken; each stage's checkpoints need their own"
+        )
+    weight = stage["physics_weight"] if stage["use_physics_loss"] else 0.0
+    if stage["physics_weight"] and not stage["use_physics_loss"]:
+        notes.append(f"{name}: physics_weight has no effect while use_physics_loss is false")
+    if stage["use_physics_loss"] and not weight:
+        notes.append(f"{name}: use_physics_loss has no effect while physics_weight is 0")
+    previous = before[-1].sizes.size if before else None
+    sizes = StageSizes(
+        name, size, patch, dim, stage["vit_depth"], heads, stage["head_channels"],
+        stage["use_depth_lifting"], views, xray["share_view_weights"], xray["img_size"], previous,
+    )  # fmt: skip
+    return StageSettings(
+        number, sizes, weight, training.get(f"batch_size_stage{number}") or training["batch_size"]
+    )
+
+
+def default_patch(size: int) -> int:
+    """Return voxels per side of a token: 16 tokens a side up to 64 voxels as upstream, 32 above, at
+    least 2 voxels.
+    """
+    return max(2, size // 16 if size <= 64 else size // MOST_TOKENS_A_SIDE)
+
+
+def check_together(
+    stages: list[StageSettings],
+    xray: dict[str, Any],
+    training: dict[str, Any],
+    data: dict[str, Any],
+    notes: list[str],
+) -> None:
+    """Check what involves several keys; raises SettingsError or extends notes."""
+    size = data["target_xray_size"]
+    if size is not None and size != xray["img_size"]:
+        raise SettingsError(
+            f"data.target_xray_size {size} and xray_config.img_size {xray['img_size']} must agree"
+        )
+    total = data["train_split"] + data["val_split"] + data["test_split"]
+    if abs(total - 1) > 1e-6:
+        raise SettingsError(
+            f"data: train_split, val_split and test_split add up to {total:g}, not 1"
+        )
+    for key in sorted(key for key in training if key.startswith("batch_size_stage")):
+        number = int(key.removeprefix("batch_size_stage"))
+        if number > len(stages):
+            notes.append(f"training.{key} has no effect: there are {len(stages)} stages")
+    if len(xray["view_types"] or ()) == 1 or xray["num_views"] == 1:
+        notes.append(
+            "one view: depth along its rays can only be guessed from what patients look like"
+        )

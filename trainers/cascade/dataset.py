@@ -1,0 +1,207 @@
+"""What a stage trains on: each patient's volume at the stage's size, X-rays, line integrals and
+voxel size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from trainers.cascade.config import Config
+from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
+from trainers.cascade.projector import line_integrals, unit_from_hu
+from trainers.common.files import write_whole
+from trainers.common.randomness import sample_generator
+from trainers.common.settings import SettingsError
+
+SPLIT_SEED = 42
+"""The facts' split: by patient, shuffled from this seed whatever --seed says, so that runs can be
+compared.
+"""
+CACHE_VERSION = 1
+BETTER = 0.1
+"""How much more a flipped X-ray must correlate with its CT to be called the wrong way round."""
+GAIN = 0.05
+"""Augmentation brightens or darkens what the model sees of an X-ray by up to so much of its range.
+"""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Patients for training, for choosing the best weights, and for the last word."""
+
+    train: list[Patient]
+    val: list[Patient]
+    test: list[Patient]
+
+
+def split_patients(patients: Sequence[Patient], shares: tuple[float, float, float]) -> Splits:
+    """Return the patients dealt out by shares. Raises SettingsError where one to train or to judge
+    by is missing.
+    """
+    order = np.random.default_rng(SPLIT_SEED).permutation(len(patients))
+    dealt = [patients[place] for place in order]
+    val = max(1, round(shares[1] * len(dealt)))
+    test = round(shares[2] * len(dealt))
+    train = len(dealt) - val - test
+    if train < 1:
+        raise SettingsError(
+            f"{len(dealt)} patients are too few for splits of {', '.join(f'{s:g}' for s in shares)}"
+        )
+    return Splits(dealt[:train], dealt[train : train + val], dealt[train + val :])
+
+
+@dataclass
+class PatientData:
+    """Loads patients at a stage's size, once resampled kept as .npz in a cache folder, and in
+    memory if asked.
+    """
+
+    config: Config
+    calibration: Calibration
+    cache: Path
+    size: int
+    _kept: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+    def load(self, patient: Patient) -> dict[str, Tensor]:
+        """Return `volume` (1, D, D, D) and `xrays` (V, S, S) in [-1, 1], `integrals` (V, D, D),
+        `spacing` (3,) in mm.
+
+        Line integrals are the X-rays' where those are calibrated, else those of the CT itself.
+        """
+        if patient.name in self._kept:
+            return self._kept[patient.name]
+        hu, spacing = self.volume(patient)
+        volume = unit_from_hu(torch.from_numpy(hu.astype(np.float32)))[None]
+        views, flip = self.config.views, bool(self.config.data["flip_drrs_vertical"])
+        seen = [
+            read_xray(patient.xrays[v], self.config.image_size, flip, self.calibration)
+            for v in views
+        ]
+        measured = [integrals for _, integrals in seen if integrals is not None]
+        if measured:
+            integrals = fit(torch.stack(measured)[None], (self.size, self.size))[0]
+        else:
+            integrals = line_integrals(
+                volume[None], views, torch.from_numpy(spacing)[None].float()
+            )[0]
+        item = {
+            "volume": volume,
+            "xrays": torch.stack([image for image, _ in seen]),
+            "integrals": integrals,
+            "spacing": torch.from_numpy(spacing).float(),
+        }
+        if self.config.data["cache_in_memory"]:
+            self._kept[patient.name] = item
+        return item
+
+    def volume(self, patient: Patient) -> tuple[np.ndarray, np.ndarray]:
+        """Return HU (D, D, D) as int16 and the voxels' size in mm, from the cache or resampled into
+        it.
+        """
+        state = patient.ct.stat()
+        file = f"{patient.ct.absolute()} {state.st_size} {state.st_mtime_ns}"
+        key = f"{CACHE_VERSION} {file} {self.calibration.field_of_view}"
+        digest = hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
+        path = self.cache / f"{patient.name}_{self.size}_{digest}.npz"
+        if path.is_file():
+            try:
+                with np.load(path) as kept:
+                    return kept["hu"], kept["spacing"]
+            except (OSError, ValueError, KeyError):
+                path.unlink(missing_ok=True)
+        full, extent = read_ct(patient.ct, self.calibration.field_of_view)
+        resampled = fit(torch.from_numpy(full)[None, None], (self.size,) * 3)[0, 0]
+        hu, spacing = resampled.round().short().numpy(), extent / self.size
+        write_whole(path, lambda file: np.savez(file, hu=hu, spacing=spacing))
+        return hu, spacing
+
+
+class PatientSet(Dataset[dict[str, Any]]):
+    """Some patients as a dataset; with an epoch, augmented as its number and the patient's place
+    decide.
+    """
+
+    def __init__(
+        self,
+        data: PatientData,
+        patients: Sequence[Patient],
+        seed: int = 0,
+        epoch: int | None = None,
+    ) -> None:
+        self.data, self.patients, self.seed, self.epoch = data, patients, seed, epoch
+
+    def __len__(self) -> int:
+        return len(self.patients)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        item = self.data.load(self.patients[index])
+        if self.epoch is not None and self.data.config.data["augmentation"]:
+            item = augmented(
+                item, self.data.config.views, sample_generator(self.seed, self.epoch, index)
+            )
+        return {**item, "index": index}
+
+
+def augmented(
+    item: dict[str, Tensor], views: Sequence[str], random: np.random.Generator
+) -> dict[str, Tensor]:
+    """Return a patient mirrored left to right or not, X-rays with it, and exposed a little
+    differently.
+
+    A mirrored patient has a mirrored frontal view and the same lateral one. Line integrals keep
+    their exposure.
+    """
+    item = dict(item)
+    if random.random() < 0.5:
+        item["volume"] = item["volume"].flip(-1)
+        for name in ("xrays", "integrals"):
+            item[name] = mirrored(item[name], views)
+    gain = 1 + GAIN * float(random.uniform(-1, 1))
+    item["xrays"] = (item["xrays"] + 1) * gain - 1
+    return item
+
+
+def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
+    """Return images (V, rows, columns) as the views of a patient mirrored left to right."""
+    return torch.stack(
+        [
+            image.flip(-1) if view == "frontal" else image
+            for image, view in zip(images, views, strict=True)
+        ]
+    )
+
+
+def misaligned(item: dict[str, Tensor], views: Sequence[str], signed: bool) -> tuple[float, str]:
+    """Return how little an item's X-rays correlate with its CT's projections, and a better flip.
+
+    The flip is empty unless it fits better by BETTER. Uncalibrated X-rays may be negatives: without
+    signed, the sign does not count.
+    """
+    size = item["volume"].shape[-1]
+    truth = line_integrals(item["volume"][None], views, item["spacing"][None])[0]
+    seen = fit(item["xrays"][None], (size, size))[0]
+
+    def likeness(images: Tensor) -> list[float]:
+        found = [correlation(a, b) for a, b in zip(images, truth, strict=True)]
+        return found if signed else [abs(one) for one in found]
+
+    now = likeness(seen)
+    flips = {"data.flip_drrs_vertical": seen.flip(1), "a left-right flip": mirrored(seen, views)}
+    fits = {name: sum(likeness(images)) / len(now) for name, images in flips.items()}
+    best = max(fits, key=lambda name: fits[name])
+    return min(now), best if fits[best] > sum(now) / len(now) + BETTER else ""
+
+
+def correlation(first: Tensor, second: Tensor) -> float:
+    """Return Pearson's correlation of two images."""
+    both = torch.stack((first.flatten(), second.flatten()))
+    return float(torch.corrcoef(both)[0, 1].nan_to_num())

@@ -1,0 +1,215 @@
+"""Validation: the loss on held-out patients at fixed noise, and sampled volumes beside the
+baselines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.cascade.diffusion import seeded_noise
+from trainers.cascade.losses import StageLoss, physics_error, stage_loss
+from trainers.cascade.metrics import NAMES, interval, paired_lead, volume_metrics
+from trainers.cascade.patients import Patient
+from trainers.cascade.pictures import write_comparison
+from trainers.cascade.preparing import Baselines, patient_seed
+from trainers.cascade.run import Run
+from trainers.common.bar import bar
+from trainers.common.ranks import gather_from_ranks
+
+FIXED_TIMES = 4
+"""Timesteps, spread evenly, at which the loss of each held-out patient is taken."""
+
+
+@torch.no_grad()
+def validation_loss(run: Run, baselines: Baselines) -> dict[str, float]:
+    """Return val_loss, val_diffusion and val_physics over all validation patients; every rank calls
+    this.
+
+    The noise is each patient's own and the same every time, and the stage before is what it
+    samples, not the truth.
+    """
+    assert run.data is not None
+    stage, device = run.cascade.stages[-1], run.ranks.device
+    stage.eval()
+    sums = []
+    for patient in run.splits.val[run.ranks.rank :: run.ranks.world]:
+        item = run.data.load(patient)
+        seed = patient_seed(run, patient)
+        times = torch.arange(FIXED_TIMES, device=device) * 2 + 1
+        t = times * run.cascade.diffusion.timesteps // (2 * FIXED_TIMES)
+        x0 = item["volume"][None].to(device).expand(FIXED_TIMES, -1, -1, -1, -1)
+        noise = torch.stack(
+            [seeded_noise(x0.shape[1:], device, *seed, 99, turn) for turn in range(FIXED_TIMES)]
+        )
+        losses = losses_at(run, item, x0, noise, t, before_of(run, baselines, patient, FIXED_TIMES))
+        sums.append([float(part.mean()) if part is not None else 0.0 for part in parts_of(losses)])
+    stage.train()
+    rows = [row for rows in gather_from_ranks(sums) for row in rows]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    return dict(zip(("val_loss", "val_diffusion", "val_physics"), means, strict=True))
+
+
+def parts_of(losses: StageLoss) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return total, diffusion and physics."""
+    return losses.total, losses.diffusion, losses.physics
+
+
+def losses_at(
+    run: Run,
+    item: dict[str, Tensor],
+    x0: Tensor,
+    noise: Tensor,
+    t: Tensor,
+    before: tuple[Tensor, Tensor] | None,
+) -> StageLoss:
+    """Return the losses of one patient's volume at several timesteps."""
+    assert run.precision is not None
+    stage, device, count = run.cascade.stages[-1], run.ranks.device, len(t)
+    repeated = {
+        k: item[k][None].to(device).expand(count, *item[k].shape)
+        for k in ("xrays", "integrals", "spacing")
+    }
+    x_t = run.cascade.diffusion.add_noise(x0, noise, t)
+    with run.precision.autocast():
+        output = stage(x_t, t, repeated["xrays"], *(before or ()))
+    weight = run.stage.physics_weight
+    physics = (repeated["integrals"], run.config.views, repeated["spacing"]) if weight else None
+    return stage_loss(run.cascade.diffusion, output, x0, noise, t, physics, weight)
+
+
+def before_of(
+    run: Run, baselines: Baselines, patient: Patient, count: int
+) -> tuple[Tensor, Tensor] | None:
+    """Return what the stage before sampled for a patient, count times, and the error it is known
+    for.
+    """
+    number, device = run.position.stage, run.ranks.device
+    if number == 1:
+        return None
+    volume = baselines.before[patient.name][None].to(device).expand(count, -1, -1, -1, -1)
+    return volume, run.cascade.level(number - 1, count, device)
+
+
+def judge(
+    run: Run,
+    baselines: Baselines,
+    patients: Sequence[Patient],
+    words: str = "",
+    zeros: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """Return, for each patient, metrics by what made the volume: model, mean_volume,
+    back_projection, upsampled.
+
+    With zeros, `zeros` is the model given nothing of the stage before. Every rank calls this and
+    gets all.
+    """
+    mine = list(patients)[run.ranks.rank :: run.ranks.world]
+    found = {}
+    for patient in bar(mine, words, shown=bool(words) and run.ranks.leads):
+        found[patient.name] = judge_patient(run, baselines, patient, zeros)
+    return {name: judged for part in gather_from_ranks(found) for name, judged in part.items()}
+
+
+def judge_patient(run: Run, baselines: Baselines, patient: Patient, zeros: bool) -> dict[str, Any]:
+    """Return a patient's metrics by what made the volume, and the model's error and physics."""
+    assert run.data is not None
+    item = run.data.load(patient)
+    before = before_of(run, baselines, patient, 1)
+    volume = sampled(run, item, patient, before[0] if before else None)
+    found: dict[str, Any] = {"model": volume_metrics(volume, item["volume"])}
+    for name, baseline in baselines.volumes(item, run.config.views, patient.name).items():
+        found[name] = volume_metrics(baseline, item["volume"])
+    if zeros and before:
+        found["zeros"] = volume_metrics(
+            sampled(run, item, patient, torch.zeros_like(before[0])), item["volume"]
+        )
+    found["rmse"] = float((volume.clamp(-1, 1) - item["volume"]).square().mean().sqrt())
+    physics = physics_error(
+        volume[None], item["integrals"][None], run.config.views, item["spacing"][None]
+    )
+    found["physics"] = float(physics)
+    return found
+
+
+def sampled(run: Run, item: dict[str, Tensor], patient: Patient, before: Tensor | None) -> Tensor:
+    """Return the current stage's volume (1, D, D, D) for a patient: the mean of validation_samples,
+    on the CPU.
+    """
+    assert run.precision is not None
+    training, number = run.config.training, run.position.stage
+    with run.precision.autocast():
+        mean, _ = run.cascade.mean_sample(
+            number, item["xrays"][None].to(run.ranks.device), before, [patient_seed(run, patient)],
+            training["sampling_steps"], training["validation_samples"],
+        )  # fmt: skip
+    return mean[0].float().cpu()
+
+
+def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return means over patients: psnr, ssim, mae_hu, rmse, physics_sampled, and NAME_psnr of each
+    baseline.
+    """
+    rows = list(judged.values())
+    if not rows:
+        return {}
+    values = {name: interval([row["model"][name] for row in rows])[0] for name in NAMES}
+    for name in ("mean_volume", "back_projection", "upsampled", "zeros"):
+        if name in rows[0]:
+            values[f"{name}_psnr"] = interval([row[name]["psnr"] for row in rows])[0]
+    values["rmse"] = math.sqrt(sum(row["rmse"] ** 2 for row in rows) / len(rows))
+    values["physics_sampled"] = interval([row["physics"] for row in rows])[0]
+    return values
+
+
+def picture(run: Run, baselines: Baselines, patient: Patient, path_name: str, title: str) -> None:
+    """Write, on rank 0, a held-out patient's CT, what the stage makes of the X-rays, and the
+    baselines.
+    """
+    if not run.ranks.leads or run.data is None:
+        return
+    item = run.data.load(patient)
+    before = before_of(run, baselines, patient, 1)
+    volumes = {
+        "CT": item["volume"],
+        run.stage.name: sampled(run, item, patient, before[0] if before else None),
+    }
+    volumes |= {
+        name.replace("_", " "): v
+        for name, v in baselines.volumes(item, run.config.views, patient.name).items()
+    }
+    path = run.settings.checkpoint_dir / "images" / path_name
+    write_comparison(path, volumes, title)
+    run.reporter.image(path, title, run.position.step)
+
+
+def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
+    """Return lines of a table: each maker's means with intervals over patients, and the model's
+    lead over it.
+    """
+    rows = list(judged.values())
+    lines = [f"{title}: {len(rows)} patients, HU window [-1024, 1024], mean [95 % interval of it]"]
+    if not rows:
+        return [f"{title}: no patients"]
+    makers = [name for name in rows[0] if isinstance(rows[0][name], dict)]
+    for maker in makers:
+        cells = []
+        for name, unit in zip(NAMES, (" dB", "", " HU"), strict=True):
+            mean, low, high = interval([row[maker][name] for row in rows])
+            digits = 4 if name == "ssim" else 2
+            label = {"psnr": "PSNR", "ssim": "SSIM", "mae_hu": "MAE"}[name]
+            cells.append(f"{label} {mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{unit}")
+        lines.append(f"  {maker.replace('_', ' '):<16} {'  '.join(cells)}")
+    for maker in makers[1:]:
+        ours, theirs = ([row[who]["psnr"] for row in rows] for who in ("model", maker))
+        lead, low, high = paired_lead(ours, theirs)
+        verdict = "above" if low > 0 else "below" if high < 0 else "not told apart from"
+        name = maker.replace("_", " ")
+        lines.append(
+            f"  {verdict} {name}: {lead:+.2f} dB [{low:+.2f}, {high:+.2f}], patient by patient"
+        )
+    return lines

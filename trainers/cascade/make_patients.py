@@ -1,0 +1,125 @@
+"""Make up patients: ellipsoid chests as CT volumes with exact frontal and lateral X-rays, in
+folders the trainer reads.
+
+    python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64 --img_size 128
+
+The X-rays are integrals in closed form, not projections of the voxels; calibration.json says what
+their pixels mean. The same seed makes the same patients, at any size.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import json
+
+import nibabel
+import numpy as np
+from PIL import Image
+
+from trainers.cascade.patients import CALIBRATION, to_canonical_axes
+from trainers.cascade.phantoms import made_up_patient, pixelise, voxelise
+from trainers.cascade.projector import MU_WATER, VIEWS
+from trainers.common.bar import bar
+from trainers.common.files import write_text_whole, write_whole
+from trainers.common.settings import SettingsError, SettingsParser, whole_number
+
+WIDTH = 320.0
+"""Side of the imaged cube in mm."""
+MAXIMUM = 8.0
+"""The line integral of a white pixel: water 388 mm thick; the thickest made-up chest has less."""
+SHORT = {"frontal": "pa", "lateral": "lat"}
+
+
+def make_patients(
+    folder: Path, count: int, volume_size: int, image_size: int, seed: int, shown: bool = True
+) -> int:
+    """Write patients that are not there yet and return how many were. Raises SettingsError on
+    another seed's folder.
+    """
+    told = {
+        "xray_calibration": "line_integral",
+        "xray_maximum": MAXIMUM,
+        "field_of_view_mm": [WIDTH] * 3,
+        "made_up": {"seed": seed, "volume_size": volume_size, "img_size": image_size},
+    }
+    path = folder / CALIBRATION
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != told:
+        raise SettingsError(
+            f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
+        )
+    write_text_whole(path, json.dumps(told, indent=2) + "\n")
+    missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
+    for place in bar(missing, "made-up patients", shown=shown and bool(missing)):
+        write_patient(folder, place, volume_size, image_size, seed)
+    return len(missing)
+
+
+def patient_name(place: int) -> str:
+    """Return a patient's folder name."""
+    return f"patient_{place:04d}"
+
+
+def write_patient(folder: Path, place: int, volume_size: int, image_size: int, seed: int) -> None:
+    """Write one patient's folder, which has its name only once it is whole."""
+    name = patient_name(place)
+    draft = folder / f".{name}.part"
+    draft.mkdir(parents=True, exist_ok=True)
+    ellipsoids = made_up_patient([seed, place], WIDTH)
+    hu = np.rint(voxelise(ellipsoids, volume_size, WIDTH) - 1000).astype(np.int16)
+    spacing = WIDTH / volume_size
+    affine = np.diag([spacing, spacing, spacing, 1.0])
+    affine[:3, 3] = -(WIDTH - spacing) / 2
+    image = nibabel.Nifti1Image(np.ascontiguousarray(to_canonical_axes(hu)), affine)
+    image.header.set_xyzt_units("mm")
+    nibabel.save(image, draft / f"{name}.nii.gz")
+    for view in VIEWS:
+        # Integrals of (HU + 1000) times mu_water / 1000: the ellipsoids add to air.
+        integrals = pixelise(ellipsoids, view, image_size, WIDTH) * (MU_WATER / 1000)
+        pixels = np.rint(integrals / MAXIMUM * 65535).clip(0, 65535).astype(np.uint16)
+        write_whole(
+            draft / f"{name}_{SHORT[view]}_drr.png",
+            lambda file, made=pixels: Image.fromarray(made).save(file, "PNG"),
+        )
+    draft.rename(folder / name)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make patients as the command line says; return 0, or 2 for a bad setting."""
+    parser = SettingsParser(
+        "Make up patients: ellipsoid chests as CT with exact X-rays.",
+        "python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64",
+    )
+    parser.add_argument("folder", type=Path, help="where the patients' folders go")
+    parser.add_argument("--count", type=whole_number(3, 9999), default=96, help="patients")
+    parser.add_argument(
+        "--volume_size", type=whole_number(8, 512), default=64, help="voxels a side"
+    )
+    parser.add_argument(
+        "--img_size", type=whole_number(16, 4096), default=128, help="pixels a side"
+    )
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="decides every patient")
+    settings: argparse.Namespace = parser.parse_args(arguments)
+    try:
+        made = make_patients(
+            settings.folder, settings.count, settings.volume_size, settings.img_size, settings.seed
+        )
+    except (SettingsError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
+    print(
+        f"{made} patients made, {settings.count - made} were there: {settings.folder}", flush=True
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

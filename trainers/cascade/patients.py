@@ -1,0 +1,240 @@
+"""Patients on disk: a folder each with a frontal and a lateral X-ray and a CT, under the names of
+the facts.
+
+A CT is NIfTI, brought into canonical orientation by its header, or a .npy that is (D, H, W)
+already: D to the back, H downwards, W to the patient's left (see projector.py). Hounsfield units
+are clipped to [-1024, 1024].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+from torch.nn import functional as F
+
+from trainers.cascade.projector import HU_HIGH, HU_LOW
+from trainers.common.settings import SettingsError
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+VIEW_STEMS = {
+    "frontal": ("{id}_pa_drr", "{id}_pa", "{id}_frontal"),
+    "lateral": ("{id}_lat_drr", "{id}_lat", "{id}_lateral"),
+}
+CT_SUFFIXES = (".nii.gz", ".nii", ".npy")
+CALIBRATION = "calibration.json"
+DARKEST = 1 / 65535
+"""The least transmission that is believed: one step of 16 bits; its line integral is 11.09."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Where a patient's X-rays, by view, and CT lie."""
+
+    name: str
+    xrays: dict[str, Path]
+    ct: Path
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a pixel, 0 to 1, stands for: its share of a line integral (`line_integral`), a
+    transmission, or nothing.
+
+    field_of_view is the size of the imaged volume in mm along D, H, W, for CTs without a header.
+    """
+
+    kind: str
+    maximum: float | None = None
+    field_of_view: tuple[float, float, float] | None = None
+
+
+def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], list[str]]:
+    """Return the patients in a folder, by name, and a line for each folder that lacks something.
+
+    Raises SettingsError where the folder is missing or holds no whole patient.
+    """
+    if not folder.is_dir():
+        raise SettingsError(
+            f"data.dataset_path: there is no folder {folder}; make one of made-up patients with"
+            " trainers/cascade/make_patients.py"
+        )
+    patients, problems = [], []
+    for place in sorted(
+        entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != "."
+    ):
+        files = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_file()}
+        stem = place.name.lower()
+        found = {view: first_file(files, names(VIEW_STEMS[view], stem)) for view in views}
+        ct = first_file(files, [stem + suffix for suffix in CT_SUFFIXES])
+        missing = [f"{view} X-ray" for view, path in found.items() if path is None]
+        if ct is None:
+            missing.append("CT volume")
+        if missing:
+            problems.append(f"{place.name}: no {', no '.join(missing)}")
+        elif ct is not None:
+            xrays = {view: path for view, path in found.items() if path}
+            patients.append(Patient(place.name, xrays, ct))
+    if not patients:
+        example = f"ID/ID_pa_drr.png, ID/ID_lat_drr.png and ID/ID.nii.gz; {'; '.join(problems[:3])}"
+        raise SettingsError(
+            f"data.dataset_path: no whole patient in {folder}: each needs files such as {example}"
+        )
+    return patients, problems
+
+
+def names(stems: Sequence[str], patient: str) -> list[str]:
+    """Return the file names an X-ray may have."""
+    return [stem.format(id=patient) + suffix for stem in stems for suffix in IMAGE_SUFFIXES]
+
+
+def first_file(files: dict[str, Path], candidates: Sequence[str]) -> Path | None:
+    """Return the file of the first candidate that is there."""
+    return next((files[name] for name in candidates if name in files), None)
+
+
+def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibration:
+    """Return what pixels mean: what the configuration says, or for `auto` the folder's
+    calibration.json.
+
+    Raises SettingsError where the file cannot be read, or line integrals have no maximum.
+    """
+    told: dict[str, object] = {}
+    path = folder / CALIBRATION
+    if path.is_file():
+        try:
+            told = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as problem:
+            raise SettingsError(f"{path} is not a JSON object: {problem}") from problem
+    if kind == "auto":
+        kind = str(told.get("xray_calibration", "none"))
+        written = told.get("xray_maximum")
+        if written is not None and not isinstance(written, (int, float)):
+            raise SettingsError(f"{path}: xray_maximum {written!r} is not a number")
+        maximum = maximum or written
+    if kind not in ("line_integral", "transmission", "none"):
+        raise SettingsError(
+            f"{path}: xray_calibration {kind!r} is none of line_integral, transmission, none"
+        )
+    if kind == "line_integral" and not maximum:
+        raise SettingsError(
+            "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
+        )
+    view = told.get("field_of_view_mm")
+    return Calibration(kind, maximum, three_numbers(view))
+
+
+def three_numbers(sides: object) -> tuple[float, float, float] | None:
+    """Return a list of three numbers as a tuple, and None for anything else."""
+    if not isinstance(sides, (list, tuple)) or len(sides) != 3:
+        return None
+    depth, height, width = (float(side) for side in sides)
+    return depth, height, width
+
+
+def read_xray(
+    path: Path, size: int, flip: bool, calibration: Calibration
+) -> tuple[Tensor, Tensor | None]:
+    """Return an X-ray in [-1, 1] as the model sees it, and its line integrals where it is
+    calibrated, (size, size).
+
+    Raises SettingsError naming the file where it cannot be read or is empty.
+    """
+    try:
+        with Image.open(path) as picture:
+            deep = picture.mode.startswith("I") or picture.mode == "F"
+            pixels = np.asarray(picture if deep else picture.convert("L"), dtype=np.float32)
+    except (OSError, UnidentifiedImageError, ValueError) as problem:
+        raise SettingsError(f"{path} cannot be read as an image: {problem}") from problem
+    if not np.isfinite(pixels).all() or pixels.max() == pixels.min():
+        raise SettingsError(f"{path} shows nothing: every pixel is {pixels.flat[0]:g}")
+    image = torch.from_numpy(pixels / (65535 if deep and pixels.max() > 255 else 255))[None, None]
+    if flip:
+        image = image.flip(2)
+    if calibration.kind == "transmission":
+        image = -image.clamp(min=DARKEST).log() / -np.log(DARKEST)
+    image = fit(image, (size, size))[0, 0]
+    if calibration.kind == "none":
+        return image * 2 - 1, None
+    scale = calibration.maximum if calibration.kind == "line_integral" else -float(np.log(DARKEST))
+    return image * 2 - 1, image * float(scale or 1)
+
+
+def fit(grid: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return (B, C, ...) at a shape: axes that shrink are averaged, axes that grow interpolated
+    linearly.
+    """
+    larger = [max(now, wanted) for now, wanted in zip(grid.shape[2:], shape, strict=True)]
+    mode = "bilinear" if grid.ndim == 4 else "trilinear"
+    if larger != list(grid.shape[2:]):
+        grid = F.interpolate(grid, size=larger, mode=mode, align_corners=False)
+    return (
+        grid
+        if list(grid.shape[2:]) == list(shape)
+        else F.interpolate(grid, size=tuple(shape), mode="area")
+    )
+
+
+def read_ct(
+    path: Path, field_of_view: tuple[float, float, float] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm along D,
+    H, W.
+
+    Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is
+    not in HU.
+    """
+    try:
+        if path.name.endswith(".npy"):
+            volume = np.load(path, allow_pickle=False).astype(np.float32)
+            extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
+        else:
+            volume, extent = from_nifti(path)
+    except (OSError, ValueError, EOFError, nibabel.filebasedimages.ImageFileError) as problem:
+        raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
+    if volume.ndim != 3 or min(volume.shape) < 2:
+        raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")
+    if not np.isfinite(volume).all():
+        raise SettingsError(
+            f"{path} has {int((~np.isfinite(volume)).sum()):,} voxels that are not finite"
+        )
+    low, high = float(volume.min()), float(volume.max())
+    if high - low < 10:
+        raise SettingsError(
+            f"{path} lies between {low:g} and {high:g}: that is not Hounsfield units"
+        )
+    return volume.clip(HU_LOW, HU_HIGH), extent
+
+
+def from_nifti(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return a NIfTI file's volume as (D, H, W) and its size in mm."""
+    image = nibabel.as_closest_canonical(nibabel.load(path))
+    data = np.asarray(image.dataobj, dtype=np.float32)
+    if data.ndim == 4 and data.shape[3] == 1:
+        data = data[..., 0]
+    if data.ndim != 3:
+        return data, np.ones(3)
+    right, front, up = (
+        float(size) * count
+        for size, count in zip(image.header.get_zooms(), data.shape, strict=False)
+    )
+    return np.ascontiguousarray(to_body_axes(data)), np.array([front, up, right])
+
+
+def to_body_axes(canonical: np.ndarray) -> np.ndarray:
+    """Return a volume (right, front, up), nibabel's RAS+, as (D to the back, H down, W to the
+    left).
+    """
+    return canonical[::-1, ::-1, ::-1].transpose(1, 2, 0)
+
+
+def to_canonical_axes(volume: np.ndarray) -> np.ndarray:
+    """Return (D, H, W) as (right, front, up), the inverse of to_body_axes."""
+    return volume.transpose(2, 0, 1)[::-1, ::-1, ::-1]

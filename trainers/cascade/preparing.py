@@ -1,0 +1,174 @@
+"""What comes before a stage's first step: every patient read, checked and kept small, baselines, a
+picture of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainers.cascade.dataset import misaligned
+from trainers.cascade.metrics import VolumeStatistics
+from trainers.cascade.model import enlarge
+from trainers.cascade.patients import Patient, fit
+from trainers.cascade.pictures import planes
+from trainers.cascade.projector import back_project, hu_from_unit
+from trainers.cascade.run import Run
+from trainers.common.bar import bar
+from trainers.common.preview import write_preview
+from trainers.common.ranks import gather_from_ranks, grouped
+from trainers.common.settings import SettingsError
+
+ALIGNED = 0.5
+"""The correlation of an X-ray with its CT's projection under which the two are said not to belong
+together.
+"""
+
+
+@dataclass
+class Baselines:
+    """What a stage has to beat, and what it is given of the stage before, for held-out patients."""
+
+    mean: Tensor
+    slope: float
+    offset: float
+    before: dict[str, Tensor] = field(default_factory=dict)
+
+    def volumes(
+        self, item: dict[str, Tensor], views: Sequence[str], name: str
+    ) -> dict[str, Tensor]:
+        """Return each baseline's volume (1, D, D, D) for a patient."""
+        size = self.mean.shape[-1]
+        spread = self.slope * spread_views(item, views, size) + self.offset
+        found = {"mean_volume": self.mean, "back_projection": spread}
+        if name in self.before:
+            found["upsampled"] = enlarge(self.before[name][None], size)[0]
+        return found
+
+
+def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Tensor:
+    """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered and without a
+    unit.
+    """
+    pixels = fit(item["xrays"][None], (size, size))[0]
+    spread = [back_project(image, view, size) for image, view in zip(pixels, views, strict=True)]
+    return torch.stack(spread).mean(0)[None]
+
+
+def prepare_stage(run: Run) -> Baselines:
+    """Read and check every patient, each rank its share, and return the baselines; every rank calls
+    this.
+
+    Raises SettingsError, on every rank, for data that cannot be trained on.
+    """
+    assert run.data is not None
+    splits, ranks, data = run.splits, run.ranks, run.data
+    everyone = [*splits.train, *splits.val, *splits.test]
+    training = {patient.name for patient in splits.train}
+    share = everyone[ranks.rank :: ranks.world]
+    statistics, trouble, apart = VolumeStatistics(data.size), "", []
+    run.reporter.phase("loading", f"{len(everyone)} patients at {data.size}^3")
+    words = f"patients at {data.size}^3"
+    for patient in bar(share, words, shown=ranks.leads):
+        try:
+            item = data.load(patient)
+        except SettingsError as problem:
+            trouble = str(problem)
+            break
+        if patient.name in training:
+            statistics.add(item["volume"], spread_views(item, run.config.views, data.size))
+        if run.config.data["validate_alignment"] and run.position.stage == 1:
+            signed = run.calibration.kind != "none"
+            worst, better = misaligned(item, run.config.views, signed)
+            if worst < ALIGNED or better:
+                apart.append((patient.name, worst, better))
+    raise_everywhere(trouble)
+    tell_misaligned(
+        run, [one for found in gather_from_ranks(apart) for one in found], len(everyone)
+    )
+    packed = statistics.packed()
+    if grouped():
+        shared = packed.to(ranks.device)
+        dist.all_reduce(shared)
+        packed = shared.cpu()
+    statistics.unpack(packed)
+    return Baselines(statistics.mean_volume(), *statistics.line())
+
+
+def raise_everywhere(trouble: str) -> None:
+    """Raise SettingsError on every rank where any of them has trouble; every rank calls this."""
+    found = [text for text in gather_from_ranks(trouble) if text]
+    if found:
+        raise SettingsError(found[0])
+
+
+def tell_misaligned(run: Run, apart: list[tuple[str, float, str]], total: int) -> None:
+    """Warn of X-rays that do not look like their CT; raise SettingsError where that is so for more
+    than half.
+    """
+    if not apart:
+        return
+    name, worst, better = min(apart, key=lambda one: one[1])
+    hint = f"; {better} would fit better" if better else ""
+    text = (
+        f"{len(apart)} of {total} patients have X-rays unlike the projections of their CT:"
+        f" {name} correlates to {worst:.2f}{hint}"
+    )
+    if 2 * len(apart) > total:
+        remedy = (
+            "check data.flip_drrs_vertical and the CTs' orientation,"
+            " or set data.validate_alignment to false"
+        )
+        raise SettingsError(f"{text}; {remedy}")
+    run.reporter.warn(text)
+
+
+def sample_before(run: Run, baselines: Baselines, patients: list[Patient]) -> None:
+    """Sample, for patients to judge by, what the finished stages say, this rank's share of them."""
+    number, training = run.position.stage, run.config.training
+    if number == 1:
+        return
+    assert run.data is not None and run.precision is not None
+    mine = patients[run.ranks.rank :: run.ranks.world]
+    run.reporter.phase(
+        "warming up", f"stages 1 to {number - 1} sampled for {len(patients)} patients"
+    )
+    for patient in bar(mine, "patients sampled", shown=run.ranks.leads):
+        xrays = run.data.load(patient)["xrays"][None].to(run.ranks.device)
+        with run.precision.autocast():
+            found = run.cascade.run(
+                xrays, [patient_seed(run, patient)], training["sampling_steps"],
+                training["validation_samples"], number - 1,
+            )  # fmt: skip
+        baselines.before[patient.name] = found[-1][0][0].float().cpu()
+
+
+def patient_seed(run: Run, patient: Patient) -> tuple[int, ...]:
+    """Return the seed of a patient's samples: the same in every epoch, on every rank, in every run
+    of a seed.
+    """
+    return (run.settings.seed, *patient.name.encode())
+
+
+def preview_inputs(run: Run) -> None:
+    """Write a PNG of the first patients' X-rays beside the middle slices of their CT, before the
+    first step.
+    """
+    assert run.data is not None
+    if not run.ranks.leads:
+        return
+    shown = run.splits.train[:4]
+    items = [run.data.load(patient) for patient in shown]
+    rows: dict[str, list[Tensor]] = {}
+    for place, view in enumerate(run.config.views):
+        rows[f"{view} X-ray"] = [(item["xrays"][place] + 1) / 2 for item in items]
+    for name in ("coronal", "axial", "sagittal"):
+        rows[f"CT {name}, HU"] = [planes(hu_from_unit(item["volume"][0]))[name] for item in items]
+    path = run.settings.checkpoint_dir / "images" / f"{run.stage.name}_inputs.png"
+    title = f"{run.stage.name}: inputs above, targets below"
+    write_preview(path, rows, title, [patient.name for patient in shown])
+    run.reporter.image(path, title, run.position.step)

@@ -1,0 +1,114 @@
+"""What a run says: its first words, a step's losses, an epoch's figures in the facts' words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainers.cascade.run import Run
+from trainers.common.meters import Meter
+from trainers.common.schedules import batch_sentence
+
+
+def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
+    """Say what is about to happen."""
+    config, world = run.config, run.ranks.world
+    training = config.training
+    xrays = {"none": "uncalibrated; physics compares with the CT's own projections"}
+    found = {
+        "patients": f"{patients} in {config.data['dataset_path']}",
+        "training": len(run.splits.train),
+        "validation": len(run.splits.val),
+        "test": len(run.splits.test),
+        "X-rays": xrays.get(run.calibration.kind, f"calibrated as {run.calibration.kind}"),
+    }
+    sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
+    steps = sum(
+        run.epochs * steps_per_epoch(run, number) for number in range(1, len(config.stages) + 1)
+    )
+    run.reporter.start(
+        found=found,
+        batch=f"{config.name}, {sentence}; mixed precision {training['mixed_precision']}",
+        rate=f"learning rate {training['learning_rate']:g}, whatever the batch: in each stage"
+        f" {training['warmup_steps']} steps of warm-up, then half a cosine",
+        epochs=run.epochs * len(config.stages),
+        steps=steps,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
+
+
+def steps_per_epoch(run: Run, number: int) -> int:
+    """Return how many optimiser steps an epoch of a stage has."""
+    batches = -(
+        -len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world)
+    )
+    return -(-batches // int(run.config.training["accumulation_steps"]))
+
+
+def report_step(
+    run: Run, found: dict[str, float], rate: float, meter: Meter, always: bool, aloud: bool
+) -> None:
+    """Report a step's losses, and print them where it is time."""
+    position, count = run.position, found["count"]
+    loss, diffusion, physics = (found[name] / count for name in ("total", "diffusion", "physics"))
+    values = {
+        "loss": loss,
+        "diffusion": diffusion,
+        "learning_rate": rate,
+        "gradient_norm": found["norm"],
+    }
+    if run.stage.physics_weight:
+        values |= {
+            "physics": physics,
+            "physics_share": run.stage.physics_weight * physics / max(loss, 1e-12),
+        }
+    values |= meter.values()
+    epoch = position.epochs_before + position.epoch + 1
+    run.reporter.step(epoch, position.step, values, always)
+    if aloud:
+        steps = steps_per_epoch(run, position.stage)
+        done = position.step_in_stage - position.epoch * steps
+        run.reporter.say(
+            f"Epoch {position.epoch + 1}/{run.epochs} [Train]:"
+            f" {100 * done // steps:3d}%| | {done}/{steps}"
+            f" [{clock(meter.seconds)}<{clock(meter.seconds * (steps - done) / max(1, done))},"
+            f" {meter.seconds / max(1, done):.2f}s/it,"
+            f" loss={loss:.4f}, diff={diffusion:.4f}, phys={physics:.4f}]"
+        )
+
+
+def clock(seconds: float) -> str:
+    """Return minutes and seconds."""
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
+
+
+def tell_epoch(
+    run: Run, trained: dict[str, float], values: dict[str, float], seconds: float
+) -> None:
+    """Print an epoch's losses and metrics in the facts' words, with the baselines beside them."""
+    say, position = run.reporter.say, run.position
+    say(f"Epoch {position.epoch}/{run.epochs} (time: {seconds:.2f}s):")
+    parts = zip(("Total", "Diff", "Phys"), trained.values(), strict=True)
+    say("  Train - " + ", ".join(f"{name}: {value:.6f}" for name, value in parts))
+    if "val_loss" not in values:
+        return
+    parts = zip(
+        ("Total", "Diff", "Phys"), ("val_loss", "val_diffusion", "val_physics"), strict=True
+    )
+    say("  Val   - " + ", ".join(f"{name}: {values[key]:.6f}" for name, key in parts))
+    say(
+        f"  Metrics - PSNR: {values['psnr']:.2f} dB, SSIM: {values['ssim']:.4f},"
+        f" MAE: {values['mae_hu']:.1f} HU"
+    )
+    names = {"mean_volume_psnr": "mean volume", "back_projection_psnr": "back-projection",
+             "upsampled_psnr": "stage before, enlarged"}  # fmt: skip
+    beside = {shown: values[key] for key, shown in names.items() if key in values}
+    say("  beside  - " + ", ".join(f"{shown} {value:.2f} dB" for shown, value in beside.items()))
+    below = [shown for shown, value in beside.items() if values["psnr"] <= value]
+    if below:
+        say(f"  this model is not above {', '.join(below)} yet")
+    if run.stage.physics_weight:
+        say(
+            f"  X-rays  - line integrals of sampled volumes {100 * values['physics_sampled']:.1f} %"
+            " wrong (the guide wants < 10 %)"
+        )

@@ -1,0 +1,53 @@
+"""A trained cascade from a checkpoint alone, for sampling: no configuration file is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainers.cascade.cascade import Cascade
+from trainers.cascade.config import Config, build_config
+from trainers.cascade.patients import Calibration, three_numbers
+from trainers.common.checkpoint import load_checkpoint
+from trainers.common.settings import SettingsError
+
+
+def config_of(settings: dict[str, Any]) -> Config:
+    """Return the configuration that a checkpoint's settings describe."""
+    views = settings["xray"]["views"]
+    xray = {"img_size": settings["xray"]["img_size"], "num_views": len(views), "view_types": views,
+            "share_view_weights": settings["xray"]["share_view_weights"]}  # fmt: skip
+    stages = [
+        {key: value for key, value in stage.items() if key != "batch_size"}
+        | {
+            "volume_size": [stage["volume_size"]] * 3,
+            "use_physics_loss": stage["physics_weight"] > 0,
+        }
+        for stage in settings["stages"]
+    ]
+    training = dict(settings["training"])
+    content = {"xray_config": xray, "stage_configs": stages, "training": training}
+    return build_config(content, [])
+
+
+def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration, dict[str, Any]]:
+    """Return the stages in a checkpoint with their averaged weights, what its X-rays meant, and its
+    content.
+
+    Raises SettingsError where the file is none of this trainer's.
+    """
+    content = load_checkpoint(path)
+    if "position" not in content or "calibration" not in content:
+        raise SettingsError(f"--checkpoint: {path} is not a checkpoint of this trainer")
+    config = config_of(content["settings"])
+    cascade = Cascade.of(config)
+    number = int(content["position"]["stage"])
+    cascade.load(content["model_state_dict"], number, device)
+    cascade.levels = [float(level) for level in content["levels"]]
+    if content["ema"]:
+        cascade.stages[-1].load_state_dict(content["ema"]["weights"])
+    told = content["calibration"]
+    calibration = Calibration(told["kind"], told["maximum"], three_numbers(told["field_of_view"]))
+    return cascade, calibration, content

@@ -1,0 +1,360 @@
+"""Train the Hybrid-ViT cascade: a frontal and a lateral X-ray in, a CT volume out, refined in
+stages by diffusion.
+
+    python trainers/cascade/train.py --config tiny.json --made_up 96
+    torchrun --nproc_per_node=4 trainers/cascade/train.py --config config/multi_view_config.json
+    accelerate launch --multi_gpu --num_processes=4 trainers/cascade/train.py \\
+        --config config/multi_view_config.json
+
+All three are this program and give the same losses. It stops after the step it is in on SIGINT,
+SIGTERM, SIGUSR1 or `$FRESNEL_RUN_DIR/stop.json`, and --resume_from goes on from there to the bit.
+See README.md beside it.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+BEGUN = time.monotonic()
+# Run by its path, a program has its own folder first in sys.path, and another `trainers` may win.
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import math
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.cascade.cascade import Cascade
+from trainers.cascade.dataset import PatientSet, split_patients
+from trainers.cascade.diffusion import seeded_generator, seeded_noise
+from trainers.cascade.judging import judge, means, picture, table, validation_loss
+from trainers.cascade.losses import StageLoss, spoil, stage_loss
+from trainers.cascade.make_patients import make_patients
+from trainers.cascade.model import reduce
+from trainers.cascade.options import described, launcher_notes, make_parser, resolve
+from trainers.cascade.patients import find_patients, read_calibration
+from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
+from trainers.cascade.progress import announce, report_step, steps_per_epoch, tell_epoch
+from trainers.cascade.run import TRAINER, Run, next_stage, place_best, resume
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.loading import make_loader, to_device
+from trainers.common.meters import Meter
+from trainers.common.precision import in_groups
+from trainers.common.program import run_main
+from trainers.common.ranks import (
+    compare_ranks,
+    epoch_batches,
+    from_leader,
+    gradients_shared,
+    join_ranks,
+    sum_over_ranks,
+)
+from trainers.common.report import Pace
+from trainers.common.reporter import Reporter
+from trainers.common.schedules import rate_at, set_rate
+from trainers.common.stopping import StopRequest
+
+MADE_UP_VOLUME, MADE_UP_XRAY = 64, 128
+RULE = "=" * 60
+
+# ----------------------------------------------------------------------------- configuration
+
+
+def prepare(settings: argparse.Namespace) -> Run:
+    """Return a run at the beginning or where it is to go on. Raises SettingsError for what cannot
+    be.
+    """
+    stop = StopRequest()
+    stop.listen()
+    config = resolve(settings)
+    ranks = join_ranks(settings.device)
+    source = Path(config.data["dataset_path"])
+    if settings.made_up:
+        from_leader(
+            ranks, lambda: make_patients(source, settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0)
+        )
+    patients, problems = find_patients(source, config.views)
+    patients = patients[: config.data["max_patients"]]
+    shares = (config.data["train_split"], config.data["val_split"], config.data["test_split"])
+    splits = split_patients(patients, shares)
+    calibration = read_calibration(
+        source, config.data["xray_calibration"], config.data["xray_maximum"]
+    )
+    about = described(settings, config)
+    project = settings.wandb_project if settings.wandb else None
+    folder = settings.checkpoint_dir
+    checkpoints = CheckpointFolder(folder, TRAINER, about, ranks, settings.keep)
+    reporter = Reporter(
+        ranks, folder, TRAINER, about, settings.tensorboard, project, settings.log_dir
+    )
+    reporter.phase("loading", f"{len(patients)} patients found in {source}")
+    run = Run(
+        settings,
+        config,
+        ranks,
+        stop,
+        splits,
+        calibration,
+        reporter,
+        checkpoints,
+        Cascade.of(config),
+    )
+    for note in [*launcher_notes(), *config.notes]:
+        reporter.say(f"note         {note}")
+    if problems:
+        reporter.warn(f"{len(problems)} folders of {source} left out: {'; '.join(problems[:5])}")
+    resumed_from = resume(run)
+    announce(run, len(patients), resumed_from)
+    return run
+
+
+# ------------------------------------------------------------------------------------- model
+
+
+def losses_of_batch(run: Run, batch: dict[str, Any]) -> StageLoss:
+    """Return the losses of a batch at random timesteps.
+
+    What is random follows from seed, stage, epoch and patient alone: no rank, batch size or resume
+    changes it.
+    """
+    position, diffusion, device = run.position, run.cascade.diffusion, run.ranks.device
+    x0 = batch["volume"]
+    seeds = [
+        (run.settings.seed, position.stage, position.epoch, index)
+        for index in batch["index"].tolist()
+    ]
+    generators = [seeded_generator(torch.device("cpu"), *seed, 0) for seed in seeds]
+    t = torch.stack(
+        [torch.randint(diffusion.timesteps, (), generator=one) for one in generators]
+    ).to(device)
+    noise = torch.stack([seeded_noise(x0.shape[1:], device, *seed, 1) for seed in seeds])
+    before: tuple[Tensor, ...] = ()
+    if run.stage.sizes.previous is not None:
+        share = torch.stack([torch.rand((), generator=one) for one in generators]).to(device)
+        level = share * float(run.config.training["conditioning_noise"])
+        known = [seeded_generator(device, *seed, 2) for seed in seeds]
+        before = (spoil(reduce(x0, run.stage.sizes.previous), level, known), level)
+    assert run.model is not None and run.precision is not None
+    with run.precision.autocast():
+        output = run.model(diffusion.add_noise(x0, noise, t), t, batch["xrays"], *before)
+    weight = run.stage.physics_weight
+    physics = (batch["integrals"], run.config.views, batch["spacing"]) if weight else None
+    return stage_loss(diffusion, output, x0, noise, t, physics, weight)
+
+
+# -------------------------------------------------------------------------------------- loop
+
+
+def train_step(run: Run, group: list[dict[str, Any]], rate: float) -> dict[str, float]:
+    """Take one optimiser step on a group of batches and return the losses' sums over all ranks, and
+    the norm.
+    """
+    assert run.model is not None and run.optimiser is not None and run.precision is not None
+    samples = sum(len(batch["index"]) for batch in group)
+    sums = [0.0, 0.0, 0.0]
+    set_rate(run.optimiser, rate)
+    for place, loaded in enumerate(group):
+        batch = to_device(loaded, run.ranks.device)
+        with gradients_shared(run.model, place == len(group) - 1):
+            losses = losses_of_batch(run, batch)
+            run.precision.backward(losses.total.sum() / samples)
+        for column, part in enumerate((losses.total, losses.diffusion, losses.physics)):
+            sums[column] += float(part.detach().sum()) if part is not None else 0.0
+    parameters = run.cascade.stages[-1].parameters()
+    norm, stepped = run.precision.step(
+        run.optimiser, parameters, run.config.training["gradient_clip"]
+    )
+    if stepped and run.ema:
+        run.ema.update(run.model)
+    total, diffusion, physics, count = sum_over_ranks([*sums, float(samples)], run.ranks.device)
+    if not stepped:
+        run.reporter.warn(
+            f"step {run.position.step + 1}: the gradient is not finite; the step is left out"
+        )
+    return {
+        "total": total,
+        "diffusion": diffusion,
+        "physics": physics,
+        "count": count,
+        "norm": norm,
+    }
+
+
+def train_epoch(run: Run) -> bool:
+    """Take the steps that are left of the current epoch; return whether a stop was asked for."""
+    assert run.data is not None and run.model is not None
+    position, ranks, training = run.position, run.ranks, run.config.training
+    seed = run.settings.seed + 7919 * position.stage
+    patients = PatientSet(run.data, run.splits.train, seed, position.epoch)
+    count, size = len(patients), run.stage.batch_size
+    batches = epoch_batches(
+        count, size, seed, position.epoch, ranks.rank, ranks.world, position.used
+    )
+    # In memory every worker would keep patients of its own: the trainer loads them itself then.
+    workers = 0 if run.config.data["cache_in_memory"] else run.config.data["num_workers"]
+    loader = make_loader(patients, batches, ranks.device, workers, seed)
+    meter, talk = Meter(ranks.device, ranks.world), Pace(5.0)
+    steps = steps_per_epoch(run, position.stage)
+    everything = steps * run.epochs
+    warmup = min(training["warmup_steps"], everything // 10)
+    every = run.config.logging["log_every_n_steps"]
+    run.model.train()
+    for group in in_groups(meter.waiting(loader), training["accumulation_steps"]):
+        rate = rate_at(
+            position.step_in_stage, everything, training["learning_rate"], "cosine", warmup
+        )
+        found = train_step(run, group, rate)
+        first = position.step_in_stage == 0
+        position.step, position.step_in_stage = position.step + 1, position.step_in_stage + 1
+        position.used += int(found["count"])
+        for name, value in found.items():
+            if name != "norm":
+                position.sums[name] = position.sums.get(name, 0.0) + value
+        if first:
+            compare_ranks(run.model, ranks, position.step)
+            run.reporter.phase("training")
+        meter.count(sum(len(batch["index"]) for batch in group))
+        report_step(
+            run, found, rate, meter, bool(every and position.step % every == 0), talk.due() or first
+        )
+        if run.stop.agreed(ranks.device):
+            return True
+    return False
+
+
+def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
+    """Judge the averaged weights after an epoch, report, and save."""
+    position, config = run.position, run.config
+    sums = position.sums
+    begun = time.monotonic()
+    position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
+    trained = {name: sums[name] / sums["count"] for name in ("total", "diffusion", "physics")}
+    values = {
+        f"train_{'loss' if name == 'total' else name}": value for name, value in trained.items()
+    }
+    last = position.epoch == run.epochs
+    network = run.cascade.stages[-1]
+    if last or position.epoch % config.logging["validate_every_n_epochs"] == 0:
+        run.reporter.phase("validating")
+        with run.ema.applied(network) if run.ema else nullcontext():
+            values |= validation_loss(run, baselines)
+            few = (
+                run.splits.val if last else run.splits.val[: config.training["validation_patients"]]
+            )
+            values |= means(judge(run, baselines, few))
+            title = f"{run.stage.name}, epoch {position.epoch}: {run.splits.val[0].name}, held out"
+            name = f"{run.stage.name}_epoch_{position.epoch:04d}.png"
+            picture(run, baselines, run.splits.val[0], name, title)
+        run.reporter.phase("training")
+    spent = seconds + time.monotonic() - begun
+    number = position.epochs_before + position.epoch
+    run.reporter.epoch(
+        number,
+        position.step,
+        spent,
+        {f"{run.stage.name}/{k}": v for k, v in values.items()} | values,
+    )
+    tell_epoch(run, trained, values, spent)
+    if not math.isfinite(values.get("val_loss", 0.0)):
+        raise ArithmeticError(f"{run.stage.name}: the validation loss is not finite")
+    if "val_loss" in values and values["val_loss"] < position.best:
+        position.best = values["val_loss"]
+        run.save(values, best=True)
+        path = run.folder.folder / f"{run.stage.name}_best.pt"
+        run.reporter.say(f"  ✓ Saved best checkpoint: {path} (PSNR: {values['psnr']:.2f} dB)")
+    if last or position.epoch % run.settings.save_every == 0:
+        run.save(values)
+
+
+def train_stage(run: Run) -> bool:
+    """Train the current stage to its end, or until a stop is asked for; return whether it was."""
+    position, stage, world = run.position, run.stage, run.ranks.world
+    say = run.reporter.say
+    say(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
+    say(
+        f"Volume size: {[stage.sizes.size] * 3},"
+        f" {stage.sizes.grid**3:,} tokens of {stage.sizes.patch}^3 voxels"
+    )
+    effective = stage.batch_size * world * run.config.training["accumulation_steps"]
+    say(f"Batch size: {stage.batch_size} per GPU ({effective} total effective)")
+    parameters = sum(one.numel() for one in run.cascade.stages[-1].parameters())
+    say(
+        f"Parameters: {parameters:,}; finished stages, which stay as they are:"
+        f" {len(run.cascade.stages) - 1}"
+    )
+    baselines = prepare_stage(run)
+    sample_before(run, baselines, run.splits.val)
+    if position.step_in_stage == 0:
+        preview_inputs(run)
+        run.reporter.phase("warming up", "first step")
+    while position.epoch < run.epochs:
+        begun = time.monotonic()
+        if train_epoch(run):
+            return True
+        finish_epoch(run, baselines, time.monotonic() - begun)
+        if position.epoch < run.epochs and run.stop.agreed(run.ranks.device):
+            return True
+    if position.stage == len(run.config.stages):
+        report_test(run, baselines)
+    return False
+
+
+def report_test(run: Run, baselines: Baselines) -> None:
+    """Judge the last stage's best weights on the test patients (or validation's, without any) and
+    print a table.
+    """
+    patients, name = (
+        (run.splits.test, "test") if run.splits.test else (run.splits.val, "validation")
+    )
+    place_best(run)
+    sample_before(run, baselines, patients)
+    judged = judge(run, baselines, patients, f"{name} patients judged", zeros=True)
+    for line in table(judged, f"{run.stage.name} on {name} patients"):
+        run.reporter.say(line)
+    if run.splits.test:
+        picture(
+            run,
+            baselines,
+            patients[0],
+            f"{run.stage.name}_test.png",
+            f"{run.stage.name}: {patients[0].name}, test",
+        )
+    run.reporter.finish({f"{name}_{key}": value for key, value in means(judged).items()})
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Train as the settings say and return the exit code."""
+    run = prepare(settings)
+    while True:
+        if train_stage(run):
+            run.save()
+            run.reporter.say(
+                f"stopped on request ({run.stop.reason or 'another process was asked'})"
+            )
+            run.reporter.say(f"resume with  --resume_from {run.folder.folder / 'last.pt'}")
+            run.reporter.finish()
+            return 0
+        if run.position.stage == len(run.config.stages):
+            run.reporter.say(f"Training completed! {time.monotonic() - BEGUN:.1f} s")
+            return 0
+        next_stage(run)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trainer; return 0 done or stopped, 1 failed, 2 a setting that cannot be, 130
+    interrupted twice.
+    """
+    return run_main(train, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""The error for what a user can put right, and the name they may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SettingsError(ValueError):
+    """Something the user asked for cannot be done; its text is one line for them to read."""
+
+
+class DivergedError(ArithmeticError):
+    """Training has no finite gradient any more; its text is one line for the user to read."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; the nearest is NAME`, or nothing where nothing is known."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
+    return f"; the nearest is {found[0]}" if found else ""

@@ -1,0 +1,100 @@
+"""The run's figures in `history.json` and `curves.png`, both replaced whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from trainers.common.files import write_text_whole, write_whole
+from trainers.common.report import finite
+
+MOST_STEPS = 4000
+"""Points of the steps' series that are kept; beyond, every second one goes."""
+
+
+class RunHistory:
+    """What a run measured, by step and by epoch, attempts before a resume included."""
+
+    def __init__(self, folder: Path, trainer: str) -> None:
+        self.folder, self.trainer = folder, trainer
+        self.steps: list[dict[str, Any]] = []
+        self.epochs: list[dict[str, Any]] = []
+
+    def go_on(self, folder: Path, step: int) -> None:
+        """Take over what an earlier attempt's folder tells up to a step, if it tells any."""
+        try:
+            told = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+            self.steps = [one for one in told["steps"] if one["step"] <= step]
+            self.epochs = [one for one in told["epochs"] if one["step"] <= step]
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+
+    def note_step(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
+        """Remember the values of a step."""
+        self.steps.append({"epoch": epoch, "step": step, "values": finite(dict(values))})
+        if len(self.steps) > MOST_STEPS:
+            del self.steps[1:-1:2]
+
+    def note_epoch(
+        self, epoch: int, step: int, seconds: float, values: Mapping[str, float]
+    ) -> None:
+        """Remember the values of a whole epoch."""
+        found = {"epoch": epoch, "step": step, "seconds": seconds, "values": finite(dict(values))}
+        self.epochs.append(found)
+
+    def write(self) -> Path:
+        """Write history.json and return its path."""
+        path = self.folder / "history.json"
+        told = {"trainer": self.trainer, "epochs": self.epochs, "steps": self.steps}
+        write_text_whole(path, json.dumps(told, allow_nan=False) + "\n")
+        return path
+
+    def draw(self, title: str) -> Path | None:
+        """Draw curves.png and return its path; None without matplotlib or anything to draw."""
+        series = self._series()
+        if not series:
+            return None
+        try:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ModuleNotFoundError:
+            return None
+        columns = min(3, len(series))
+        rows = math.ceil(len(series) / columns)
+        figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        for place, (name, (steps, values, mark)) in enumerate(sorted(series.items()), 1):
+            axes = figure.add_subplot(rows, columns, place)
+            axes.plot(steps, values, mark, linewidth=1.2, markersize=3)
+            axes.set_title(name, fontsize=9)
+            axes.set_xlabel("step", fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.grid(alpha=0.3)
+        figure.suptitle(title, fontsize=10)
+        path = self.folder / "curves.png"
+
+        def save(file: IO[bytes]) -> None:
+            figure.savefig(file, format="png", dpi=100)
+
+        write_whole(path, save)
+        return path
+
+    def _series(self) -> dict[str, tuple[list[int], list[float], str]]:
+        series: dict[str, tuple[list[int], list[float], str]] = {}
+        # A name that epochs have is drawn by epoch: their values are means, a step's are noise.
+        for entries, mark in ((self.steps, "-"), (self.epochs, "o-")):
+            found: dict[str, tuple[list[int], list[float], str]] = {}
+            for entry in entries:
+                for name, value in entry["values"].items():
+                    if isinstance(value, (int, float)):
+                        steps, values, _ = found.setdefault(name, ([], [], mark))
+                        steps.append(entry["step"])
+                        values.append(value)
+            if mark == "-" or len(entries) > 1:
+                series.update(found)
+            else:
+                series.update({name: one for name, one in found.items() if name not in series})
+        return dict(list(series.items())[:18])

@@ -1,0 +1,58 @@
+"""What a training loop costs: samples a second, time spent waiting for data, peak memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import torch
+
+from trainers.common.devices import peak_memory
+
+T = TypeVar("T")
+
+
+class Meter:
+    """Measures one epoch of one process; a new one begins with every epoch."""
+
+    def __init__(self, device: torch.device, world: int) -> None:
+        self.device, self.world = device, world
+        self._begun = time.monotonic()
+        self._waited = 0.0
+        self.samples = 0
+
+    def waiting(self, loader: Iterable[T]) -> Iterator[T]:
+        """Yield the loader's batches and count the time until each of them is there."""
+        iterator = iter(loader)
+        while True:
+            begun = time.monotonic()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            finally:
+                self._waited += time.monotonic() - begun
+            yield batch
+
+    def count(self, samples: int) -> None:
+        """Note that this process has finished so many samples more."""
+        self.samples += samples
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the meter began."""
+        return time.monotonic() - self._begun
+
+    def values(self) -> dict[str, float]:
+        """Return samples a second in all and per device, share of time waiting, peak bytes.
+
+        All ranks do equally much, so rank 0's figures stand for each of them.
+        """
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "samples_per_second": self.samples * self.world / seconds,
+            "samples_per_second_per_device": self.samples / seconds,
+            "data_wait_share": min(1.0, self._waited / seconds),
+            "peak_memory_bytes": float(peak_memory(self.device)),
+        }

@@ -1,0 +1,109 @@
+"""A trainer's main program: flags that all have, and errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from trainers.common.devices import DEVICES
+from trainers.common.errors import DivergedError, SettingsError
+from trainers.common.precision import PRECISIONS
+from trainers.common.ranks import RanksDifferError, leave_ranks
+from trainers.common.report import run_directory
+from trainers.common.schedules import RATE_RULES, SCHEDULES
+from trainers.common.settings import SettingsParser, number_between, whole_number
+
+_any, _some = whole_number(0), whole_number(1)
+
+
+def add_run_flags(parser: SettingsParser, epochs: int, keep: int = 3) -> None:
+    """Add what says where, how long and from where on a run works."""
+    add = parser.add_argument_group("run").add_argument
+    # fmt: off
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win")
+    add("--output_dir", type=Path, default=run_directory() or Path("output"),
+        help="where results go")
+    add("--epochs", type=_some, default=epochs, help="times to go through the training set")
+    add("--seed", type=_any, default=0, help="decides weights, order of samples and all chance")
+    add("--resume", metavar="PATH|auto|auto-or-new",
+        help="go on from a checkpoint; auto: the newest of this run or of one with the same"
+        " settings; auto-or-new: the same, or begin anew where there is none")
+    add("--checkpoint_every", type=_some, default=1, metavar="EPOCHS",
+        help="save every so many epochs")
+    add("--keep", type=_any, default=keep,
+        help="keep so many checkpoints, the newest, beside best.pt; 0: all")
+    add("--device", choices=DEVICES, default="auto",
+        help="auto: a GPU if one was given or is seen; cpu: the CPU though there are GPUs")
+    add("--threads", type=_any, default=0, help="CPU threads of PyTorch; 0: as PyTorch chooses")
+    add("--workers", type=_any, default=0, help="processes that load data; 0: load in the trainer")
+    add("--tensorboard", action=argparse.BooleanOptionalAction, default=True,
+        help="write TensorBoard files where tensorboardX is installed")
+    add("--wandb", metavar="PROJECT", help="log to Weights & Biases; offline where no key is found")
+    # fmt: on
+
+
+def add_optimiser_flags(
+    parser: SettingsParser,
+    lr: float,
+    batch_size: int,
+    base_batch: int,
+    schedule: str = "cosine",
+    rule: str = "none",
+    warmup: int = 0,
+    clip: float = 1.0,
+    ema: float = 0.0,
+) -> None:
+    """Add what decides a step: batch, rate and its schedule, precision, clipping, averaging."""
+    add = parser.add_argument_group("optimiser").add_argument
+    # fmt: off
+    add("--batch_size", type=_some, default=batch_size, help="samples per step and device")
+    add("--accumulate", type=_some, default=1, help="batches whose gradients make one step")
+    add("--lr", type=number_between(0, 10), default=lr, help="highest rate, before the rule")
+    add("--lr_rule", choices=RATE_RULES, default=rule,
+        help="how the rate follows the effective batch")
+    add("--base_batch", type=_some, default=base_batch, help="effective batch --lr is meant for")
+    add("--schedule", choices=SCHEDULES, default=schedule,
+        help="how the rate falls after the warm-up")
+    add("--warmup", type=_any, default=warmup, metavar="STEPS", help="steps of a rising rate")
+    add("--lr_floor", type=number_between(0, 1, closed=True), default=0.0,
+        help="share of the highest rate that is left at the end")
+    add("--clip", type=number_between(0, 1e9, closed=True), default=clip,
+        help="greatest norm of the gradient; 0: no clipping")
+    add("--ema", type=number_between(0, 1, closed=True), default=ema,
+        help="decay of the averaged weights that are judged and kept; 0: none")
+    add("--precision", choices=PRECISIONS, default="auto",
+        help="auto: bf16 on GPUs that have it, fp16 on others, fp32 on a CPU")
+    # fmt: on
+
+
+def run_main(
+    train: Callable[[argparse.Namespace], int],
+    parser: SettingsParser,
+    arguments: list[str] | None = None,
+) -> int:
+    """Read settings, train, and return the exit code for sys.exit.
+
+    0 done or stopped, 1 failed, 2 a setting that cannot be, 130 interrupted twice. torchrun's error
+    file is written. A rank other than 0 prints only what rank 0 cannot know.
+    """
+    settings = parser.read(arguments)
+    if getattr(settings, "threads", 0):
+        torch.set_num_threads(settings.threads)
+    leads = os.environ.get("RANK", "0") == "0"
+    try:
+        code = record(train)(settings)
+        leave_ranks()
+        return int(code or 0)
+    except (SettingsError, DivergedError, RanksDifferError, OSError) as problem:
+        if leads:
+            print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        return 130

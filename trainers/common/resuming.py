@@ -1,0 +1,127 @@
+"""Which checkpoint `--resume` means, and what differs between it and this run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainers.common.checkpoint import (
+    SETTINGS_NAME,
+    CheckpointFolder,
+    load_checkpoint,
+    modified,
+    numbered_checkpoints,
+)
+from trainers.common.errors import SettingsError
+from trainers.common.ranks import Ranks, from_leader
+from trainers.common.report import run_directory
+from trainers.common.settings import plain, read_settings_file
+
+AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
+
+
+def find_checkpoint(
+    asked: str | None, checkpoints: CheckpointFolder, ranks: Ranks, identity: Iterable[str]
+) -> tuple[dict[str, Any], Path, list[str]] | None:
+    """Return content, path and warnings of the checkpoint `--resume` asks for; None to begin anew.
+
+    `auto` is the newest readable one of this run's folder, else of a sibling run folder whose
+    settings agree in all names of `identity`. Raises SettingsError, on every rank, where a named
+    file is missing, unreadable or another trainer's, and where `auto` finds none.
+    """
+    if not asked:
+        return None
+    names = list(identity)
+    found = from_leader(ranks, lambda: _find(asked, checkpoints, names))
+    if found is None:
+        return None
+    path, warnings = found
+    content = load_checkpoint(path)
+    trainer = content.get("written_by", {}).get("trainer")
+    if trainer != checkpoints.trainer:
+        wrote = f"was written by {trainer}" if trainer else "does not say who wrote it"
+        raise SettingsError(f"--resume: {path} {wrote}, and this is {checkpoints.trainer}")
+    return content, path, warnings
+
+
+def _find(
+    asked: str, checkpoints: CheckpointFolder, identity: list[str]
+) -> tuple[Path, list[str]] | None:
+    if asked not in (AUTO, AUTO_OR_NEW):
+        return Path(asked).expanduser().absolute(), []
+    warnings: list[str] = []
+    refused: list[str] = []
+    for folder in (checkpoints.folder, *_siblings(checkpoints, identity, refused)):
+        path, warnings = _newest_readable(folder, warnings)
+        if path is not None:
+            return path, warnings
+    if asked == AUTO_OR_NEW:
+        return None
+    others = f"; other runs of it differ: {'; '.join(refused[:3])}" if refused else ""
+    raise SettingsError(
+        f"--resume auto: there is no checkpoint of {checkpoints.trainer} in {checkpoints.folder}"
+        f"{' or a run beside it' if run_directory() else ''}{others}."
+        " Name a file, or use --resume auto-or-new to begin anew"
+    )
+
+
+def _newest_readable(folder: Path, warnings: list[str]) -> tuple[Path | None, list[str]]:
+    """Return the newest numbered checkpoint that loads, and warnings on those that do not."""
+    for path in reversed(numbered_checkpoints(folder)):
+        try:
+            load_checkpoint(path)
+        except SettingsError as problem:
+            warnings = [*warnings, f"{problem}; the one before it is tried"]
+            continue
+        return path, warnings
+    return None, warnings
+
+
+def _siblings(
+    checkpoints: CheckpointFolder, identity: list[str], refused: list[str]
+) -> Iterator[Path]:
+    """Yield other runs' checkpoint folders of this trainer and these settings, newest first."""
+    mine = run_directory()
+    if mine is None or not checkpoints.folder.is_relative_to(mine):
+        return
+    inside = checkpoints.folder.relative_to(mine)
+    matching = []
+    for folder in mine.parent.glob("*/"):
+        settings = read_settings_file(folder / inside / SETTINGS_NAME)
+        if folder == mine or settings is None or settings[0] != checkpoints.trainer:
+            continue
+        differing = differences(settings[1], checkpoints.settings, identity)
+        written = numbered_checkpoints(folder / inside)
+        if differing:
+            refused.append(f"in {folder.name} {differing[0]}")
+        elif written:
+            matching.append((modified(written[-1]), folder / inside))
+    yield from (folder for _, folder in sorted(matching, reverse=True))
+
+
+def differences(
+    there: Mapping[str, Any], here: Mapping[str, Any], names: Iterable[str]
+) -> list[str]:
+    """Return `NAME is X there and Y here` for every name that differs."""
+    there, here = plain(there), plain(here)
+    return [
+        f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
+        for name in names
+        if there.get(name) != here.get(name)
+    ]
+
+
+def changes_on_resume(
+    content: Mapping[str, Any], checkpoints: CheckpointFolder, ignored: Iterable[str] = ()
+) -> list[str]:
+    """Return a warning line for every setting and for the world size that a resume changes."""
+    aside = {"resume", "output_dir", "config", "device", "workers", "threads", *ignored}
+    there, here = content["settings"], checkpoints.settings
+    lines = differences(there, here, sorted((set(there) | set(here)) - aside))
+    world = content["written_by"]["world_size"]
+    if world != checkpoints.ranks.world:
+        lines.append(
+            f"{world} process(es) wrote the checkpoint and {checkpoints.ranks.world} go on"
+        )
+    return lines

@@ -1,0 +1,168 @@
+"""Judge a checkpoint on a folder: PSNR, SSIM, LPIPS where its weights are, and a contact sheet.
+
+    python trainers/gaussian/evaluate.py --checkpoint checkpoints/best.pt --data_dir images/training
+
+Only the photographs that training holds out are judged, as the same --held_out and --max_images
+choose them; --all judges every one.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import json
+
+import torch
+from torch import Tensor
+
+from trainers.common.bar import bar
+from trainers.common.devices import DEVICES, choose_device, describe_device
+from trainers.common.files import write_text_whole
+from trainers.common.loading import make_loader, to_device
+from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.gaussian.contact_sheet import write_contact_sheet
+from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, draw_batch, judge
+from trainers.gaussian.perceptual import find_lpips
+from trainers.gaussian.photographs import PhotographSet, collect
+from trainers.gaussian.render import BACKENDS, Camera
+from trainers.gaussian.trained import load_trained
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser."""
+    parser = SettingsParser(
+        "Judge a checkpoint on photographs.",
+        "python trainers/gaussian/evaluate.py --checkpoint best.pt --data_dir images/training",
+    )
+    add = parser.add_argument
+    add(
+        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
+    )
+    add(
+        "--data_dir",
+        type=Path,
+        help="folder of images and features/; without it: built-in photographs",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        default=Path("evaluation"),
+        help="where the figures and the picture go",
+    )
+    add("--all", action="store_true", help="judge all photographs, those trained on too")
+    add("--max_images", type=whole_number(1), help="as in training")
+    add("--held_out", type=number_between(0, 1), default=0.2, help="as in training")
+    add("--image_size", type=whole_number(16, 4096), help="in pixels; without it: as trained")
+    add("--batch_size", type=whole_number(1), default=4, help="images at once")
+    add(
+        "--blur",
+        type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained",
+    )
+    add("--lpips_dir", type=Path, help="folder of alexnet-owt-7be5be79.pth and lpips' alex.pth")
+    add("--renderer", choices=BACKENDS, default="auto", help="what draws")
+    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
+    return parser
+
+
+@torch.no_grad()
+def evaluate_folder(settings: argparse.Namespace) -> int:
+    """Print and write the figures and return the exit code."""
+    trained = load_trained(settings.checkpoint)
+    device, reason = choose_device(settings.device)
+    decoder = trained.decoder.to(device)
+    width = decoder.settings.feature_dim
+    found = collect(settings.data_dir, trained.told, width, settings.max_images, settings.held_out)
+    if decoder.settings.depth_fusion and not found.has_depth:
+        raise SettingsError("this decoder is told depth, and the folder has no depth files")
+    chosen = (*found.held_out, *found.training) if settings.all else found.held_out
+    size = settings.image_size or trained.image_size
+    camera = Camera(size, settings.blur or trained.blur)
+    photographs = PhotographSet(chosen, found, size)
+    lpips, told = find_lpips(settings.lpips_dir)
+    if settings.lpips_dir and lpips is None:
+        raise SettingsError(f"--lpips_dir: {told}")
+    print(
+        f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each",
+        flush=True,
+    )
+    print(f"device       {describe_device(device)} ({reason})", flush=True)
+    print(f"checkpoint   {settings.checkpoint} ({trained.writer})", flush=True)
+    if lpips is None:
+        print(f"lpips        off: {told}", flush=True)
+    order = list(range(len(chosen)))
+    batches = [
+        order[start : start + settings.batch_size]
+        for start in range(0, len(order), settings.batch_size)
+    ]
+    rows: list[dict[str, float | str]] = []
+    shown: list[tuple[Tensor, Tensor, str, float]] = []
+    for loaded in bar(make_loader(photographs, batches, device), "judging", len(batches)):
+        batch = to_device(loaded, device)
+        drawn = draw_batch(decoder, batch, camera, settings.renderer)
+        values = dict(zip(NAMES, judge(drawn, batch["image"]), strict=True))
+        if lpips is not None:
+            values["held_out_lpips"] = lpips.to(device)(drawn, batch["image"])
+        for place, name in enumerate(batch["name"]):
+            rows.append(
+                {"name": name, **{key: float(value[place]) for key, value in values.items()}}
+            )
+        shown += zip(
+            batch["image"].cpu(), drawn.cpu(), batch["name"], values[NAMES[0]].tolist(), strict=True
+        )
+    report(rows, settings, camera)
+    images, renders, names, marks = zip(*shown[:MOST_SHOWN], strict=True)
+    sheet = settings.output_dir / "contact_sheet.png"
+    title = f"{settings.checkpoint.name} on {len(chosen)} photographs at {size} px"
+    write_contact_sheet(sheet, torch.stack(images), torch.stack(renders), names, marks, title)
+    print(f"written      {settings.output_dir / 'figures.json'}, {sheet}", flush=True)
+    return 0
+
+
+def report(
+    rows: list[dict[str, float | str]], settings: argparse.Namespace, camera: Camera
+) -> None:
+    """Print the means beside the baseline's and write all figures to figures.json."""
+    keys = [key for key in rows[0] if key != "name"]
+    means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
+    told = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
+    print(
+        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{told}", flush=True
+    )
+    print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}", flush=True)
+    if means[NAMES[0]] <= means[NAMES[2]]:
+        print(
+            "warning: the model is no better than each image's mean colour",
+            file=sys.stderr,
+            flush=True,
+        )
+    written = {
+        "checkpoint": str(settings.checkpoint),
+        "range": [0, 1],
+        "image_size": camera.size,
+        "blur": camera.blur,
+        "means": means,
+        "photographs": rows,
+    }
+    write_text_whole(settings.output_dir / "figures.json", json.dumps(written, indent=2) + "\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, or 2 for a setting that cannot be."""
+    settings = make_parser().read(arguments)
+    try:
+        return evaluate_folder(settings)
+    except (SettingsError, ValueError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Export a trained decoder to ONNX, checked against torch.
+
+python trainers/gaussian/export_decoder.py --checkpoint run/checkpoints/best.pt --output
+decoder.onnx
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+from trainers.common.settings import SettingsError, SettingsParser
+from trainers.gaussian.export import export_onnx
+from trainers.gaussian.trained import load_trained
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
+    parser = SettingsParser(
+        "Export a trained decoder to ONNX.",
+        "python trainers/gaussian/export_decoder.py --checkpoint best.pt --output"
+        " models/gaussian_decoder.onnx",
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, help="of this trainer or the Fresnel project's"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("models/gaussian_decoder.onnx"), help="file to write"
+    )
+    settings = parser.read(arguments)
+    try:
+        trained = load_trained(settings.checkpoint)
+        apart = export_onnx(trained.decoder, settings.output)
+    except (SettingsError, ArithmeticError, RuntimeError) as problem:
+        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
+    size = settings.output.stat().st_size / 1e6
+    print(
+        f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by"
+        f" {apart:.1e})"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

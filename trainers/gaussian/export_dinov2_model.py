@@ -1,0 +1,168 @@
+"""Export a DINOv2 from transformers weights to the ONNX file that preprocessing reads.
+
+    python trainers/gaussian/export_dinov2_model.py --size base --weights ~/models/dinov2-base
+
+The weights are a folder with `config.json` and the model's file, or a name that transformers has in
+its cache already; nothing is downloaded unless --download allows it.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import importlib.util
+import logging
+import os
+import tempfile
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainers.common.files import write_whole
+from trainers.common.settings import SettingsError, SettingsParser
+from trainers.gaussian.export import NEEDED
+from trainers.gaussian.geometry import GRID
+from trainers.gaussian.networks import SIDE
+
+CHANNELS = {"small": 384, "base": 768, "large": 1024}
+AGREEMENT = 1e-3
+
+
+class PatchTokens(nn.Module):
+    """A DINOv2 that answers its patch tokens (B,1369,C) only, after the last normalisation."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Return the tokens of (B,3,518,518)."""
+        tokens: Tensor = self.model(pixel_values=pixel_values).last_hidden_state[:, 1:]
+        return tokens
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser."""
+    parser = SettingsParser(
+        "Export DINOv2 to ONNX.",
+        "python trainers/gaussian/export_dinov2_model.py --size base --weights"
+        " ~/models/dinov2-base",
+    )
+    add = parser.add_argument
+    add("--size", choices=sorted(CHANNELS), default="small", help="384, 768 or 1024 channels")
+    add(
+        "--weights",
+        metavar="FOLDER|NAME",
+        help="transformers weights; without it: facebook/dinov2-SIZE from the cache",
+    )
+    add("--output", type=Path, help="the file to write; without it: models/dinov2_SIZE.onnx")
+    add(
+        "--download",
+        action="store_true",
+        help="let transformers fetch the weights if it does not have them",
+    )
+    return parser
+
+
+def load_model(settings: argparse.Namespace) -> nn.Module:
+    """Return the network of the weights. Raises SettingsError where they are missing or of another
+    size.
+    """
+    absent = [name for name in ("transformers", *NEEDED) if importlib.util.find_spec(name) is None]
+    if absent:
+        raise SettingsError(f"the export needs {', '.join(absent)}: pip install {' '.join(absent)}")
+    if not settings.download:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    import transformers
+
+    name = settings.weights or f"facebook/dinov2-{settings.size}"
+    kind: Any = transformers.AutoModel
+    try:
+        model = kind.from_pretrained(name, local_files_only=not settings.download).eval()
+    except (OSError, ValueError) as problem:
+        first = str(problem).splitlines()[0]
+        raise SettingsError(
+            f"--weights: {name} cannot be loaded ({first}); name a folder with config.json and the"
+            " model's file, or allow --download"
+        ) from problem
+    channels = int(getattr(model.config, "hidden_size", 0))
+    if channels != CHANNELS[settings.size]:
+        fitting = [size for size, count in CHANNELS.items() if count == channels]
+        hint = f"; these are --size {fitting[0]}" if fitting else ""
+        raise SettingsError(
+            f"--weights: {name} has {channels} channels, not {CHANNELS[settings.size]}{hint}"
+        )
+    found: nn.Module = model
+    return found
+
+
+def export(settings: argparse.Namespace) -> int:
+    """Write the file, compare it with torch and return the exit code."""
+    module = PatchTokens(load_model(settings)).eval()
+    path = settings.output or Path(f"models/dinov2_{settings.size}.onnx")
+    pixels = torch.randn(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    print(f"exporting    DINOv2 {settings.size}, {CHANNELS[settings.size]} channels", flush=True)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        draft = Path(folder) / "model.onnx"
+        torch.onnx.export(
+            module,
+            (pixels,),
+            str(draft),
+            input_names=["pixel_values"],
+            output_names=["patch_tokens"],
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+        apart = compare(module, draft, pixels)
+        if apart > AGREEMENT:
+            raise ArithmeticError(
+                f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
+            )
+        written = draft.read_bytes()
+    write_whole(path, lambda file: file.write(written))
+    print(
+        f"written      {path} ({len(written) / 1e6:.1f} MB, onnxruntime differs by {apart:.1e})",
+        flush=True,
+    )
+    print(f"next         preprocess_training_data.py --dinov2_size {settings.size}", flush=True)
+    return 0
+
+
+def compare(module: PatchTokens, path: Path, pixels: Tensor) -> float:
+    """Return the largest difference between onnxruntime's and torch's tokens."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"pixel_values": pixels.numpy()})[0]
+    with torch.no_grad():
+        expected = module(pixels).numpy()
+    if found.shape[1] != GRID * GRID:
+        raise ArithmeticError(f"the network answers {found.shape[1]} patches, not {GRID * GRID}")
+    return float(np.abs(found - expected).max())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, 1 where the export failed, 2 for a setting that cannot be."""
+    settings = make_parser().read(arguments)
+    try:
+        return export(settings)
+    except (SettingsError, ArithmeticError, RuntimeError) as problem:
+        print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Gaussians as files: `.ply` as 3D Gaussian Splatting viewers read it, and the Fresnel project's
+`.bin`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainers.common.files import write_whole
+from trainers.gaussian.geometry import quaternions
+from trainers.gaussian.render import Gaussians
+
+SH_DC = 0.28209479177387814
+"""The constant spherical harmonic: a viewer's colour is 0.5 + SH_DC · f_dc (Kerbl et al. 2023)."""
+PLY_NAMES = (
+    "x",
+    "y",
+    "z",
+    "nx",
+    "ny",
+    "nz",
+    "f_dc_0",
+    "f_dc_1",
+    "f_dc_2",
+    "opacity",
+    "scale_0",
+    "scale_1",
+    "scale_2",
+    "rot_0",
+    "rot_1",
+    "rot_2",
+    "rot_3",
+)
+
+
+def to_viewer_axes(gaussians: Gaussians) -> Gaussians:
+    """Return Gaussians in OpenCV's axes, y down and z forward: positions and rotations turned about
+    x.
+    """
+    flip = gaussians.positions.new_tensor([1.0, -1.0, -1.0])
+    return gaussians._replace(
+        positions=gaussians.positions * flip, rotations=flip.unsqueeze(-1) * gaussians.rotations
+    )
+
+
+def of_one_image(gaussians: Gaussians, image: int = 0) -> list[NDArray[np.float32]]:
+    """Return positions, scales, quaternions w x y z, colours and opacities (N,1) of one image as
+    float32.
+    """
+    parts = (
+        gaussians.positions,
+        gaussians.scales,
+        quaternions(gaussians.rotations),
+        gaussians.colours,
+        gaussians.opacities.unsqueeze(-1),
+    )
+    return [part[image].detach().cpu().float().numpy() for part in parts]
+
+
+def write_ply(path: Path, gaussians: Gaussians, image: int = 0) -> int:
+    """Write one image's Gaussians as binary .ply, right side up in viewers; return their number."""
+    positions, scales, rotations, colours, opacities = of_one_image(
+        to_viewer_axes(gaussians), image
+    )
+    opacities = opacities.clip(1e-6, 1 - 1e-6)
+    columns = np.concatenate(
+        (
+            positions,
+            np.zeros_like(positions),
+            (colours - 0.5) / SH_DC,
+            np.log(opacities / (1 - opacities)),
+            np.log(scales.clip(1e-9)),
+            rotations,
+        ),
+        axis=1,
+    ).astype("<f4")
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(columns)}"]
+    lines += [f"property float {name}" for name in PLY_NAMES]
+    header = ("\n".join([*lines, "end_header"]) + "\n").encode("ascii")
+    write_whole(path, lambda file: file.write(header + columns.tobytes()))
+    return len(columns)
+
+
+def write_bin(path: Path, gaussians: Gaussians, image: int = 0) -> int:
+    """Write N x 14 float32 without a header: position, scale, quaternion w x y z, colour, opacity;
+    return N.
+    """
+    columns = np.concatenate(of_one_image(gaussians, image), axis=1).astype("<f4")
+    write_whole(path, lambda file: file.write(columns.tobytes()))
+    return len(columns)
+
+
+def read_bin(path: Path) -> Tensor:
+    """Return what write_bin wrote as (N,14). Raises ValueError where the size is no multiple of 56
+    bytes.
+    """
+    values = np.fromfile(path, dtype="<f4")
+    if values.size % 14:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, no multiple of 14 float32")
+    return torch.from_numpy(values.astype(np.float32)).view(-1, 14)

@@ -1,0 +1,132 @@
+"""The fast training schedule (HFTS): cheap epochs first, and a last phase with everything at full
+size.
+
+Four savings, each usable alone: a smaller image (`train_resolution`), fewer Gaussians a patch that
+become more (`progressive_schedule`), random windows of the patch grid instead of whole images
+(`window`), and random Gaussians (`stochastic_k`), whose draw leaves the expected picture as it is.
+In the last `final_share` of the epochs none of them is in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainers.gaussian.decoder import PatchWindow
+from trainers.gaussian.geometry import GRID
+from trainers.gaussian.render import OPAQUE, Camera, Gaussians
+
+MARGIN = 2
+"""Patches decoded around a window, since their Gaussians reach into it."""
+STAGES = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Savings:
+    """What is asked for; 0 or False: not in force. `window` is in patches a side."""
+
+    train_resolution: int = 0
+    progressive: bool = False
+    stochastic_k: int = 0
+    window: int = 0
+    final_share: float = 0.25
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one epoch works with: pixels a side, Gaussians a patch, Gaussians drawn (0: all), window
+    (0: all).
+    """
+
+    resolution: int
+    slots: int
+    stochastic_k: int
+    window: int
+    final: bool
+
+    def describe(self) -> str:
+        """Return a few words for a log."""
+        drawn = f", at least {self.stochastic_k} Gaussians drawn" if self.stochastic_k else ""
+        cut = f", windows of {self.window} x {self.window} patches" if self.window else ""
+        return f"{self.resolution} px, {self.slots} Gaussians a patch{drawn}{cut}"
+
+
+def phase_of(epoch: int, epochs: int, size: int, slots: int, savings: Savings) -> Phase:
+    """Return the phase of an epoch counted from 0; the last epoch is always final."""
+    begins = final_epoch(epochs, savings.final_share)
+    saves = (
+        savings.train_resolution or savings.progressive or savings.stochastic_k or savings.window
+    )
+    if not saves or epoch >= begins:
+        return Phase(size, slots, 0, 0, True)
+    used = slots
+    if savings.progressive:
+        used = min(slots, (*STAGES, slots)[min(3, 4 * epoch // begins)])
+    resolution = min(size, savings.train_resolution or size)
+    return Phase(resolution, used, savings.stochastic_k, savings.window, False)
+
+
+def final_epoch(epochs: int, share: float) -> int:
+    """Return the epoch, counted from 0, at which the last phase begins: it has at least one
+    epoch.
+    """
+    return max(0, min(epochs - 1, round(epochs * (1 - share))))
+
+
+def speed_estimate(size: int, slots: int, savings: Savings, epochs: int) -> float:
+    """Return pairs of a pixel and a Gaussian in full training over those of this schedule, all
+    epochs.
+    """
+    cost = 0.0
+    for epoch in range(epochs):
+        phase = phase_of(epoch, epochs, size, slots, savings)
+        patches = min(1.0, ((phase.window or GRID) / GRID) ** 2)
+        cost += (phase.resolution / size) ** 2 * patches
+    return epochs / cost
+
+
+def sample_gaussians(
+    gaussians: Gaussians, k: int, generator: torch.Generator | None = None
+) -> Gaussians:
+    """Return the Gaussians with some at random made invisible and the rest's opacity raised in
+    return.
+
+    Gaussian i stays with probability p = max(k/N, opacity/0.99), by itself, with opacity / p. What
+    a camera sees is linear in every single opacity, so the expected picture is the picture of all,
+    to the bit of the 0.99 cap, which opacity / p never passes. That is why at least the sum of the
+    opacities must be drawn: fewer cannot give the same picture in the mean.
+    """
+    opacities = gaussians.opacities
+    chance = keep_chances(opacities.detach(), k)
+    draw = torch.rand(
+        opacities.shape, generator=generator, device=opacities.device, dtype=opacities.dtype
+    )
+    kept = torch.where(draw < chance, opacities / chance, torch.zeros_like(opacities))
+    return gaussians._replace(opacities=kept)
+
+
+def keep_chances(opacities: Tensor, k: int) -> Tensor:
+    """Return the probability (B,N) of each Gaussian to be drawn."""
+    return (opacities / OPAQUE).clamp(min=min(1.0, k / opacities.shape[1]), max=1.0)
+
+
+def random_window(
+    side: int, size: int, generator: torch.Generator | None = None
+) -> tuple[PatchWindow, Camera]:
+    """Return a random window of `side` patches, with a margin to decode, and the camera that sees
+    its pixels.
+
+    Positions beyond the border are drawn too and pushed back, so that border patches are not rarer.
+    """
+    corner = torch.randint(-(side // 2), GRID - side + side // 2 + 1, (2,), generator=generator)
+    row, column = (int(value) for value in corner.clamp(0, GRID - side))
+    first_row, first_column = max(0, row - MARGIN), max(0, column - MARGIN)
+    last = max(
+        min(GRID, row + side + MARGIN) - first_row, min(GRID, column + side + MARGIN) - first_column
+    )
+    window = PatchWindow(min(first_row, GRID - last), min(first_column, GRID - last), last)
+    width = side * size // GRID
+    left, top = (min(size - width, round(place * size / GRID)) for place in (column, row))
+    return window, Camera(size, window=(left, top, width))

@@ -1,0 +1,155 @@
+"""Turn an image into 3D Gaussians: a .ply for viewers, the Fresnel project's .bin, and a PNG from
+any view.
+
+    python trainers/gaussian/infer.py --checkpoint run/checkpoints/best.pt --image cat.jpg \\
+        --features_model models/dinov2_small.onnx --depth_model models/depth_anything_v2_small.onnx
+
+The first word on stdout is the number of Gaussians.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import math
+
+import torch
+from PIL import UnidentifiedImageError
+
+from trainers.common.files import write_whole
+from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.gaussian.contact_sheet import to_image
+from trainers.gaussian.features import POLARITIES
+from trainers.gaussian.gaussian_files import write_bin, write_ply
+from trainers.gaussian.geometry import seen_from
+from trainers.gaussian.render import BACKENDS, Camera, render
+from trainers.gaussian.trained import Sources, describe, load_trained
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser."""
+    parser = SettingsParser(
+        "Turn an image into 3D Gaussians.",
+        "python trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg --features"
+        " cat_dinov2.bin\npython trainers/gaussian/infer.py --checkpoint best.pt --image cat.jpg"
+        " --azimuth 20 --elevation 10",
+    )
+    add = parser.add_argument
+    add(
+        "--checkpoint", type=Path, required=True, help="of this trainer or of the Fresnel project's"
+    )
+    add("--image", type=Path, required=True, help="the photograph")
+    add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
+    add(
+        "--features",
+        type=Path,
+        metavar="FILE",
+        help="its features; else --features_model or features/ beside it",
+    )
+    add(
+        "--depth",
+        type=Path,
+        metavar="FILE",
+        help="its depth; else --depth_model or features/ beside it",
+    )
+    add(
+        "--features_model",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="DINOv2 as .onnx or transformers folder",
+    )
+    add("--depth_model", type=Path, metavar="FILE|FOLDER", help="Depth Anything, the same")
+    add(
+        "--depth_polarity",
+        choices=POLARITIES,
+        default=POLARITIES[0],
+        help="what --depth and --depth_model give; disparity: larger is nearer",
+    )
+    add(
+        "--size",
+        type=whole_number(16, 4096),
+        help="side of the PNG in pixels; without it: as trained",
+    )
+    add(
+        "--elevation",
+        type=number_between(-90, 90, closed=True),
+        default=0.0,
+        help="of the view, in degrees",
+    )
+    add(
+        "--azimuth",
+        type=number_between(-360, 360, closed=True),
+        default=0.0,
+        help="of the view, in degrees",
+    )
+    add(
+        "--blur",
+        type=number_between(0, 100),
+        help="variance in px² added to every Gaussian; else as trained",
+    )
+    add("--renderer", choices=BACKENDS, default="auto", help="what draws the PNG")
+    return parser
+
+
+@torch.no_grad()
+def infer(settings: argparse.Namespace) -> int:
+    """Write the three files and return the exit code."""
+    if not settings.image.is_file():
+        raise SettingsError(f"--image: there is no file {settings.image}")
+    trained = load_trained(settings.checkpoint)
+    sources = Sources(
+        settings.features,
+        settings.depth,
+        settings.features_model,
+        settings.depth_model,
+        settings.depth_polarity,
+    )
+    batch = describe(settings.image, trained, sources)
+    pose = torch.tensor([[math.radians(settings.elevation), math.radians(settings.azimuth)]])
+    asked = {"pose": pose} if trained.decoder.settings.pose_encoding else {}
+    gaussians = trained.decoder(batch["features"], batch.get("disparity"), **asked)
+    size = settings.size or trained.image_size
+    camera = Camera(size, settings.blur or trained.blur)
+    picture = to_image(
+        render(seen_from(gaussians, pose), camera, settings.renderer).image[0].clamp(0, 1)
+    )
+    folder, stem = settings.output_dir, settings.image.stem
+    number = write_bin(folder / f"{stem}.bin", gaussians)
+    write_ply(folder / f"{stem}.ply", gaussians)
+    write_whole(folder / f"{stem}.png", lambda file: picture.save(file, format="PNG"))
+    print(
+        f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})",
+        flush=True,
+    )
+    if "disparity" not in batch:
+        print("no depth was given: all Gaussians lie on one plane", flush=True)
+    for suffix in ("bin", "ply", "png"):
+        print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
+    if camera.blur < 0.1:
+        print(
+            f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little"
+            " softer",
+            flush=True,
+        )
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, or 2 for a setting that cannot be."""
+    settings = make_parser().read(arguments)
+    try:
+        return infer(settings)
+    except (SettingsError, UnidentifiedImageError, ValueError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

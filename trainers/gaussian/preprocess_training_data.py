@@ -1,0 +1,258 @@
+"""Make features and depth for a folder of photographs, once, before training.
+
+    python trainers/gaussian/preprocess_training_data.py --data_dir images/training
+    python trainers/gaussian/preprocess_training_data.py --dinov2_size base
+
+Writes `features/{stem}_dinov2.bin` (`_dinov2_base.bin`, `_dinov2_large.bin`),
+`features/{stem}_depth.bin` and `features/depth_polarity.json`. Files that are there and of the
+right size are left alone, so that it can be stopped and started again.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import json
+from itertools import pairwise
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from trainers.common.bar import bar
+from trainers.common.files import remove_drafts, write_text_whole, write_whole
+from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.gaussian.features import (
+    DEPTH_SUFFIX,
+    FEATURE_SUFFIXES,
+    POLARITIES,
+    POLARITY_NAME,
+    SIZES,
+    feature_bytes,
+)
+from trainers.gaussian.networks import (
+    Array,
+    Network,
+    depth_image,
+    load_network,
+    patch_features,
+    to_input,
+)
+from trainers.gaussian.photographs import SUFFIXES
+
+DIMS = {size: dim for dim, size in SIZES.items()}
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser: upstream's flags, and ours for the networks' files."""
+    parser = SettingsParser(
+        "Make DINOv2 features and depth for a folder of photographs.",
+        "python trainers/gaussian/preprocess_training_data.py --data_dir images/training\npython"
+        " trainers/gaussian/preprocess_training_data.py --dinov2_size base --features_model"
+        " ~/dinov2-base",
+    )
+    add = parser.add_argument
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="YAML or JSON file of settings; flags win over it",
+    )
+    add(
+        "--data_dir",
+        type=Path,
+        default=Path("images/training"),
+        help="folder of images, not searched deeper",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        help="where the files go; without it: features/ in the data folder",
+    )
+    add("--dinov2_size", choices=sorted(DIMS), default="small", help="384, 768 or 1024 channels")
+    add(
+        "--features_model",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="the .onnx file or transformers folder; without it: models/dinov2_SIZE.onnx",
+    )
+    add(
+        "--depth_model",
+        type=Path,
+        default=Path("models/depth_anything_v2_small.onnx"),
+        metavar="FILE|FOLDER",
+        help="the same for depth",
+    )
+    add("--depth", action=argparse.BooleanOptionalAction, default=True, help="make depth files too")
+    add(
+        "--depth_size",
+        type=whole_number(8, 2048),
+        default=256,
+        help="side of the depth files, in pixels",
+    )
+    add(
+        "--depth_polarity",
+        choices=POLARITIES,
+        default=POLARITIES[0],
+        help="what the depth network answers; Depth Anything: disparity, larger is nearer",
+    )
+    add("--overwrite", action="store_true", help="make files anew that are there")
+    parser.refuse(
+        "--remove_background",
+        reason=(
+            "upstream cleans only what the features see and trains on the"
+            " raw image, so that both disagree; remove backgrounds in the images themselves"
+        ),
+    )
+    for name in ("use_vlm", "vlm_url", "vlm_grid_size"):
+        parser.refuse(
+            f"--{name}",
+            reason=(
+                "no language model is asked here; put your own"
+                " features/STEM_vlm_density.npy there and train with --use_vlm_guidance"
+            ),
+        )
+    parser.refuse("--model_size", reason="it is called --dinov2_size")
+    return parser
+
+
+def images_of(folder: Path) -> list[Path]:
+    """Return the images of a folder in order. Raises SettingsError where there are none, or two
+    share a stem.
+    """
+    if not folder.is_dir():
+        raise SettingsError(f"--data_dir: there is no folder {folder}")
+    found = sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
+    if not found:
+        raise SettingsError(f"{folder} holds no images (jpg, jpeg, png, webp)")
+    twice = [one for one, other in pairwise(found) if one.stem == other.stem]
+    if twice:
+        raise SettingsError(
+            f"two images are called {twice[0].stem} and would share their features; rename one"
+        )
+    return found
+
+
+def whole(path: Path, size: int) -> bool:
+    """Return whether a file is there with so many bytes."""
+    return path.is_file() and path.stat().st_size == size
+
+
+def write_floats(path: Path, values: Array) -> None:
+    """Write little-endian float32 without a header. Raises SettingsError where a number is not
+    finite.
+    """
+    if not np.isfinite(values).all():
+        raise SettingsError(f"the network's answer for {path.name} is not finite")
+    written = np.ascontiguousarray(values, dtype="<f4").tobytes()
+    write_whole(path, lambda file: file.write(written))
+
+
+def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
+    """Write what the depth files hold. Raises SettingsError where files of the other kind are
+    there.
+    """
+    path = folder / POLARITY_NAME
+    told = {"polarity": settings.depth_polarity, "source": str(settings.depth_model)}
+    if path.is_file() and not settings.overwrite:
+        before = json.loads(path.read_text(encoding="utf-8")).get("polarity")
+        if before != settings.depth_polarity:
+            raise SettingsError(
+                f"{path} says {before}, --depth_polarity says {settings.depth_polarity}: add"
+                " --overwrite to make all depth files anew"
+            )
+    write_text_whole(path, json.dumps(told, indent=2) + "\n")
+
+
+def process(
+    path: Path, folder: Path, settings: argparse.Namespace, features: Network, depth: Network | None
+) -> bool:
+    """Make what is missing for one image; return whether anything was."""
+    dim = DIMS[settings.dinov2_size]
+    feature_path = folder / f"{path.stem}{FEATURE_SUFFIXES[dim]}"
+    depth_path = folder / f"{path.stem}{DEPTH_SUFFIX}"
+    wants_features = settings.overwrite or not whole(feature_path, feature_bytes(dim))
+    wants_depth = depth is not None and (
+        settings.overwrite or not whole(depth_path, settings.depth_size**2 * 4)
+    )
+    if not (wants_features or wants_depth):
+        return False
+    with Image.open(path) as image:
+        pixels = to_input(image)
+    if wants_features:
+        found = patch_features(features, pixels, "the features' network")
+        if found.shape[-1] != dim:
+            fitting = SIZES.get(found.shape[-1])
+            hint = f"; it is --dinov2_size {fitting}" if fitting else ""
+            raise SettingsError(
+                f"the features' network answers {found.shape[-1]} channels, not {dim}{hint}"
+            )
+        write_floats(feature_path, found)
+    if wants_depth and depth is not None:
+        write_floats(
+            depth_path, depth_image(depth, pixels, settings.depth_size, "the depth network")
+        )
+    return True
+
+
+def preprocess(settings: argparse.Namespace) -> int:
+    """Make all missing files and return the exit code: 1 where an image could not be read."""
+    images = images_of(settings.data_dir)
+    folder = settings.output_dir or settings.data_dir / "features"
+    path = settings.features_model or Path(f"models/dinov2_{settings.dinov2_size}.onnx")
+    print(f"found        {len(images)} images in {settings.data_dir}", flush=True)
+    features = load_network(path, "--features_model", "last_hidden_state")
+    depth = (
+        load_network(settings.depth_model, "--depth_model", "predicted_depth")
+        if settings.depth
+        else None
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_drafts(folder)
+    if depth is not None:
+        state_polarity(folder, settings)
+    made, unreadable = 0, []
+    for image in bar(images, "preprocessing"):
+        try:
+            made += process(image, folder, settings, features, depth)
+        except (UnidentifiedImageError, OSError, SyntaxError) as problem:
+            unreadable.append(f"{image.name} ({problem})")
+    print(
+        f"made         {made} images, {len(images) - made - len(unreadable)} were there already",
+        flush=True,
+    )
+    print(f"features     {folder}", flush=True)
+    if unreadable:
+        print(
+            f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, 1 where images could not be read, 2 for a setting that cannot
+    be.
+    """
+    settings = make_parser().read(arguments)
+    try:
+        return preprocess(settings)
+    except SettingsError as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; what was made stays and is not made again", file=sys.stderr, flush=True)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""The largest batch that fits: single steps with batches that double until memory is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.common.devices import peak_memory
+from trainers.common.loading import to_device
+from trainers.gaussian.hfts import phase_of
+from trainers.gaussian.options import savings
+from trainers.gaussian.photographs import PhotographSet
+from trainers.gaussian.run import Run
+
+MOST = 4096
+CPU_LIMIT = 8
+
+
+def probe_batch(run: Run, batch_loss: Callable[[Run, dict[str, Any]], tuple[Tensor, Any]]) -> int:
+    """Print each batch that was tried with its peak memory, and the largest that fits; return 0.
+
+    Batches double to the first that does not fit, at full resolution with all Gaussians. On a CPU,
+    where memory runs out for the whole machine, it ends at 8. The GPU branch is untested on
+    hardware here.
+    """
+    settings, device, say = run.settings, run.ranks.device, run.reporter.say
+    run.position.epoch = settings.epochs - 1
+    phase = phase_of(
+        run.position.epoch,
+        settings.epochs,
+        settings.image_size,
+        run.decoder.slots,
+        savings(settings),
+    )
+    images = PhotographSet(run.collection.training, run.collection, phase.resolution)
+    one = {name: value for name, value in images[0].items() if isinstance(value, Tensor)}
+    size, fits = 1, 0
+    while size <= (MOST if device.type == "cuda" else CPU_LIMIT):
+        try:
+            if device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats(device)
+            batch = {
+                name: value.expand(size, *value.shape).contiguous() for name, value in one.items()
+            }
+            loss, _ = batch_loss(run, to_device(batch, device))
+            run.precision.backward(loss)
+            run.optimiser.zero_grad(set_to_none=True)
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            say(f"batch {size:>5}  does not fit")
+            break
+        fits = size
+        say(f"batch {size:>5}  peak {peak_memory(device) / 2**30:.2f} GiB")
+        size *= 2
+    limit = "" if device.type == "cuda" else "; larger ones are not tried on a CPU"
+    say(f"batch size   {fits} fits at {settings.image_size} px{limit}")
+    run.reporter.finish()
+    return 0

@@ -1,0 +1,254 @@
+"""What a run is made of, and writing it down so that another process goes on from it to the bit."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.files import sync_folder
+from trainers.common.precision import Precision
+from trainers.common.randomness import restore_rank_state
+from trainers.common.ranks import Ranks, from_leader
+from trainers.common.reporter import Reporter
+from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.schedules import scaled_rate
+from trainers.common.settings import SettingsError
+from trainers.common.stopping import StopRequest
+from trainers.gaussian.decoder import Decoder
+from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
+from trainers.gaussian.hfts import Phase, phase_of
+from trainers.gaussian.options import savings
+from trainers.gaussian.perceptual import Lpips
+from trainers.gaussian.photographs import Collection
+
+TRAINER = "gaussian"
+IDENTITY = (
+    "experiment",
+    "feature_dim",
+    "gaussians_per_patch",
+    "image_size",
+    "use_depth_fusion",
+    "use_pose_encoding",
+    "geometry",
+    "features",
+    "seed",
+    "data_dir",
+)
+"""Settings that make another run's checkpoint one that `--resume auto` may go on from."""
+
+
+@dataclass
+class Position:
+    """How far a run has come. `used` samples and `in_epoch` steps of the current epoch are done.
+
+    `sums` holds for each part of the loss its sum over the epoch's images, and how many had it.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    used: int = 0
+    in_epoch: int = 0
+    best_psnr: float = -math.inf
+    sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it in plain types."""
+        return dict(vars(self))
+
+
+@dataclass
+class Run:
+    """What the functions of the loop share."""
+
+    settings: argparse.Namespace
+    ranks: Ranks
+    collection: Collection
+    reporter: Reporter
+    folder: CheckpointFolder
+    stop: StopRequest
+    decoder: Decoder
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+    ema: Ema | None
+    lpips: Lpips | None
+    position: Position = field(default_factory=Position)
+    values: dict[str, float] = field(default_factory=dict)
+    saved: Path | None = None
+    saved_step: int = -1
+
+    @property
+    def batch(self) -> int:
+        """Images of one step, over all devices and accumulated batches."""
+        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of a whole epoch."""
+        return math.ceil(len(self.collection.training) / self.batch)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return int(self.settings.epochs) * self.steps_per_epoch
+
+    @property
+    def rate(self) -> tuple[float, str]:
+        """The highest learning rate and the sentence that explains it."""
+        settings = self.settings
+        return scaled_rate(settings.lr, settings.lr_rule, self.batch, settings.base_batch)
+
+    @property
+    def phase(self) -> Phase:
+        """What the current epoch works with."""
+        settings = self.settings
+        epoch = min(self.position.epoch, settings.epochs - 1)
+        return phase_of(
+            epoch, settings.epochs, settings.image_size, self.decoder.slots, savings(settings)
+        )
+
+    def parts(self) -> dict[str, Any]:
+        """Return all that has a state."""
+        parts = {"model": self.decoder, "optimiser": self.optimiser, "precision": self.precision}
+        return parts | ({"ema": self.ema} if self.ema else {})
+
+
+def save(run: Run, best: bool = False) -> None:
+    """Write a checkpoint and report it; every rank must call this."""
+    run.reporter.phase("saving")
+    position = run.position
+    state = {name: part.state_dict() for name, part in run.parts().items()}
+    state |= {
+        "position": position.plain(),
+        "values": run.values,
+        "geometry": run.decoder.settings.geometry,
+    }
+    state["feature_dim"] = run.decoder.settings.feature_dim
+    saved = run.folder.save(
+        state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
+    )
+    run.reporter.checkpoint(saved, position.epoch + (position.in_epoch > 0), position.step, best)
+    if not best:
+        run.saved_step = position.step
+    if saved is not None and not best:
+        run.saved = saved[0]
+        name_as_the_guide(saved[0], run.settings.output_dir, run.settings.experiment)
+
+
+def name_as_the_guide(saved: Path, folder: Path, experiment: int) -> None:
+    """Give the newest checkpoint the guide's name too, `decoder_exp2_lastcheckpoint.pt`, beside its
+    folder.
+    """
+    name = folder / f"decoder_exp{experiment}_lastcheckpoint.pt"
+    draft = folder / f".{name.name}.{os.getpid()}.part"
+    draft.unlink(missing_ok=True)
+    try:
+        os.link(saved, draft)
+    except OSError:
+        # A file system without hard links: a relative symbolic link names the same file.
+        draft.symlink_to(os.path.relpath(saved, folder))
+    draft.replace(name)
+    sync_folder(folder)
+
+
+def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Foreign, Path] | None:
+    """Return what `--resume PATH` holds where another program wrote it."""
+    asked = settings.resume
+    if asked in (None, "auto", "auto-or-new"):
+        return None
+    path = Path(asked).expanduser().absolute()
+    # Every rank reads it; an error is told once, by all.
+    from_leader(ranks, lambda: read_any(path).keys() and None)
+    foreign = as_foreign(read_any(path), path)
+    return None if foreign is None else (foreign, path)
+
+
+def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
+    """Go on from another program's checkpoint, at its next epoch."""
+    warnings = load_weights(run.decoder, foreign, path)
+    fitting = foreign.geometry == run.decoder.settings.geometry
+    if fitting and foreign.optimiser is not None:
+        parameters = list(run.decoder.parameters())
+        told = load_optimiser(run.optimiser, foreign.optimiser, parameters)
+        warnings += [told] if told else []
+    if fitting:
+        run.position.epoch = min(foreign.epoch, run.settings.epochs)
+        run.position.step = run.position.epoch * run.steps_per_epoch
+    if foreign.blur is not None and abs(foreign.blur - run.settings.blur) > 1e-3:
+        warnings.append(
+            "it was trained with a blur of 0.3 px²: --blur 0.3 goes on so, here"
+            f" {run.settings.blur:g}"
+        )
+    whose = "the Fresnel project's" if foreign.upstream else "this trainer's first version's"
+    run.reporter.say(f"resume       {path}, {whose}: {foreign.epoch} whole epochs are done")
+    for warning in warnings:
+        run.reporter.warn(f"resume: {warning}")
+
+
+def resume(run: Run) -> Path | None:
+    """Bring the run to where our own checkpoint left it; return its path, or None to begin anew."""
+    found = find_checkpoint(run.settings.resume, run.folder, run.ranks, IDENTITY)
+    if found is None:
+        return None
+    content, path, warnings = found
+    refuse_other_decoder(run, content, path)
+    for name, part in run.parts().items():
+        if name in content:
+            part.load_state_dict(content[name])
+        else:
+            warnings.append(
+                f"it holds no averaged weights: {name} begins with the weights themselves"
+            )
+            run.ema = Ema(run.decoder, run.settings.ema)
+    run.position, run.values = Position(**content["position"]), dict(content["values"])
+    before = content["written_by"]["world_size"] * content["settings"]["batch_size"]
+    before *= content["settings"]["accumulate"]
+    if before != run.batch:
+        warnings.append(
+            f"the effective batch was {before} and is {run.batch}: steps are counted anew"
+        )
+        done = run.position.used / len(run.collection.training)
+        run.position.in_epoch = math.ceil(run.position.used / run.batch)
+        run.position.step = round((run.position.epoch + done) * run.steps_per_epoch)
+    warnings += changes_on_resume(content, run.folder)
+    told = restore_rank_state(content["random"], run.ranks)
+    for warning in [*warnings, *([told] if told else [])]:
+        run.reporter.warn(f"resume: {warning}")
+    return path
+
+
+def refuse_other_decoder(run: Run, content: dict[str, Any], path: Path) -> None:
+    """Raise SettingsError naming the first settings that make a checkpoint another decoder's."""
+    here, there = run.decoder.state_dict(), content["model"]
+    if {name: tuple(part.shape) for name, part in here.items()} == {
+        name: tuple(part.shape) for name, part in there.items()
+    }:
+        return
+    names = (
+        "experiment",
+        "gaussians_per_patch",
+        "feature_dim",
+        "use_depth_fusion",
+        "use_pose_encoding",
+        "n_spiral_points",
+        "nca_neighbors",
+        "depth_feature_dim",
+    )
+    settings = vars(run.settings)
+    differing = [
+        f"{name} is {content['settings'].get(name)!r} there and {settings[name]!r} here"
+        for name in names
+        if content["settings"].get(name) != settings[name]
+    ]
+    raise SettingsError(
+        f"--resume: {path} is of another decoder: {'; '.join(differing) or 'other layers'}"
+    )

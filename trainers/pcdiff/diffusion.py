@@ -1,0 +1,115 @@
+"""Noise schedules and the training loss of a diffusion that acts on the implant's points alone.
+
+Ho et al. 2020 (arXiv 2006.11239); cosine schedule, Nichol and Dhariwal 2021 (arXiv 2102.09672);
+min-SNR weights, Hang et al. 2023 (arXiv 2303.09556). Tables are derived in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+SCHEDULES = ("linear", "cosine", "warm0.1", "warm0.2", "warm0.5")
+LOSSES = ("mse", "mse_minsnr")
+Network = Callable[[Tensor, Tensor], Tensor]
+
+
+def make_betas(kind: str, first: float, last: float, steps: int) -> NDArray[np.float64]:
+    """Return the variances (T,) of a schedule; `warmX` rises over that share and then stays.
+
+    Raises ValueError for an unknown kind.
+    """
+    if kind == "linear":
+        return np.linspace(first, last, steps)
+    if kind == "cosine":
+        times = np.arange(steps + 1) / steps
+        kept = np.cos((times + 0.008) / 1.008 * math.pi / 2) ** 2
+        return np.clip(1 - kept[1:] / kept[:-1], 1e-6, 0.999)
+    if kind not in SCHEDULES:
+        raise ValueError(f"schedule {kind!r} is none of {', '.join(SCHEDULES)}")
+    betas = np.full(steps, last)
+    rise = int(steps * float(kind.removeprefix("warm")))
+    betas[:rise] = np.linspace(first, last, rise)
+    return betas
+
+
+@dataclass(frozen=True)
+class Diffusion:
+    """A schedule's variances (T,) in double precision, and what follows from them."""
+
+    betas: NDArray[np.float64]
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return len(self.betas)
+
+    @property
+    def kept(self) -> NDArray[np.float64]:
+        """How much of the signal's power is left after each step, (T,)."""
+        return np.cumprod(1 - self.betas)
+
+    def factors(self, timesteps: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the factors (B, 1, 1) of signal and noise at timesteps (B,)."""
+        kept = torch.from_numpy(self.kept).to(timesteps.device)[timesteps][:, None, None]
+        return kept.sqrt().float(), (1 - kept).sqrt().float()
+
+    def noised(self, clean: Tensor, timesteps: Tensor, noise: Tensor) -> Tensor:
+        """Return clean points (B, 3, N) with noise of their timesteps (B,)."""
+        signal, spread = self.factors(timesteps)
+        return signal * clean + spread * noise
+
+    def weights(self, timesteps: Tensor, loss: str, gamma: float) -> Tensor:
+        """Return the loss's weight (B,): 1, or min(SNR, gamma) / SNR for `mse_minsnr`."""
+        kept = torch.from_numpy(self.kept).to(timesteps.device)[timesteps]
+        ratio = kept / (1 - kept)
+        if loss == "mse":
+            return torch.ones_like(ratio).float()
+        return (ratio.clamp(max=gamma) / ratio).float()
+
+
+def implant_noise(network: Network, skull: Tensor, implant: Tensor, timesteps: Tensor) -> Tensor:
+    """Return the noise predicted in an implant (B, 3, I) beside a clean skull (B, 3, S)."""
+    predicted = network(torch.cat([skull, implant], dim=2), timesteps)
+    return predicted[:, :, skull.shape[2] :]
+
+
+def noise_losses(
+    network: Network,
+    diffusion: Diffusion,
+    skull: Tensor,
+    implant: Tensor,
+    timesteps: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    """Return the mean squared error (B,) of the predicted noise on the implant's points."""
+    noised = diffusion.noised(implant, timesteps, noise)
+    predicted = implant_noise(network, skull, noised, timesteps)
+    return (predicted.float() - noise).square().mean((1, 2))
+
+
+def gaussian_noise_losses(
+    diffusion: Diffusion,
+    mean: Tensor,
+    deviation: Tensor,
+    implant: Tensor,
+    timesteps: Tensor,
+    noise: Tensor,
+) -> Tensor:
+    """Return the error (B,) of the best guess that knows only where implants lie on average.
+
+    It takes every point for an independent draw from a normal distribution with this mean and
+    deviation (3,) and sees no skull: the baseline that a network has to beat.
+    """
+    signal, spread = diffusion.factors(timesteps)
+    noised = signal * implant + spread * noise
+    centre, width = mean[None, :, None], deviation[None, :, None]
+    power = (signal * width) ** 2 + spread**2
+    guess = spread * (noised - signal * centre) / power
+    return (guess - noise).square().mean((1, 2))

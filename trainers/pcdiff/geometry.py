@@ -1,0 +1,250 @@
+"""What a forward pass needs to know of where the points lie, found before it and without gradients.
+
+Sampling, neighbours, nearest points and voxels depend on coordinates alone, so they are computed
+once per forward pass; the network then only gathers, multiplies and adds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainers.pcdiff import neighbours_torch
+
+try:
+    from trainers.pcdiff import neighbours_numba
+except ImportError:
+    neighbours_numba = None  # type: ignore[assignment]
+
+SEARCHES = ("auto", "numba", "torch")
+
+
+@dataclass(frozen=True)
+class Ball:
+    """How one set abstraction groups: centres, radius and the slots of a group."""
+
+    centres: int
+    radius: float
+    slots: int
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The distinct neighbours of every centre, one centre after the other, for a batch.
+
+    A group has `slots` slots; those beyond the neighbours found repeat the first, and `weights`
+    says how many slots an entry stands for. members (P,) are flat indices into B * N points,
+    starts (B * M + 1,) where each centre's begin, spans the range of entries of each sample.
+    """
+
+    members: Tensor
+    starts: Tensor
+    weights: Tensor
+    owners: Tensor
+    offsets: Tensor
+    spans: tuple[tuple[int, int], ...]
+    slots: int
+
+
+@dataclass(frozen=True)
+class Voxels:
+    """Where the points of a batch lie in grids of `resolution` cells a side.
+
+    cell (B * N,) is the flat voxel a point is averaged into, counts (B * R³,) how many share it;
+    corners and shares (B * N, 8) are the voxels a point is interpolated from.
+    """
+
+    resolution: int
+    cell: Tensor
+    counts: Tensor
+    corners: Tensor
+    shares: Tensor
+
+
+@dataclass
+class Level:
+    """The points of one resolution, (B, N, 3), and how they relate to the next coarser ones."""
+
+    points: Tensor
+    groups: Groups | None = None
+    nearest: Tensor | None = None
+    shares: Tensor | None = None
+    voxels: dict[int, Voxels] = field(default_factory=dict)
+
+    def grid(self, resolution: int) -> Voxels:
+        """Return these points' place in a grid, computed at the first call."""
+        if resolution not in self.voxels:
+            self.voxels[resolution] = place_in_grid(self.points, resolution)
+        return self.voxels[resolution]
+
+
+class Steady:
+    """What the searches keep of points that stay where they are while others move.
+
+    While an implant is drawn, the first `count` points of every cloud are the skull's. Their
+    division into boxes is made at the first survey and used in the following ones.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._boxes: dict[int, tuple[Any, Any]] = {}
+
+    def boxes(self, sample: int, cloud: Any) -> tuple[Any, Any]:
+        """Return the boxes of a sample's cloud (N, 3), those of its first points kept."""
+        if sample not in self._boxes:
+            still = cloud[: self.count]
+            self._boxes[sample] = neighbours_numba.boxes(still, neighbours_numba.BOX)
+        order, starts = self._boxes[sample]
+        moving, cuts = neighbours_numba.boxes(cloud[self.count :], neighbours_numba.BOX)
+        return np.concatenate([order, moving + np.int32(self.count)]), np.concatenate(
+            [starts, cuts[1:] + np.int32(self.count)]
+        )
+
+
+def survey(
+    points: Tensor, balls: Sequence[Ball], search: str = "auto", steady: Steady | None = None
+) -> list[Level]:
+    """Return one level per ball and a last one, for points (B, N, 3).
+
+    Raises ArithmeticError where a coordinate is not finite and ValueError for an unknown search.
+    """
+    points = points.detach().float().contiguous()
+    if not bool(torch.isfinite(points).all()):
+        raise ArithmeticError("the point cloud has coordinates that are not finite")
+    compiled = uses_numba(points.device, search)
+    levels = []
+    for number, ball in enumerate(balls):
+        kept = steady if number == 0 else None
+        level, points = _level_numba(points, ball, kept) if compiled else _level_torch(points, ball)
+        levels.append(level)
+    return [*levels, Level(points)]
+
+
+def uses_numba(device: torch.device, search: str) -> bool:
+    """Return whether a search on a device is compiled; raise ValueError where it cannot be."""
+    if search not in SEARCHES:
+        raise ValueError(f"neighbour search {search!r} is none of {', '.join(SEARCHES)}")
+    if search == "numba" and neighbours_numba is None:
+        raise ValueError("neighbour search numba: numba is not installed")
+    here = device.type == "cpu" and neighbours_numba is not None
+    return search == "numba" or (search == "auto" and here)
+
+
+def _level_torch(points: Tensor, ball: Ball) -> tuple[Level, Tensor]:
+    """Return a level and the next one's points by batched torch."""
+    chosen = neighbours_torch.farthest_points(points, ball.centres)
+    centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
+    members, numbers = neighbours_torch.ball_query(points, centres, ball.radius, ball.slots)
+    nearest, squares = neighbours_torch.three_nearest(points, centres)
+    return _level(points, centres, members, numbers, nearest, squares, ball), centres
+
+
+def _level_numba(points: Tensor, ball: Ball, steady: Steady | None) -> tuple[Level, Tensor]:
+    """Return a level and the next one's points by compiled searches, a thread per sample."""
+    clouds = points.cpu().numpy()
+
+    def search(sample: int) -> tuple[Any, ...]:
+        cloud = clouds[sample]
+        boxes = (
+            neighbours_numba.boxes(cloud, neighbours_numba.BOX)
+            if steady is None
+            else steady.boxes(sample, cloud)
+        )
+        chosen = neighbours_numba.farthest_points(cloud, ball.centres, *boxes)
+        centres = cloud[chosen]
+        found = neighbours_numba.ball_query(cloud, centres, ball.radius, ball.slots)
+        return centres, *found, *neighbours_numba.three_nearest(cloud, centres)
+
+    per_sample = list(zip(*each_sample(search, range(len(clouds))), strict=True))
+    for sample, members in enumerate(per_sample[1]):
+        members += sample * points.shape[1]
+    device = points.device
+    centres = torch.from_numpy(np.stack(per_sample[0])).to(device)
+    members = torch.from_numpy(np.concatenate(per_sample[1]).astype(np.int64)).to(device)
+    numbers = torch.from_numpy(np.concatenate(per_sample[2]).astype(np.int64)).to(device)
+    nearest = torch.from_numpy(np.stack(per_sample[3]).astype(np.int64)).to(device)
+    squares = torch.from_numpy(np.stack(per_sample[4])).to(device)
+    return _level(points, centres, members, numbers, nearest, squares, ball), centres
+
+
+def each_sample(task: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
+    """Return the task's result for every sample, in threads where there are several."""
+    threads = min(len(samples), torch.get_num_threads(), os.cpu_count() or 1)
+    if threads < 2:
+        return [task(sample) for sample in samples]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(task, samples))
+
+
+def _level(
+    points: Tensor,
+    centres: Tensor,
+    members: Tensor,
+    numbers: Tensor,
+    nearest: Tensor,
+    squares: Tensor,
+    ball: Ball,
+) -> Level:
+    batch = points.shape[0]
+    starts = torch.cat([numbers.new_zeros(1), numbers.cumsum(0)])
+    weights = torch.ones(members.shape[0], device=members.device)
+    weights[starts[:-1]] += (ball.slots - numbers).float()
+    owners = torch.repeat_interleave(
+        torch.arange(len(numbers), device=members.device), numbers, output_size=len(members)
+    )
+    ends = starts[:: ball.centres].tolist()
+    offsets = points.flatten(0, 1)[members] - centres.flatten(0, 1)[owners]
+    spans = tuple(itertools.pairwise(ends))
+    groups = Groups(members, starts, weights, owners, offsets, spans, ball.slots)
+    base = torch.arange(batch, device=nearest.device)[:, None, None] * ball.centres
+    return Level(points, groups, (nearest + base).flatten(0, 1), interpolation_shares(squares))
+
+
+def interpolation_shares(squares: Tensor) -> Tensor:
+    """Return the weights (B * N, 3) of three neighbours from their d²: 1/d², normalised.
+
+    d² is clamped to [1e-10, 1e10] in double precision and multiplied in single, as the kernel does.
+    """
+    a, b, c = squares.double().clamp(1e-10, 1e10).float().flatten(0, 1).unbind(-1)
+    products = torch.stack([b * c, a * c, a * b], dim=-1)
+    return products / products.sum(-1, keepdim=True)
+
+
+def place_in_grid(points: Tensor, resolution: int) -> Voxels:
+    """Return where points (B, N, 3) lie in grids of resolution³ voxels.
+
+    Centred on the mean and divided by twice the largest norm, so that they fill [0, 1]; a cloud
+    without extent lies in the middle. Rounded half to even for averaging, exact for interpolation.
+    """
+    batch, _, _ = points.shape
+    side = resolution
+    centred = points - points.mean(1, keepdim=True)
+    reach = centred.norm(dim=2).amax(1)[:, None, None]
+    # Below this the norm is the rounding error of the mean, and directions mean nothing.
+    least = 1e-6 * points.abs().amax((1, 2))[:, None, None]
+    unit = torch.where(reach > least, centred / (2 * reach), torch.zeros_like(centred)) + 0.5
+    place = (unit * side).clamp(0, side - 1)
+    base = torch.arange(batch, device=points.device)[:, None] * side**3
+    x, y, z = place.round().long().unbind(-1)
+    cell = (((x * side + y) * side + z) + base).flatten()
+    low = place.floor()
+    part = place - low
+    corner = low.long()
+    corners, shares = [], []
+    for dx, dy, dz in np.ndindex(2, 2, 2):
+        step = torch.tensor([dx, dy, dz], device=points.device)
+        # Without a fraction there is no upper corner; its share is zero and it may not exist.
+        at = (corner + step).clamp(max=side - 1)
+        x, y, z = at.unbind(-1)
+        corners.append(((x * side + y) * side + z + base).flatten())
+        shares.append(torch.where(step > 0, part, 1 - part).prod(-1).flatten())
+    counts = torch.bincount(cell, minlength=batch * side**3).float()
+    return Voxels(side, cell, counts, torch.stack(corners, 1), torch.stack(shares, 1))

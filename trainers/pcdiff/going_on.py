@@ -1,0 +1,78 @@
+"""Going on from a checkpoint: ours to the bit, a published epoch_N.pth as far as it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainers.common.checkpoint import load_checkpoint
+from trainers.common.randomness import restore_rank_state
+from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
+from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
+
+if TYPE_CHECKING:
+    from trainers.pcdiff.run import Run
+
+IDENTITY = (
+    "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
+    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end",
+    "manualSeed",
+)  # fmt: skip
+FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "saveIter", "vizIter",
+        "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip
+
+
+def go_on(run: Run) -> Path | None:
+    """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew.
+
+    With both, `--model` is what a run begins with that has no checkpoint of its own yet.
+    """
+    start, asked = run.settings.model, run.settings.resume
+    if start is not None and asked == AUTO:
+        asked = AUTO_OR_NEW
+    found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)
+    if found is None and start is not None:
+        if "model_state" in load_checkpoint(start):
+            _from_published(run, start)
+            return Path(start)
+        found = find_checkpoint(str(start), run.folder, run.ranks, IDENTITY)
+    if found is None:
+        return None
+    content, path, warnings = found
+    load_weights(run.network, content["model"], path)
+    run.optimiser.load_state_dict(content["optimiser"])
+    run.precision.load_state_dict(content["precision"])
+    if run.ema is not None and content["ema"] is not None:
+        run.ema.load_state_dict(content["ema"])
+    elif run.ema is not None:
+        run.ema.restart(run.network)
+        warnings.append(
+            "the checkpoint has no averaged weights: the average begins with its weights"
+        )
+    for name, value in content["position"].items():
+        setattr(run.position, name, value)
+    warnings += changes_on_resume(content, run.folder, FREE)
+    warnings += [told] if (told := restore_rank_state(content["random"], run.ranks)) else []
+    for warning in warnings:
+        run.log.warn(f"resume: {warning}")
+    run.log.say(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
+    return path
+
+
+def _from_published(run: Run, path: Path) -> None:
+    content = read_published(path)
+    load_weights(run.network, content["model_state"], path)
+    if "optimizer_state" in content:
+        load_optimiser(run.optimiser, content["optimizer_state"], path)
+    else:
+        run.log.warn(f"resume: {path} holds no optimizer_state: Adam begins anew")
+    if run.ema is not None:
+        run.ema.restart(run.network)
+    position = run.position
+    position.epoch = int(content.get("epoch", -1)) + 1
+    position.step = position.epoch * run.steps_per_epoch
+    run.log.warn(
+        "resume: a published checkpoint says nothing of random generators, order of samples and"
+        f" batch; epochs are counted on from {position.epoch}, the rate is this run's"
+    )
+    run.log.say(f"Resuming from checkpoint {path} at epoch {position.epoch}")

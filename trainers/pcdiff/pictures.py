@@ -1,0 +1,59 @@
+"""Clouds as files and pictures: PLY for viewers, PNG for the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainers.common.files import write_text_whole
+from trainers.common.preview import write_preview
+
+SKULL, IMPLANT = (160, 160, 170), (220, 60, 30)
+Array = NDArray[Any]
+
+
+def write_ply(path: Path, skull: Array, implant: Array | None = None) -> Path:
+    """Write points (N, 3) of a skull and an implant as ASCII PLY, each in its colour."""
+    parts = [(skull, SKULL)] + ([(implant, IMPLANT)] if implant is not None else [])
+    lines = [
+        "ply",
+        "format ascii 1.0",
+        f"element vertex {sum(len(points) for points, _ in parts)}",
+        *(f"property float {axis}" for axis in "xyz"),
+        *(f"property uchar {colour}" for colour in ("red", "green", "blue")),
+        "end_header",
+    ]
+    for points, colour in parts:
+        told = " ".join(map(str, colour))
+        lines += [f"{x:.5g} {y:.5g} {z:.5g} {told}" for x, y, z in points.tolist()]
+    write_text_whole(path, "\n".join(lines) + "\n")
+    return path
+
+
+def views(skull: Array, implant: Array, side: int = 160, reach: float = 3.6) -> Array:
+    """Return a picture (side, 2 * side, 3) of normalised points from above and from the side."""
+    pictures = [_view(skull, implant, axes, side, reach) for axes in ((1, 0), (2, 1))]
+    return np.concatenate(pictures, axis=1)
+
+
+def _view(skull: Array, implant: Array, axes: tuple[int, int], side: int, reach: float) -> Array:
+    picture = np.ones((side, side, 3), np.float32)
+    for points, colour, strength in ((skull, SKULL, 0.12), (implant, IMPLANT, 0.35)):
+        place = ((points[:, list(axes)] / reach + 1) / 2 * side).astype(int)
+        inside = ((place >= 0) & (place < side)).all(1)
+        hits = np.zeros((side, side), np.float32)
+        np.add.at(hits, tuple(place[inside].T), 1.0)
+        cover = (1 - (1 - strength) ** hits)[..., None]
+        picture = picture * (1 - cover) + cover * np.array(colour, np.float32) / 255
+    return picture
+
+
+def write_sheet(
+    path: Path, rows: dict[str, Sequence[Array]], title: str, names: Sequence[str]
+) -> Path:
+    """Write rows of pictures, half as wide as `views` makes them, so both views fit a cell."""
+    return write_preview(path, rows, title, names)

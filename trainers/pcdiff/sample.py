@@ -1,0 +1,236 @@
+"""Draw implants for defective skulls with a trained PCDiff.
+
+Writes, for every case, <eval_path>/syn/<defect><NNN>_surf/ with input.npy (1, S, 3), sample.npy
+(members, S + I, 3; the skull first), shift.npy (1, 1, 3) and scale.npy (1, 1, 1): points times
+scale plus shift are voxels. trainers/voxelization/generate.py makes volumes of them.
+Finished cases are
+passed over, so a run that was cut short goes on.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainers.common.bar import bar
+from trainers.common.devices import DEVICES, describe_device, peak_memory
+from trainers.common.program import run_main
+from trainers.common.randomness import sample_generator
+from trainers.common.ranks import Ranks, gather_from_ranks, join_ranks
+from trainers.common.reporter import Reporter
+from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.stopping import StopRequest
+from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
+from trainers.pcdiff.completing import load_network, noise_predictor
+from trainers.pcdiff.data import draw_points, normalised
+from trainers.pcdiff.diffusion import Diffusion, make_betas
+from trainers.pcdiff.flags import add_diffusion_flags, truth
+from trainers.pcdiff.geometry import SEARCHES
+from trainers.pcdiff.model import PVCNN
+from trainers.pcdiff.pictures import views, write_sheet
+from trainers.pcdiff.samplers import METHODS, Sampling, draw
+from trainers.skulls.listing import SkullSample, load_cloud, read_listing
+
+EXAMPLES = """
+python trainers/pcdiff/sample.py --path test.csv --model epoch_14999.pth --eval_path results
+python trainers/pcdiff/sample.py --path test.csv --model best.pt --eval_path results --num_ens 5 \\
+    --sampling_method ddim --sampling_steps 50
+torchrun --nproc_per_node=8 trainers/pcdiff/sample.py --path test.csv --model best.pt \\
+    --eval_path results
+"""
+SAVED = "input, sample, shift and scale are always saved"
+
+
+class StoppedError(Exception):
+    """Somebody asked for the end while an implant was being drawn."""
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser, with the flags of pcdiff/test_completion.py."""
+    parser = SettingsParser(__doc__ or "", EXAMPLES)
+    some, factor = whole_number(1), number_between(0, 100)
+    add = parser.add_argument
+    # fmt: off
+    add("--config", type=Path, metavar="FILE", help="YAML or JSON of these settings; flags win")
+    add("--path", type=Path, required=True, metavar="CSV",
+        help="list of skulls, such as test.csv; or one skull's own cloud, NAME_surf.npy")
+    add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
+    add("--model", type=Path, required=True, metavar="FILE",
+        help="epoch_N.pth, or a checkpoint of ours")
+    add("--eval_path", type=Path, required=True, metavar="FOLDER", help="where syn/ is written")
+    add("--num_ens", type=some, default=1, help="implants for each skull")
+    add("--bs", type=some, default=1, help="implants drawn at a time")
+    add("--sampling_method", choices=METHODS, default="ddpm", help="how they are drawn")
+    add("--sampling_steps", type=some, default=1000, help="steps; ddim: 50, dpm_solver: 20")
+    add("--ddim_order", type=int, choices=(1, 2), default=2,
+        help="1: the paper's formula; 2: as many passes, smaller error")
+    add("--num_points", type=whole_number(64), help="points of skull and implant; as trained")
+    add("--num_nn", type=some, help="points of them that are the implant's; as trained")
+    add("--embed_dim", type=some, help="has to agree with the checkpoint")
+    add("--width_mult", type=factor, help="has to agree with the checkpoint")
+    add("--vox_res_mult", type=factor, help="has to agree with the checkpoint; published: 1")
+    add("--attention", type=truth, metavar="True|False", help="has to agree with the checkpoint")
+    add("--neighbours", choices=SEARCHES, default="auto", help="how neighbours are found")
+    add("--manualSeed", type=whole_number(0), default=48, help="decides points and noise")
+    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
+    add("--threads", type=whole_number(0), default=0, help="CPU threads of PyTorch")
+    add("--overwrite", action="store_true", help="draw finished cases again")
+    # fmt: on
+    add_diffusion_flags(parser)
+    parser.refuse("--gpu", reason="choose GPUs with CUDA_VISIBLE_DEVICES")
+    parser.refuse("--distr_train", reason="start it with torchrun to share the cases out")
+    parser.refuse(
+        "--workers", reason="a case is read in milliseconds, there is nothing to share out"
+    )
+    parser.refuse("--dropout", reason="nothing is dropped when drawing")
+    parser.refuse("--loss_type", reason="nothing is trained here")
+    parser.refuse("--eval_saved", "--eval_recon_mvr", reason=SAVED)
+    parser.refuse("--nc", reason="a point has three coordinates")
+    return parser
+
+
+def find_cases(path: Path) -> list[SkullSample]:
+    """Return the cases of a list, or the one case that a cloud file is."""
+    if path.name.endswith("_surf.npy"):
+        load_cloud(path)
+        name = path.name.removesuffix("_surf.npy")
+        return [SkullSample(name, None, path, path, path)]
+    return read_listing(path)
+
+
+def draw_case(
+    settings: argparse.Namespace,
+    network: PVCNN,
+    diffusion: Diffusion,
+    case: SkullSample,
+    place: int,
+    ranks: Ranks,
+    stop: StopRequest,
+) -> dict[str, Any]:
+    """Return a case's arrays: input, sample, shift, scale; raise StoppedError on request."""
+    sizes, device = network.sizes, ranks.device
+    chance = sample_generator(settings.manualSeed, 0, place)
+    load_cloud(case.defective)
+    points, shift, scale = normalised(
+        draw_points(case.defective, sizes.points - sizes.implant_points, chance)
+    )
+    skull = torch.from_numpy(np.ascontiguousarray(points.T)).to(device)
+    generator = torch.Generator(device).manual_seed(settings.manualSeed + 1_000_003 * place)
+    sampling = Sampling(
+        settings.sampling_method,
+        settings.sampling_steps,
+        settings.ddim_order,
+        settings.model_var_type == "fixedlarge",
+    )
+
+    def watched(steps: Iterable[Any]) -> Iterator[Any]:
+        for step in bar(steps, case.case, shown=ranks.leads):
+            if stop.asked():
+                raise StoppedError
+            yield step
+
+    drawn = []
+    for first in range(0, settings.num_ens, settings.bs):
+        members = min(settings.bs, settings.num_ens - first)
+        start = torch.randn(members, 3, sizes.implant_points, generator=generator, device=device)
+        predict = noise_predictor(network, skull)
+        with torch.no_grad():
+            found = draw(predict, start, diffusion, sampling, generator, watched)
+        drawn.append(found.transpose(1, 2).cpu().numpy())
+    implants = np.concatenate(drawn)
+    beside = np.broadcast_to(points, (len(implants), *points.shape))
+    return {
+        "input": points[None],
+        "sample": np.concatenate([beside, implants], axis=1).astype(np.float32),
+        "shift": shift[None],
+        "scale": scale[None],
+    }
+
+
+def write_case(folder: Path, arrays: dict[str, Any], network: PVCNN, case: SkullSample) -> Path:
+    """Write a case's arrays and a picture of its implants; sample.npy comes last."""
+    split = network.sizes.points - network.sizes.implant_points
+    rows = {"drawn": [views(some[:split], some[split:]) for some in arrays["sample"][:6]]}
+    picture = write_sheet(folder / "implants.png", dict(rows), case.case, [])
+    for name in ("input", "shift", "scale", "sample"):
+        write_array(folder / f"{name}.npy", arrays[name])
+    return picture
+
+
+def sample(settings: argparse.Namespace) -> int:
+    """Draw implants as the settings say and return the exit code."""
+    stop = StopRequest()
+    stop.listen()
+    ranks = join_ranks(settings.device)
+    cases = find_cases(settings.path)
+    given = {
+        "points": settings.num_points,
+        "implant_points": settings.num_nn,
+        "embedding": settings.embed_dim,
+        "width": settings.width_mult,
+        "voxels": settings.vox_res_mult,
+        "attention": settings.attention,
+    }
+    network, told = load_network(settings.model, given, settings.neighbours, ranks.device)
+    betas = make_betas(
+        settings.schedule_type, settings.beta_start, settings.beta_end, settings.time_num
+    )
+    log = Reporter(ranks, settings.eval_path, "pcdiff-sample", vars(settings), tensorboard=False)
+    log.say(f"found        {len(cases)} cases; {told}")
+    log.say(f"device       {describe_device(ranks.device)} ({ranks.reason})")
+    log.say(
+        f"work         {settings.num_ens} implants each, {settings.sampling_method} in"
+        f" {settings.sampling_steps} steps"
+    )
+    network.warm_up(log.phase)
+    log.phase("validating")
+    records: list[CaseRecord] = []
+    stopped = False
+    for place in range(ranks.rank, len(cases), ranks.world):
+        case, begun = cases[place], time.monotonic()
+        folder = settings.eval_path.absolute() / "syn" / case.case
+        if (folder / "sample.npy").is_file() and not settings.overwrite:
+            log.say(f"{case.case}  is there already")
+            continue
+        try:
+            arrays = draw_case(settings, network, Diffusion(betas), case, place, ranks, stop)
+        except StoppedError:
+            stopped = True
+            break
+        picture = write_case(folder, arrays, network, case)
+        seconds = time.monotonic() - begun
+        records.append(
+            CaseRecord(case.case, folder, settings.num_ens, seconds, peak_memory(ranks.device))
+        )
+        log.say(f"{case.case}  {settings.num_ens} implants in {seconds:.1f} s")
+        log.image(picture, f"implants for {case.case}", place)
+        log.step(1, place + 1, {"seconds_per_case": seconds}, always=True)
+    everyone = [record for part in gather_from_ranks(records) for record in part]
+    if ranks.leads and everyone:
+        write_benchmark(settings, everyone)
+    log.say(f"stopped on {stop.reason}" if stopped else f"results in {settings.eval_path / 'syn'}")
+    log.finish({"cases": float(len(everyone))})
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return the exit code."""
+    return run_main(sample, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

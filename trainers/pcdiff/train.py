@@ -1,0 +1,315 @@
+"""Train PCDiff: given a defective skull's points, learn to draw those of its implant.
+
+Data, network, diffusion, files and flags are those of PCDiff (Friedrich et al., MICCAI 2023;
+github.com/pfriedri/pcdiff-implant and github.com/DimensionLab/pcdiff-implant, MIT).
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from trainers.common.loading import to_device
+from trainers.common.meters import Meter
+from trainers.common.program import run_main
+from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
+from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
+from trainers.common.stopping import StopRequest, ignore_stop_signals
+from trainers.pcdiff import judging
+from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
+from trainers.pcdiff.diffusion import noise_losses
+from trainers.pcdiff.flags import make_parser
+from trainers.pcdiff.going_on import go_on
+from trainers.pcdiff.naming import write_published
+from trainers.pcdiff.pictures import views, write_sheet
+from trainers.pcdiff.rates import rate_of_epoch
+from trainers.pcdiff.run import Run, prepare
+from trainers.pcdiff.runlog import step_line
+from trainers.pcdiff.samplers import Sampling
+
+EXAMPLES = """
+python trainers/pcdiff/train.py --made_up 6 --niter 20 --num_points 1024 --num_nn 128
+python trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 8 --lr 2e-4
+torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path SkullBreak/train.csv --bs 64 --lr 1.6e-3
+torchrun --nproc_per_node=8 trainers/pcdiff/train.py --path train.csv --bs 64 --lr-scaling sqrt
+python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.pth
+"""
+
+
+def announce(run: Run, resumed_from: Path | None) -> None:
+    """Say what was found and what will be done, and draw the first samples."""
+    settings, log, world = run.settings, run.log, run.ranks.world
+    _, told = scaled_rate(settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch)
+    found: dict[str, Any] = {"samples": len(run.data), "points": settings.num_points}
+    if run.held_out is not None:
+        found["held_out"] = len(run.held_out)
+    parts = settings.accumulate
+    log.start(
+        found=found,
+        batch=batch_sentence(run.share // parts, world, parts),
+        rate=told,
+        epochs=settings.niter,
+        steps=settings.niter * run.steps_per_epoch,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
+    each, factor = run.share, run.rate / settings.lr
+    log.say(f"Batch size: {each} per GPU × {world} GPUs = {settings.bs} effective global batch")
+    log.say(f"Dataset: {len(run.data)} samples, {run.steps_per_epoch} batches/epoch/rank")
+    log.say(
+        f"Effective LR scaled to {run.rate:.6e} using factor {factor:.3f}"
+        f" (baseline batch={settings.lr_base_batch}, current batch={settings.bs},"
+        f" rule={settings.lr_scaling})"
+    )
+    log.say(f"Network: {sum(p.numel() for p in run.network.parameters()):,} parameters")
+    if each == 1 and world > 1:
+        log.warn("one sample per device: devices wait for each other more than they compute")
+    if not run.ranks.leads:
+        return
+    samples = [run.data[run.position.epoch, index] for index in range(min(4, len(run.data)))]
+    rows: dict[str, list[Any]] = {"input": [], "implant": []}
+    for sample in samples:
+        at = torch.tensor([sample["timestep"]])
+        noised = run.diffusion.noised(sample["implant"][None], at, sample["noise"][None])
+        rows["input"].append(views(sample["skull"].T.numpy(), noised[0].T.numpy()))
+        rows["implant"].append(views(sample["skull"].T.numpy(), sample["implant"].T.numpy()))
+    captions = [f"{sample['name']} t={sample['timestep']}" for sample in samples]
+    picture = write_sheet(log.folder / "inputs.png", rows, "first samples as shown", captions)
+    log.image(picture, "first samples: noised input, and the implant to find")
+
+
+def load_batches(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield this rank's batches from where the run is to its end, loaded without a pause."""
+    settings, ranks, position = run.settings, run.ranks, run.position
+    workers = settings.workers // ranks.world
+    loader: Iterable[dict[str, Any]] = DataLoader(
+        run.data,
+        batch_sampler=EpochBatches(  # type: ignore[arg-type]
+            len(run.data),
+            run.share,
+            settings.manualSeed,
+            ranks.rank,
+            ranks.world,
+            (position.epoch, settings.niter),
+            position.used,
+        ),
+        num_workers=workers,
+        worker_init_fn=ignore_stop_signals,
+        pin_memory=ranks.device.type == "cuda",
+        prefetch_factor=settings.prefetch_factor if workers else None,
+        # Its own generator: else making an iterator draws from the global one and moves it on.
+        generator=torch.Generator().manual_seed(settings.manualSeed),
+    )
+    return iter(loader)
+
+
+def train_step(run: Run, batch: dict[str, Any], rate: float) -> tuple[float, float]:
+    """Take one optimiser step; return the loss's mean over all ranks and the gradient's norm."""
+    settings, ranks, parts = run.settings, run.ranks, run.settings.accumulate
+    set_rate(run.optimiser, rate)
+    total = 0.0
+    names = ("skull", "implant", "timestep", "noise")
+    columns = [to_device(batch[name], ranks.device).chunk(parts) for name in names]
+    for place, (skull, implant, steps, noise) in enumerate(zip(*columns, strict=True)):
+        with gradients_shared(run.model, place == parts - 1), run.precision.autocast():
+            losses = noise_losses(run.model, run.diffusion, skull, implant, steps, noise)
+            weights = run.diffusion.weights(steps, settings.loss_type, settings.min_snr_gamma)
+            loss = (losses * weights).mean()
+            run.precision.backward(loss / parts)
+        total += float(loss.detach()) / parts
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.grad_clip)
+    position = run.position
+    position.step += 1
+    position.used += run.share * ranks.world
+    if stepped and run.ema is not None:
+        run.ema.update(run.network)
+    if stepped and position.step == 1:
+        compare_ranks(run.model, ranks, position.step)
+    if not stepped:
+        run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
+    loss_mean = sum_over_ranks([total], ranks.device)[0] / ranks.world
+    position.loss_sum += loss_mean if stepped else 0.0
+    position.loss_count += float(stepped)
+    return loss_mean, norm
+
+
+def train_epoch(run: Run, batches: Iterator[dict[str, Any]]) -> bool:
+    """Take the steps that are left of the epoch; return whether a stop was asked for."""
+    settings, position, meter = run.settings, run.position, Meter(run.ranks.device, run.ranks.world)
+    left = (len(run.data) - position.used) // settings.bs
+    begun = run.steps_per_epoch - left
+    rate = rate_of_epoch(position.epoch, run.rate, settings)
+    run.log.phase("training")
+    run.model.train()
+    for place, batch in enumerate(meter.waiting(islice(batches, left)), begun):
+        loss, norm = train_step(run, batch, rate)
+        meter.count(run.share)
+        values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
+        run.log.step(position.epoch + 1, position.step, values)
+        if place % settings.print_freq == 0:
+            run.log.say(
+                step_line(position.epoch, settings.niter, place, run.steps_per_epoch, loss, norm)
+            )
+        if run.stop.agreed(run.ranks.device):
+            return True
+    finish_epoch(run, meter)
+    return run.stop.agreed(run.ranks.device)
+
+
+def finish_epoch(run: Run, meter: Meter) -> None:
+    """Judge, report and save after an epoch."""
+    settings, position, log = run.settings, run.position, run.log
+    epoch, position.epoch, position.used = position.epoch, position.epoch + 1, 0
+    mean = position.loss_sum / max(position.loss_count, 1.0)
+    position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
+    if run.ranks.world > 1 and epoch % 100 == 0:
+        log.say(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
+    values = {"loss": mean, **meter.values(), **judge(run)}
+    log.epoch(position.epoch, position.step, meter.seconds, values)
+    last = position.epoch == settings.niter
+    if position.epoch % settings.checkpoint_freq == 0 or last:
+        save(run)
+    if position.epoch % settings.saveIter == 0 or last:
+        publish(run)
+    judged = values.get("val_loss", mean if run.held_out is None else None)
+    due = run.held_out is not None or position.epoch % settings.checkpoint_freq == 0 or last
+    if judged is not None and judged < position.best and due:
+        position.best = judged
+        save(run, best=True)
+        log.say(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
+
+
+def judge(run: Run) -> dict[str, float]:
+    """Return what is due after an epoch of: held-out loss, drawn implants, bits per dimension."""
+    settings, done = run.settings, run.position.epoch
+    last, values = done == settings.niter, {}
+
+    def due(every: int) -> bool:
+        return bool(every) and (done % every == 0 or last)
+
+    if run.ema is not None:
+        with run.ema.applied(run.network):
+            values = _judge(run, due)
+    else:
+        values = _judge(run, due)
+    return values
+
+
+def _judge(run: Run, due: Any) -> dict[str, float]:
+    settings, values = run.settings, dict[str, float]()
+    shown = run.held_out or SkullPoints(run.data.samples, run.data.recipe, fixed=True)
+    if run.held_out is not None and due(settings.val_freq):
+        run.log.phase("validating")
+        values |= judging.held_out_loss(
+            run.network, run.diffusion, run.held_out, run.moments, run.ranks
+        )
+        run.log.say(judging.verdict(values))
+    if due(settings.vizIter) and run.ranks.leads:
+        values |= draw_samples(run, shown)
+    if due(settings.diagIter) and run.ranks.leads:
+        found = judging.bits_per_dimension(
+            run.network, run.diffusion, shown[0, 0], settings.diag_steps, run.ranks.device
+        )
+        run.log.say("Diagnosis:")
+        run.log.say(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
+        values |= {f"diag_{name}": value for name, value in found.items()}
+    return values
+
+
+def draw_samples(run: Run, shown: SkullPoints) -> dict[str, float]:
+    """Draw implants, write them into syn/, and return how near they are to the true ones."""
+    settings, epoch = run.settings, run.position.epoch - 1
+    run.log.phase("validating")
+    run.log.say("Generation: eval")
+    some = SkullPoints(spread_evenly(shown.samples, settings.viz_samples), shown.recipe, fixed=True)
+    large = settings.model_var_type == "fixedlarge"
+    sampling = Sampling(settings.viz_method, settings.viz_steps, large_variance=large)
+    seed, device = settings.manualSeed, run.ranks.device
+    found = judging.draw_implants(run.network, run.diffusion, some, sampling, device, seed)
+    picture = judging.write_implants(settings.output_dir / "syn", epoch, found)
+    run.log.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
+    values = judging.compare_implants(found)
+    run.log.say(judging.generation_line(epoch, settings.niter, found))
+    run.log.say(judging.implant_verdict(values))
+    return values
+
+
+def save(run: Run, best: bool = False) -> None:
+    """Write a checkpoint that a run can go on from to the bit."""
+    run.log.phase("saving")
+    state: dict[str, Any] = {
+        "model": run.network.state_dict(),
+        "optimiser": run.optimiser.state_dict(),
+        "precision": run.precision.state_dict(),
+        "ema": run.ema.state_dict() if run.ema is not None else None,
+        "position": vars(run.position),
+        "sizes": run.network.sizes.as_dict(),
+    }
+    position = run.position
+    in_epoch = position.used // run.settings.bs
+    saved = run.folder.save(
+        state, epoch=position.epoch, step=position.step, step_in_epoch=in_epoch, best=best
+    )
+    run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
+
+
+def publish(run: Run) -> None:
+    """Write epoch_N.pth in the published format; with an average of the weights it holds that."""
+    if not run.ranks.leads:
+        return
+    state = run.network.state_dict() if run.ema is None else run.ema.weights()
+    epoch, sizes = run.position.epoch - 1, run.network.sizes.as_dict()
+    folder, loss = run.settings.output_dir, run.position.last_loss
+    saved = write_published(folder, epoch, state, run.optimiser, loss, sizes)
+    run.log.checkpoint(saved, epoch + 1, run.position.step)
+    run.log.say(f"Periodic checkpoint saved: {saved[0]}")
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Train as the settings say and return the exit code."""
+    stop = StopRequest()
+    stop.listen()
+    run = prepare(settings, stop)
+    resumed_from = go_on(run)
+    announce(run, resumed_from)
+    run.network.warm_up(run.log.phase)
+    batches, stopped = load_batches(run), False
+    while run.position.epoch < settings.niter and not stopped:
+        stopped = train_epoch(run, batches)
+    position = run.position
+    if stopped and position.epoch < settings.niter:
+        save(run)
+        run.log.say(
+            f"stopped on {stop.reason or 'request'} in epoch {position.epoch}, step {position.step}"
+        )
+        run.log.say("resume with  --resume auto")
+        run.log.finish()
+        return 0
+    run.log.say("=== TRAINING COMPLETED ===")
+    run.log.say(f"  Final epoch: {position.epoch - 1}")
+    run.log.say("  Stop reason: max_epochs_reached")
+    run.log.finish({"loss": position.last_loss})
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trainer; return the exit code."""
+    return run_main(train, make_parser(__doc__ or "", EXAMPLES), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

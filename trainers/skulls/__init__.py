@@ -1,0 +1,1 @@
+"""Skull volumes, point clouds, made-up data, metrics and the implant pipeline."""

@@ -1,0 +1,203 @@
+"""From defective skulls to implants: complete their points, voxelize, subtract, judge, mesh.
+
+    python trainers/skulls/implant.py --path datasets/SkullBreak/test.csv \\
+        --pcdiff pcdiff_best.pt --voxelizer model_best.pt --num_ens 5 --output_dir implants
+    python trainers/skulls/implant.py --made_up 3 --completions true --voxelizer model_best.pt
+
+Each defective skull gets n completions (trainers/pcdiff/sample.py), each of them a volume, and
+their vote an implant: mean_impl.nrrd, implant.stl and slices.png, with DSC, 10 mm boundary DSC and
+HD95 beside those of the mirrored healthy side, per kind of defect. `--completions true` uses the
+true implants' points, to judge the voxelizer alone. Started again, it goes on where it was.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+
+from trainers.common.devices import DEVICES
+from trainers.common.errors import SettingsError
+from trainers.common.program import run_main
+from trainers.common.ranks import Ranks, join_ranks
+from trainers.common.report import EventLog, run_directory
+from trainers.common.settings import SettingsParser, whole_number
+from trainers.common.stopping import StopRequest
+from trainers.skulls.completing import SAMPLE, complete_truly, missing_cases, run_program
+from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
+from trainers.skulls.made_up import make_up
+from trainers.skulls.models import AUTO, find_model
+from trainers.skulls.quick import train_quickly
+from trainers.voxelization.cases import Output
+from trainers.voxelization.generate import (
+    describe_making,
+    make_all,
+    report_rows,
+    say_table,
+    write_benchmark,
+)
+from trainers.voxelization.reconstruction import Voxelization, load_voxelization
+
+MADE_UP_SEED = 7_000
+"""Seed of the skulls made up here, so that they are none a model was trained on by default."""
+
+
+def make_parser() -> SettingsParser:
+    """Return the program's parser."""
+    parser = SettingsParser(__doc__ or "")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add, some = parser.add_argument, whole_number(1)
+    # fmt: off
+    add("--path", type=Path, help="list of skulls, such as test.csv")
+    add("--made_up", type=whole_number(2), metavar="N", help="instead: make N skulls up")
+    add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides (64)")
+    add("--limit", type=some, help="only the first so many cases")
+    add("--pcdiff", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
+    add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
+    add("--train_first", type=some, metavar="SECONDS",
+        help="where auto finds no model, train a small one on made-up skulls for about so long")
+    add("--completions", choices=("pcdiff", "true"), default="pcdiff",
+        help="pcdiff, or the true implant's points, which no model has at hand")
+    add("--num_ens", type=some, default=1, help="completions of each skull (1)")
+    add("--sampling_method", choices=("ddpm", "ddim", "dpm_solver"), default="ddim", help="(ddim)")
+    add("--sampling_steps", type=some, default=50, help="(50)")
+    add("--seed", type=whole_number(0), default=48, help="of the completions (48)")
+    add("--output_dir", type=Path, default=run_directory() or Path("implants"), help="results")
+    add("--members", action="store_true", help="write each completion's own implant too")
+    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
+    add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
+    # fmt: on
+    return parser
+
+
+def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]:
+    """Return the cases and the data set's folder; raises SettingsError for data that are bad."""
+    if (settings.path is None) == (settings.made_up is None):
+        raise SettingsError("name a list with --path, or try --made_up 3")
+    listing: Path = settings.path
+    if settings.made_up is not None:
+        root = settings.output_dir.absolute() / "made_up"
+        # One skull more than asked for: a set needs a training part.
+        count, size = settings.made_up + 1, settings.made_up_size
+        make_up(root, count, size, held_out=settings.made_up, seed=MADE_UP_SEED)
+        listing = root / "test.csv"
+    samples = read_listing(listing)[: settings.limit]
+    check_clouds(samples)
+    roots = {sample.complete.parents[1] for sample in samples}
+    if len(roots) > 1:
+        raise SettingsError(
+            f"{listing}: its skulls lie in {len(roots)} folders; use a list for each"
+        )
+    missing = [p for s in samples if not (p := volume_of(s.defective)).is_file()]
+    if missing:
+        raise SettingsError(f"{missing[0]} is missing: an implant is cut from the skull's volume")
+    return samples, roots.pop()
+
+
+def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> Path:
+    """Return a model's checkpoint; one trained quickly where that is asked for."""
+    asked, flag = getattr(settings, which), f"--{which}"
+    trainer = {"voxelizer": "voxelization"}.get(which, which)
+    own = settings.output_dir.absolute() / f"quick_{trainer}"
+    found = find_model(asked, trainer, flag) or find_model(AUTO, trainer, flag, [own])
+    if found is None and settings.train_first:
+        train_quickly(trainer, own, settings.train_first, settings.made_up_size, stop.asked)
+        found = find_model(AUTO, trainer, flag, [own])
+    if found is None:
+        raise SettingsError(
+            f"{flag} auto: no {trainer} run beside this one has a checkpoint; launch skull-both or"
+            f" skull-both-tiny first, name a file with {flag}, or use --train_first 60"
+        )
+    return found
+
+
+def complete(
+    settings: argparse.Namespace,
+    samples: list[SkullSample],
+    folder: Path,
+    stop: StopRequest,
+    voxelization: Voxelization,
+) -> bool:
+    """Write the completions that are missing; return False where a stop was asked for."""
+    if settings.completions == "true":
+        implant = voxelization.points // 10
+        complete_truly(samples, folder, voxelization.points - implant, implant)
+        return True
+    missing = missing_cases(samples, folder, settings.num_ens)
+    if not missing:
+        print("completions  all there already", flush=True)
+        return True
+    model = need_model(settings, "pcdiff", stop)
+    print(f"completions  {len(missing)} cases by {model}", flush=True)
+    listing = folder.parent / "to_complete.csv"
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    subjects = dict.fromkeys(sample.complete for sample in missing)
+    listing.write_text("".join(f"{path}\n" for path in subjects), encoding="utf-8")
+    command = [
+        *(str(SAMPLE), "--path", str(listing), "--model", str(model)),
+        *("--dataset", "SkullBreak" if samples[0].defect else "SkullFix"),
+        *("--num_ens", str(settings.num_ens), "--eval_path", str(folder.parent)),
+        *("--sampling_method", settings.sampling_method),
+        *("--sampling_steps", str(settings.sampling_steps)),
+        *("--manualSeed", str(settings.seed), "--device", settings.device),
+    ]
+    return run_program(command, stop.asked, folder.parent / "sampling")
+
+
+def make_implants(settings: argparse.Namespace) -> int:
+    """Run the pipeline; return 0 when done or stopped, 1 where cases failed."""
+    stop = StopRequest()
+    stop.listen()
+    ranks: Ranks = join_ranks(settings.device)
+    output = settings.output_dir.absolute()
+    events = EventLog(run_directory())
+    events.emit("phase", phase="loading", text="skulls")
+    samples, root = find_samples(settings)
+    print(f"found        {len(samples)} defective skulls in {root}")
+    print(f"device       {ranks.device} ({ranks.reason})", flush=True)
+    events.emit("start", epochs=1, steps=len(samples), settings={"cases": len(samples)})
+    voxelizer = need_model(settings, "voxelizer", stop)
+    print(f"voxelizer    {voxelizer}", flush=True)
+    voxelization = load_voxelization(voxelizer, None, ranks.device)
+    syn = output / ("completions_true" if settings.completions == "true" else "completions") / "syn"
+    if not complete(settings, samples, syn, stop, voxelization):
+        print("stopped while completing; start again to go on from there")
+        return 0
+    truly = settings.completions == "true"
+    folder = output / ("implants_true" if truly else "implants")
+    members = 1 if truly else settings.num_ens
+    rows, failures = make_all(
+        [syn / sample.case for sample in samples],
+        root,
+        voxelization,
+        Output(
+            folder,
+            members=settings.members,
+            made_with=describe_making(voxelizer, members, settings.sampling_method),
+        ),
+        members,
+        stop=stop.asked,
+        say=lambda line: print(line, flush=True),
+    )
+    facts = {"ensemble_size": settings.num_ens, "completions": settings.completions}
+    summary = write_benchmark(folder, rows, {**facts, "failures": failures})
+    say_table(summary)
+    report_rows(events, rows, summary)
+    print(f"implants     {folder}")
+    return 1 if failures else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0 when all is made, 1 where cases failed, 2 for a bad setting."""
+    return run_main(make_implants, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

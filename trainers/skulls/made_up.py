@@ -1,0 +1,187 @@
+"""Make skulls up: ellipsoidal shells that are not quite symmetric, each with five kinds of defect.
+
+    python trainers/skulls/made_up.py --root skulls --count 10
+    python trainers/skulls/made_up.py --root skulls --count 100 --size 128 --dataset SkullFix
+
+Writes the layout of SkullBreak (or SkullFix): NRRD volumes, `_surf.npy` clouds beside them, and
+train.csv and test.csv with different skulls. What is there already is left as it is, so a run that
+was cut short goes on. Nothing in these shapes is measured on people: they serve to try programs.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+
+import numpy as np
+
+from trainers.common.bar import bar
+from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.skulls.listing import DEFECTS, cloud_of
+from trainers.skulls.surfaces import surface_cloud
+from trainers.skulls.volumes import replace_file, write_array, write_volume
+
+FIELD_OF_VIEW = 204.8
+"""Side of the cube in mm: 512 voxels of 0.4 mm."""
+
+
+def skull_mask(size: int, generator: np.random.Generator) -> np.ndarray:
+    """Return a shell (size, size, size) bool; axis 0 is left-right, 1 front-back, 2 upwards."""
+    axes = size * np.array([0.36, 0.43, 0.38]) * generator.uniform(0.93, 1.07, 3)
+    centre = (size - 1) / 2 + generator.uniform(-0.01, 0.01, 3) * size
+    grid = np.stack(np.meshgrid(*[np.arange(size)] * 3, indexing="ij"), -1)
+    offset = (grid - centre) / axes
+    radius = np.linalg.norm(offset, axis=-1)
+    direction = offset / np.maximum(radius, 1e-6)[..., None]
+    outer = 1 + _relief(direction, generator)
+    thickness = generator.uniform(0.065, 0.085) * size
+    inner = outer - thickness / axes.mean() * (1 + 0.25 * direction[..., 2] ** 2)
+    return (radius <= outer) & (radius >= inner)
+
+
+def _relief(direction: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return a smooth relative change of the radius per direction, in part odd in axis 0."""
+    relief = np.zeros(direction.shape[:-1])
+    for _ in range(4):
+        place = generator.normal(size=3)
+        place /= np.linalg.norm(place)
+        height = generator.uniform(-0.06, 0.06)
+        mirrored = place * (-1, 1, 1)
+        width = generator.uniform(2.0, 5.0)
+        bump = np.exp(width * (direction @ place - 1))
+        reflected = np.exp(width * (direction @ mirrored - 1))
+        relief += height * (bump + reflected)
+    # The asymmetry: one side swells where the other shrinks.
+    swelling = generator.uniform(0.05, 0.09) * generator.choice((-1.0, 1.0))
+    tilt = generator.normal(0, 0.5, 2)
+    odd = direction[..., 0] * (1 + direction[..., 1] * tilt[0] + direction[..., 2] * tilt[1])
+    return relief + swelling * odd
+
+
+def defect_mask(skull: np.ndarray, kind: str, generator: np.random.Generator) -> np.ndarray:
+    """Return the part of a skull that a defect of this kind takes away."""
+    size = len(skull)
+    side = generator.choice((-1.0, 1.0))
+    places = {
+        "bilateral": [(-0.75, 0.1, 0.65), (0.75, 0.1, 0.65)],
+        "frontoorbital": [(0.5 * side, -0.8, 0.35)],
+        "parietotemporal": [(0.85 * side, 0.3, 0.4)],
+    }
+    if kind in places:
+        directions = np.array(places[kind]) + generator.normal(0, 0.07, 3)
+        reach = generator.uniform(0.15, 0.19)
+    else:
+        drawn = generator.normal(size=3)
+        directions = np.array([[drawn[0], drawn[1], abs(drawn[2]) + 0.3]])
+        reach = (
+            generator.uniform(0.13, 0.18) if kind == "random_1" else generator.uniform(0.18, 0.23)
+        )
+    bone = np.argwhere(skull)
+    centre = bone.mean(0)
+    from_centre = bone - centre
+    taken = np.zeros(len(bone), bool)
+    for direction in directions:
+        towards = from_centre @ (direction / np.linalg.norm(direction))
+        aside = np.linalg.norm(from_centre, axis=1)
+        nearest = from_centre[np.argmax(towards / np.maximum(aside, 1))]
+        stretch = generator.uniform(0.85, 1.15, 3)
+        taken |= np.linalg.norm((from_centre - nearest) / stretch, axis=1) < reach * size
+    mask = np.zeros_like(skull)
+    mask[tuple(bone[taken].T)] = True
+    return mask
+
+
+def write_skull(root: Path, number: int, dataset: str, size: int, points: int, seed: int) -> None:
+    """Write one skull's volumes and clouds under root, those that are there already left alone."""
+    generator = np.random.default_rng([seed, number])
+    complete = skull_mask(size, generator)
+    masks = {Path("complete_skull") / f"{number:03d}.nrrd": complete}
+    for kind in DEFECTS if dataset == "SkullBreak" else ("random_2",):
+        gone = defect_mask(complete, kind, generator)
+        folder = kind if dataset == "SkullBreak" else ""
+        masks[Path("defective_skull") / folder / f"{number:03d}.nrrd"] = complete & ~gone
+        masks[Path("implant") / folder / f"{number:03d}.nrrd"] = gone
+    spacing = FIELD_OF_VIEW / size
+    for name, mask in masks.items():
+        volume, cloud = root / name, cloud_of(root / name)
+        if not volume.is_file():
+            write_volume(volume, mask, (spacing, spacing, spacing))
+        if not cloud.is_file():
+            write_array(cloud, surface_cloud(mask, points, seed))
+
+
+def write_lists(root: Path, dataset: str, count: int, held_out: int) -> None:
+    """Write train.csv, test.csv and the list of all: one complete skull a row, no header."""
+    rows = [f"complete_skull/{number:03d}_surf.npy" for number in range(count)]
+    split = count - held_out
+    for name, part in (
+        (f"{dataset.lower()}.csv", rows),
+        ("train.csv", rows[:split]),
+        ("test.csv", rows[split:]),
+    ):
+        text = "".join(f"{row}\n" for row in part)
+        replace_file(root / name, lambda draft, text=text: draft.write_text(text))
+
+
+def make_up(
+    root: Path,
+    count: int,
+    size: int = 64,
+    dataset: str = "SkullBreak",
+    points: int = 20_000,
+    held_out: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Write `count` made-up skulls under root; a fifth of them, at least one, is the test set."""
+    held = max(1, round(count / 5)) if held_out is None else held_out
+    if not 0 < held < count:
+        raise SettingsError(f"--test {held}: of {count} skulls some must be left on either side")
+    for number in bar(range(count), "skulls made up"):
+        write_skull(root, number, dataset, size, points, seed)
+    write_lists(root, dataset, count, held)
+
+
+def read_settings(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = SettingsParser(__doc__ or "")
+    add = parser.add_argument
+    add("--root", type=Path, required=True, help="folder to write")
+    add("--count", type=whole_number(2, 999), default=10, help="skulls")
+    add("--size", type=whole_number(24, 512), default=64, help="voxels along each side")
+    add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
+    add("--points", type=whole_number(100), default=20_000, help="points of each cloud")
+    add("--test", type=whole_number(1), help="skulls of the test set; a fifth when left away")
+    add("--seed", type=whole_number(0), default=0, help="another seed, other skulls")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, or 2 for a bad setting."""
+    settings = read_settings(arguments)
+    try:
+        make_up(
+            settings.root,
+            settings.count,
+            settings.size,
+            settings.dataset,
+            settings.points,
+            settings.test,
+            settings.seed,
+        )
+    except (SettingsError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+    print(f"{settings.count} skulls in {settings.root}: train.csv, test.csv")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

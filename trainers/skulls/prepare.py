@@ -1,0 +1,267 @@
+"""Turn NRRD skulls into what the trainers read: surface clouds, then pairs for the voxelizer.
+
+    python trainers/skulls/prepare.py --root datasets/SkullBreak
+    python trainers/skulls/prepare.py --root datasets/SkullFix --steps volumes clouds pairs
+    python trainers/skulls/prepare.py --root datasets/SkullBreak --steps pairs --results out/syn
+
+clouds: every .nrrd gets a `_surf.npy` beside it (400,000 points, marching cubes at iso 0).
+pairs:  every sample gets `voxelization/<NNN>_<defect>_{pc,vox}.npz`, and train.csv and eval.csv,
+        whose skulls differ. With --results it lists generated completions instead.
+volumes: SkullFix only; resamples to 0.45 mm, crops to the skull and pads to 512³, into --to.
+What is there already is left alone, so a run that was cut short goes on. Files and names are those
+of the pcdiff-implant project; the target is the complete skull, as in its first version.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import os
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+
+import numpy as np
+
+from trainers.common.bar import bar
+from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.skulls.listing import (
+    FOLDERS,
+    SkullDataError,
+    SkullSample,
+    cloud_of,
+    load_cloud,
+    read_listing,
+    volume_of,
+)
+from trainers.skulls.surfaces import surface_cloud
+from trainers.skulls.volumes import read_volume, replace_file, write_array, write_arrays
+
+Job = tuple[Callable[..., None], tuple[object, ...], Path]
+
+
+def make_cloud(volume: Path, points: int) -> None:
+    """Write the `_surf.npy` cloud of a volume."""
+    seed = zlib.crc32("/".join(volume.parts[-3:]).encode())
+    write_array(cloud_of(volume), surface_cloud(read_volume(volume).mask, points, seed))
+
+
+def cloud_jobs(root: Path, points: int) -> list[Job]:
+    """Return a job for every volume under root that has no cloud yet."""
+    volumes = [path for name in FOLDERS for path in sorted((root / name).rglob("*.nrrd"))]
+    if not volumes:
+        raise SkullDataError(
+            f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?"
+        )
+    return [
+        (make_cloud, (path, points), path)
+        for path in volumes
+        if not path.name.startswith(".") and not cloud_of(path).is_file()
+    ]
+
+
+def make_points(sample: SkullSample, target: Path, skull_points: int, implant_points: int) -> None:
+    """Write the skull's and the implant's points, skull first, in units of the volume's side."""
+    generator = np.random.default_rng(zlib.crc32(sample.name.encode()))
+    skull, implant = load_cloud(sample.defective), load_cloud(sample.implant)
+    chosen = [
+        skull[generator.integers(0, len(skull), skull_points)],
+        implant[generator.integers(0, len(implant), implant_points)],
+    ]
+    longest = max(read_volume(volume_of(sample.complete)).mask.shape)
+    write_arrays(target, points=np.concatenate(chosen).astype(np.float32) / np.float32(longest))
+
+
+def make_target(complete: Path, targets: Sequence[Path]) -> None:
+    """Write a complete skull's grid, −0.5 inside and +0.5 outside, for all of its defects.
+
+    The defects' files are links to one file where the file system can.
+    """
+    mask = read_volume(volume_of(complete)).mask
+    first = targets[0]
+    write_arrays(first, psr=np.where(mask, np.float32(-0.5), np.float32(0.5)))
+    for other in targets[1:]:
+        draft = other.with_name(f".{os.getpid()}.{other.name}")
+        draft.unlink(missing_ok=True)
+        try:
+            os.link(first, draft)
+        except OSError:
+            draft.write_bytes(first.read_bytes())
+        draft.replace(other)
+
+
+def pair_jobs(root: Path, samples: Iterable[SkullSample], counts: tuple[int, int]) -> list[Job]:
+    """Return the jobs for pairs that are not there yet."""
+    folder = root / "voxelization"
+    jobs: list[Job] = []
+    grids: dict[Path, list[Path]] = {}
+    for sample in samples:
+        cloud = folder / f"{sample.name}_pc.npz"
+        if not cloud.is_file():
+            jobs.append((make_points, (sample, cloud, *counts), cloud))
+        grids.setdefault(sample.complete, []).append(folder / f"{sample.name}_vox.npz")
+    for complete, targets in grids.items():
+        if not all(target.is_file() for target in targets):
+            jobs.append((make_target, (complete, tuple(targets)), targets[0]))
+    return jobs
+
+
+def split_skulls(
+    samples: list[SkullSample], share: float, seed: int
+) -> tuple[list[SkullSample], ...]:
+    """Return training and evaluation samples with no skull in both; raises for fewer than two."""
+    subjects = sorted({sample.subject for sample in samples})
+    if len(subjects) < 2:
+        raise SkullDataError("the training list has one skull; two are needed to hold one back")
+    held = max(1, round(share * len(subjects)))
+    order = np.random.default_rng(seed).permutation(len(subjects))
+    kept_back = {subjects[place] for place in order[:held]}
+    return (
+        [sample for sample in samples if sample.subject not in kept_back],
+        [sample for sample in samples if sample.subject in kept_back],
+    )
+
+
+def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | None) -> list[str]:
+    """Return a manifest's rows: base paths, or with results every member of every ensemble."""
+    if results is None:
+        return [sample.name for sample in samples]
+    rows = []
+    for sample in samples:
+        case = results / sample.case
+        if not (case / "sample.npy").is_file():
+            raise SkullDataError(f"{case / 'sample.npy'} is missing: complete {sample.name} first")
+        members = len(np.load(case / "sample.npy", mmap_mode="r", allow_pickle=False))
+        files = [str((case / f"{name}.npy").absolute()) for name in ("sample", "shift", "scale")]
+        vox = str((folder / f"{sample.name}_vox.npz").absolute())
+        rows += [",".join([*files, vox, str(member)]) for member in range(members)]
+    return rows
+
+
+def run_jobs(jobs: list[Job], threads: int, what: str) -> list[str]:
+    """Do jobs in parallel with a count of progress; return what failed, one line each."""
+    failures: list[str] = []
+
+    def note(wait: Callable[[], object], place: Path) -> None:
+        try:
+            wait()
+        except (SettingsError, OSError, ValueError, MemoryError) as problem:
+            text = str(problem)
+            failures.append(text if str(place) in text else f"{place}: {text}")
+
+    if not jobs:
+        return failures
+    if threads == 1:
+        for work, details, path in bar(jobs, what):
+            note(partial(work, *details), path)
+    else:
+        with ProcessPoolExecutor(min(threads, len(jobs))) as pool:
+            waiting = {pool.submit(work, *details): path for work, details, path in jobs}
+            for future in bar(as_completed(waiting), what, len(jobs)):
+                note(future.result, waiting[future])
+    return failures
+
+
+def prepare_pairs(
+    root: Path,
+    listing: Path,
+    counts: tuple[int, int] = (27648, 3072),
+    threads: int = 1,
+    share: float = 0.1,
+    seed: int = 123,
+    results: Path | None = None,
+) -> list[str]:
+    """Write pairs and manifests of a training list; return what failed."""
+    samples = read_listing(listing)
+    training, evaluation = split_skulls(samples, share, seed)
+    failures = run_jobs(pair_jobs(root, samples, counts), threads, "pairs")
+    if failures:
+        return failures
+    folder = root / "voxelization"
+    for name, part in (("train", training), ("eval", evaluation)):
+        rows = manifest_rows(part, folder, results)
+        text = "".join(f"{row}\n" for row in rows)
+        path = folder / f"{name}{'_generated' if results else ''}.csv"
+        replace_file(path, lambda draft, text=text: draft.write_text(text))
+        skulls = len({sample.subject for sample in part})
+        print(f"{path}: {len(rows)} rows of {skulls} skulls")
+    return []
+
+
+def read_settings(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = SettingsParser(__doc__ or "")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add, some = parser.add_argument, whole_number(1)
+    processors = min((os.cpu_count() or 2) - 1 or 1, 16)
+    # fmt: off
+    add("--root", type=Path, required=True, help="the data set's folder")
+    add("--steps", nargs="+", choices=("volumes", "clouds", "pairs"), default=["clouds", "pairs"],
+        help="what to do, in this order (default: clouds pairs)")
+    add("--list", type=Path, help="list of training skulls (default: ROOT/train.csv)")
+    add("--target-points", type=some, default=400_000, help="points of a cloud (400000)")
+    add("--num_points", type=some, default=30_720, help="points of a pair (30720)")
+    add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
+    add("--results", type=Path, help="folder syn/ of generated completions to train on")
+    add("--threads", type=some, default=processors, help=f"processes ({processors} here)")
+    add("--seed", type=whole_number(0), default=123, help="of the split into train and eval (123)")
+    add("--to", type=Path, help="folder for resampled SkullFix volumes, with --steps volumes")
+    # fmt: on
+    settings = parser.parse_args(arguments)
+    if settings.num_nn >= settings.num_points:
+        parser.error(
+            f"--num_nn {settings.num_nn}: has to be below --num_points {settings.num_points}"
+        )
+    if ("volumes" in settings.steps) != (settings.to is not None):
+        parser.error("--to goes with --steps volumes, and --steps volumes needs --to")
+    return settings
+
+
+def prepare(settings: argparse.Namespace) -> int:
+    """Do the steps that are asked for; return 0, or 1 where something failed."""
+    root, failures = settings.root, []
+    listing = settings.list
+    if "volumes" in settings.steps:
+        from trainers.skulls.resampling import resample_dataset
+
+        failures = run_jobs(resample_dataset(root, settings.to), settings.threads, "volumes")
+        root = settings.to
+    if "clouds" in settings.steps and not failures:
+        jobs = cloud_jobs(root, settings.target_points)
+        failures = run_jobs(jobs, settings.threads, "clouds")
+        print(f"clouds: {len(jobs) - len(failures)} made, {len(failures)} failed")
+    if "pairs" in settings.steps and not failures:
+        counts = (settings.num_points - settings.num_nn, settings.num_nn)
+        failures = prepare_pairs(
+            root,
+            listing or root / "train.csv",
+            counts,
+            settings.threads,
+            seed=settings.seed,
+            results=settings.results,
+        )
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0 when all is there, 1 where items failed, 2 for a bad setting."""
+    try:
+        return prepare(read_settings(arguments))
+    except (SettingsError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

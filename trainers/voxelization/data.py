@@ -1,0 +1,222 @@
+"""Pairs of a completed point cloud and the skull's indicator grid, listed by a manifest.
+
+Files and manifests are those of the pcdiff-implant project: `_pc.npz` with `points` (N, 3) in
+0…1, `_vox.npz` with `psr` (X, Y, Z), −0.5 inside and +0.5 outside. A row has one column (the base
+path of both files), two (their paths), or four to five (sample.npy, shift.npy, scale.npy, vox.npz
+[, which of the ensemble]) to train on generated completions.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from trainers.skulls.listing import SkullDataError
+
+HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
+SUBJECT = re.compile(r"(\d{3})")
+PREPARE = "make it with: python trainers/skulls/prepare.py --root"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row of a manifest; `generated` holds sample, shift and scale of a completion."""
+
+    vox: Path
+    cloud: Path | None = None
+    generated: tuple[Path, Path, Path] | None = None
+    member: int = 0
+
+    @property
+    def name(self) -> str:
+        """What to call it in lines and pictures."""
+        return self.vox.name.removesuffix("_vox.npz")
+
+    @property
+    def subject(self) -> str:
+        """The number of the skull in the file's name, or the name where there is none."""
+        found = SUBJECT.search(self.vox.name)
+        return found[1] if found else self.vox.name
+
+
+def read_manifest(path: Path) -> list[Pair]:
+    """Return the pairs of a manifest; paths are relative to its folder, or to the one above.
+
+    Raises SkullDataError for an empty or ill-formed manifest and for files that are missing.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise SkullDataError(f"{path}: cannot be read ({problem}); {PREPARE}") from problem
+    rows = [row for row in rows if not row[0].strip().startswith(HEADINGS)]
+    if not rows:
+        raise SkullDataError(f"{path}: lists nothing; {PREPARE}")
+    return [
+        _pair(path, number, [cell.strip() for cell in row]) for number, row in enumerate(rows, 1)
+    ]
+
+
+def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
+    if any(cell.endswith(".nrrd") for cell in row) or "complete_skull" in row[0]:
+        raise SkullDataError(
+            f"{manifest}, row {number}: {row[0]} is a list of skulls, not of _pc.npz and _vox.npz;"
+            f" {PREPARE} {manifest.parent}, then use voxelization/{manifest.name} there"
+        )
+    if len(row) == 1:
+        base = row[0].removesuffix("_pc.npz").removesuffix("_vox.npz")
+        row = [f"{base}_pc.npz", f"{base}_vox.npz"]
+    if len(row) == 2:
+        return Pair(cloud=_found(manifest, number, row[0]), vox=_found(manifest, number, row[1]))
+    if len(row) not in (4, 5):
+        raise SkullDataError(f"{manifest}, row {number}: {len(row)} columns; expected 1, 2, 4 or 5")
+    sample, shift, scale, vox = (_found(manifest, number, cell) for cell in row[:4])
+    member = row[4] if len(row) == 5 else "0"
+    if not member.isdigit():
+        raise SkullDataError(
+            f"{manifest}, row {number}: {member!r} numbers no member of an ensemble"
+        )
+    return Pair(vox=vox, generated=(sample, shift, scale), member=int(member))
+
+
+def _found(manifest: Path, number: int, name: str) -> Path:
+    choices = [Path(name)] if Path(name).is_absolute() else []
+    choices = choices or [manifest.parent / name, manifest.parent.parent / name]
+    for choice in choices:
+        if choice.is_file():
+            return choice.absolute()
+    raise SkullDataError(f"{manifest}, row {number}: there is no file {choices[0]}; {PREPARE}")
+
+
+def array_shape(path: Path, key: str) -> tuple[int, ...]:
+    """Return the shape of an array in an `.npz` file without reading the array."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
+            version = np.lib.format.read_magic(member)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            return tuple(int(size) for size in read(member)[0])
+    except KeyError:
+        raise SkullDataError(f"{path}: holds no array {key!r}; delete it and {PREPARE}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
+        raise SkullDataError(
+            f"{path}: is damaged ({problem}); delete it and {PREPARE}"
+        ) from problem
+
+
+def read_array(path: Path, key: str | None = None) -> np.ndarray:
+    """Return an array of a `.npz` (by key) or `.npy` file; raises SkullDataError if it is bad."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        array: np.ndarray = loaded if key is None else loaded[key]
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as problem:
+        raise SkullDataError(
+            f"{path}: is damaged ({problem}); delete it and make it anew"
+        ) from problem
+    if not np.isfinite(array).all():
+        raise SkullDataError(f"{path}: has values that are NaN or infinite; make it anew")
+    return array
+
+
+def completed_points(pair: Pair, longest: int) -> np.ndarray:
+    """Return a pair's points (N, 3) float32 in 0…1, generated ones brought back from their box."""
+    if pair.generated is None:
+        assert pair.cloud is not None
+        points = read_array(pair.cloud, "points")
+    else:
+        sample, shift, scale = (read_array(path) for path in pair.generated)
+        if sample.ndim != 3 or pair.member >= len(sample):
+            raise SkullDataError(
+                f"{pair.generated[0]}: shape {sample.shape} has no member {pair.member}"
+            )
+        points = sample[pair.member] * scale.reshape(-1)[0] + shift.reshape(-1, 3)[0]
+        points = points / longest
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0:
+        raise SkullDataError(f"{pair.cloud}: points have shape {points.shape}; expected (N, 3)")
+    return points.astype(np.float32, copy=False)
+
+
+def check_pairs(pairs: list[Pair], grid: tuple[int, int, int]) -> None:
+    """Check every pair's shapes and points before the first step; raises for the first bad one."""
+    for pair in pairs:
+        shape = array_shape(pair.vox, "psr")
+        if len(shape) != 3:
+            raise SkullDataError(f"{pair.vox}: psr has shape {shape}; expected three axes")
+        factors = {size / wanted for size, wanted in zip(shape, grid, strict=True)}
+        if len(factors) != 1 or factors.pop() not in (1, 2, 4, 8):
+            raise SkullDataError(
+                f"{pair.vox}: psr has shape {shape}, which is not 1, 2, 4 or 8 times"
+                f" model.grid_res {grid}; set grid_res to the volumes' size or a half of it"
+            )
+        points = completed_points(pair, max(shape))
+        if points.min() < -0.1 or points.max() > 1.1:
+            raise SkullDataError(
+                f"{pair.cloud or pair.generated}: points reach from {points.min():.2f} to"
+                f" {points.max():.2f}; expected voxel coordinates divided by {max(shape)}"
+            )
+
+
+def coarser(grid: Tensor, factor: int) -> Tensor:
+    """Return a grid (X, Y, Z) at every factor-th voxel, smoothed by a triangle of that width.
+
+    Voxel j of the result lies on voxel factor · j, so that coordinates stay what they are.
+    """
+    if factor == 1:
+        return grid
+    ramp = torch.arange(1, factor + 1, dtype=grid.dtype)
+    weights = torch.cat([ramp, ramp.flip(0)[1:]]) / factor**2
+    result = functional.pad(grid[None, None], [factor - 1] * 6, mode="replicate")
+    for axis in range(3):
+        view = [1, 1, 1, 1, 1]
+        view[axis + 2] = len(weights)
+        stride = [factor if other == axis else 1 for other in range(3)]
+        result = functional.conv3d(result, weights.view(view), stride=stride)
+    return result[0, 0]
+
+
+class VoxelPairs(Dataset[dict[str, Any]]):
+    """Items `inputs` (N, 3) and `gt_psr` (X, Y, Z); chance follows from seed, epoch and index."""
+
+    def __init__(
+        self,
+        pairs: list[Pair],
+        grid: tuple[int, int, int],
+        count: int,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.pairs, self.grid, self.count = pairs, grid, count
+        self.noise, self.seed, self.epoch = noise, seed, 0
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        pair = self.pairs[index]
+        psr = read_array(pair.vox, "psr").astype(np.float32, copy=False)
+        points = completed_points(pair, max(psr.shape))
+        chance = np.random.default_rng([self.seed, self.epoch, index])
+        if len(points) != self.count:
+            fewer = len(points) < self.count
+            points = points[chance.choice(len(points), self.count, replace=fewer)]
+        if self.noise:
+            points = points + chance.normal(0, self.noise, points.shape).astype(np.float32)
+        target = coarser(torch.from_numpy(psr), psr.shape[0] // self.grid[0])
+        return {
+            "inputs": torch.from_numpy(np.clip(points, 0, 1 - 1e-5)),
+            "gt_psr": target,
+            "name": pair.name,
+        }

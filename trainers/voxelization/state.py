@@ -1,0 +1,217 @@
+"""What a run holds, and its way into a checkpoint and back."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import pickle
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.errors import SettingsError
+from trainers.common.precision import Precision
+from trainers.common.randomness import restore_rank_state
+from trainers.common.ranks import Ranks
+from trainers.common.reporter import Reporter
+from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.settings import plain
+from trainers.common.stopping import StopRequest
+from trainers.voxelization.data import VoxelPairs
+from trainers.voxelization.dpsr import DPSR
+from trainers.voxelization.model import Voxelizer, load_weights
+from trainers.voxelization.settings import NETWORK
+
+TRAINER = "voxelization"
+
+
+@dataclass
+class Position:
+    """How far a run has come; `sums` and `samples` are of the epoch it is in."""
+
+    epoch: int = 0
+    it: int = 0
+    step_in_epoch: int = 0
+    used: int = 0
+    samples: float = 0.0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+    best: float = math.inf
+    best_epoch: int = 0
+    baseline: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class VoxelRun:
+    """What the functions of the loop share."""
+
+    settings: argparse.Namespace
+    ranks: Ranks
+    reporter: Reporter
+    checkpoints: CheckpointFolder
+    stop: StopRequest
+    training: VoxelPairs
+    evaluation: VoxelPairs
+    network: Voxelizer
+    model: nn.Module
+    solver: DPSR
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+    ema: Ema | None
+    rate: float
+    steps_per_epoch: int
+    position: Position = field(default_factory=Position)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The configuration, by dotted names."""
+        found: dict[str, Any] = self.settings.values
+        return found
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run."""
+        return int(self.settings.epochs)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self.epochs * self.steps_per_epoch
+
+
+def described(settings: argparse.Namespace) -> dict[str, Any]:
+    """Return the effective settings in plain types, the configuration's keys included."""
+    flags = {name: value for name, value in vars(settings).items() if name != "values"}
+    told: dict[str, Any] = plain({**flags, **settings.values})
+    return told
+
+
+def save(run: VoxelRun, best: bool = False) -> None:
+    """Write a checkpoint and model.pt, or best.pt and model_best.pt; every rank calls this."""
+    position = run.position
+    weights = run.ema.weights() if run.ema else run.network.state_dict()
+    state: dict[str, Any] = {
+        # The first four are what the original project's programs read.
+        "epoch": position.epoch - (position.step_in_epoch == 0),
+        "it": position.it - 1,
+        "loss_val_best": float(position.best),
+        "state_dict": weights,
+        "network": run.network.state_dict() if run.ema else {},
+        "ema": {"updates": run.ema.updates} if run.ema else {},
+        "optimiser": run.optimiser.state_dict(),
+        "precision": run.precision.state_dict(),
+        "position": asdict(position),
+    }
+    saved = run.checkpoints.save(
+        state,
+        epoch=position.epoch,
+        step=position.it,
+        step_in_epoch=position.step_in_epoch,
+        best=best,
+    )
+    if saved is None:
+        return
+    name = run.settings.output_dir.absolute() / ("model_best.pt" if best else "model.pt")
+    link(saved[0], name)
+    epoch = position.epoch + (position.step_in_epoch > 0)
+    run.reporter.checkpoint((name, saved[1]), epoch, position.it, best)
+
+
+def link(path: Path, name: Path) -> None:
+    """Give a file a second name at once, by a hard link or, where there are none, by a copy."""
+    draft = name.with_name(f".{name.name}.{os.getpid()}.part")
+    draft.unlink(missing_ok=True)
+    try:
+        os.link(path, draft)
+    except OSError:
+        draft.write_bytes(path.read_bytes())
+    draft.replace(name)
+
+
+def load_published(path: Path) -> dict[str, Any]:
+    """Return a checkpoint of the original project without running code from it.
+
+    Its best loss is a NumPy scalar, which weights_only refuses unless the scalar's types are named.
+    """
+    scalar = np._core.multiarray.scalar  # type: ignore[attr-defined]
+    allowed: list[Any] = [
+        scalar,
+        (scalar, "numpy.core.multiarray.scalar"),
+        (scalar, "numpy._core.multiarray.scalar"),
+        np.dtype,
+        np.dtypes.Float64DType,
+        np.dtypes.Float32DType,
+    ]
+    try:
+        with torch.serialization.safe_globals(allowed):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        RuntimeError,
+        pickle.UnpicklingError,
+        EOFError,
+        OSError,
+        ValueError,
+        KeyError,
+    ) as problem:
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        raise SettingsError(f"{path} cannot be read as a checkpoint ({reason})") from problem
+    if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
+        raise SettingsError(f"{path} has no state_dict: it is no checkpoint of this network")
+    return content
+
+
+def resume(run: VoxelRun) -> Path | None:
+    """Bring the run to where its checkpoint left it; return the file, or None to begin anew."""
+    asked = run.settings.resume
+    if asked and asked not in ("auto", "auto-or-new"):
+        path = Path(asked).expanduser().absolute()
+        if not path.is_file():
+            raise SettingsError(f"--resume: there is no file {path}")
+        content = load_published(path)
+        if "position" not in content:
+            return _from_published(run, content, path)
+    identity = [*NETWORK, "model.grid_res", "seed", "train_path"]
+    found = find_checkpoint(asked, run.checkpoints, run.ranks, identity)
+    if found is None:
+        return None
+    content, path, warnings = found
+    weights = content["network"] or content["state_dict"]
+    load_weights(run.network, weights, path)
+    if run.ema:
+        shadow = {"weights": content["state_dict"], "updates": content["ema"].get("updates", 0)}
+        run.ema.load_state_dict(shadow)
+    run.optimiser.load_state_dict(content["optimiser"])
+    run.precision.load_state_dict(content["precision"])
+    run.position = Position(**content["position"])
+    lost = restore_rank_state(content["random"], run.ranks)
+    newest = run.settings.output_dir.absolute() / "model.pt"
+    if run.ranks.leads and path != newest:
+        # A kill between writing the checkpoint and naming it leaves an older model.pt, or none.
+        link(path, newest)
+    known = ("no_cuda", "made_up_root", "wandb", "tensorboard", "keep")
+    for line in [*warnings, *changes_on_resume(content, run.checkpoints, known), lost]:
+        if line:
+            run.reporter.warn(line)
+    return path
+
+
+def _from_published(run: VoxelRun, content: dict[str, Any], path: Path) -> Path:
+    """Take over the weights, epoch and best value of a file that has no optimiser's state."""
+    load_weights(run.network, content["state_dict"], path)
+    if run.ema:
+        run.ema = Ema(run.network, run.ema.decay)
+    epoch = int(content.get("epoch", -1)) + 1
+    best = float(content.get("loss_val_best", math.inf))
+    run.position = Position(epoch=epoch, it=epoch * run.steps_per_epoch, best=best)
+    run.reporter.warn(
+        f"{path} is of the original project: weights and epoch {epoch} are taken over; it holds no"
+        " optimiser state, so Adam begins anew"
+    )
+    return path

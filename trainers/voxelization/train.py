@@ -1,0 +1,371 @@
+"""Train the voxelization network: completed point clouds in, skull volumes out.
+
+    python trainers/voxelization/train.py trainers/voxelization/configs/train_skullbreak.yaml
+    python trainers/voxelization/train.py --made_up 6 --grid_res 64 --epochs 20
+
+The configuration has the keys of the pcdiff-implant project; a flag wins over its key. Written are
+model.pt, model_best.pt, checkpoints/, tensorboard_log/, train.log, pictures and curves. It stops
+after the step it is in on SIGINT, SIGTERM, SIGUSR1 or `$FRESNEL_RUN_DIR/stop.json`, and --resume
+goes on from there to the bit.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import argparse
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.errors import SettingsError
+from trainers.common.loading import make_loader, to_device
+from trainers.common.meters import Meter
+from trainers.common.precision import Precision, in_groups
+from trainers.common.program import run_main
+from trainers.common.randomness import seed_everything
+from trainers.common.ranks import (
+    Ranks,
+    compare_ranks,
+    epoch_batches,
+    from_leader,
+    gradients_shared,
+    join_ranks,
+    sum_over_ranks,
+    wrap_model,
+)
+from trainers.common.report import EventLog, run_directory
+from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
+from trainers.common.stopping import StopRequest
+from trainers.skulls.made_up import make_up
+from trainers.skulls.prepare import prepare_pairs
+from trainers.voxelization.config import METRICS, architecture
+from trainers.voxelization.data import Pair, VoxelPairs, check_pairs, read_manifest
+from trainers.voxelization.dpsr import DPSR
+from trainers.voxelization.memory import memory_sentence
+from trainers.voxelization.model import Voxelizer
+from trainers.voxelization.settings import make_parser
+from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
+from trainers.voxelization.telling import VoxelReporter
+from trainers.voxelization.validation import (
+    finite_scores,
+    mean_volume_scores,
+    preview_inputs,
+    psr_loss,
+    validate,
+    visualise,
+)
+
+# ------------------------------------------------------------------------------------------- data
+
+
+def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
+    """Return the training and the evaluation pairs, checked; make skulls up first where asked."""
+    what = "skulls to make up" if settings.made_up else settings.train_path
+    print(f"loading      {what}", flush=True)
+    EventLog(run_directory()).emit("phase", phase="loading", text=str(what))
+    if settings.made_up is not None:
+        root = settings.made_up_root or settings.output_dir.absolute() / "made_up"
+        size = settings.made_up_size
+        make_up(root, settings.made_up, size, seed=settings.seed)
+        count = settings.values["data.pointcloud_n"]
+        failures = prepare_pairs(root, root / "train.csv", (count - count // 10, count // 10))
+        if failures:
+            raise SettingsError(failures[0])
+        folder = root / "voxelization"
+        manifests = [folder / "train.csv", folder / "eval.csv"]
+    else:
+        manifests = [Path(settings.train_path), Path(settings.eval_path)]
+    training, evaluation = (read_manifest(path) for path in manifests)
+    check_pairs([*training, *evaluation], settings.values["model.grid_res"])
+    return training, evaluation
+
+
+def make_sets(
+    settings: argparse.Namespace, pairs: tuple[list[Pair], list[Pair]]
+) -> tuple[VoxelPairs, VoxelPairs]:
+    """Return the training set, with noise where asked, and the evaluation set."""
+    values = settings.values
+    grid, count = values["model.grid_res"], values["data.pointcloud_n"]
+    noise = values["data.pointcloud_noise"]
+    return (
+        VoxelPairs(pairs[0], grid, count, noise, settings.seed),
+        VoxelPairs(pairs[1], grid, count, 0.0, settings.seed),
+    )
+
+
+# ------------------------------------------------------------------------- model and optimiser
+
+
+def choose_gpu(ranks: Ranks, gpu: int) -> Ranks:
+    """Return the ranks with GPU number `gpu` of those that are seen (train.gpu)."""
+    if gpu == 0 or ranks.device.type != "cuda":
+        return ranks
+    seen = torch.cuda.device_count()
+    if ranks.world > 1 or gpu >= seen:
+        raise SettingsError(
+            f"train.gpu {gpu}: this program sees {seen} GPU(s), numbered from 0; with"
+            f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
+        )
+    device = torch.device("cuda", gpu)
+    torch.cuda.set_device(device)
+    return Ranks(ranks.rank, ranks.world, device, f"train.gpu {gpu} of {seen}")
+
+
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
+    """Return a run before its first step."""
+    ranks = choose_gpu(join_ranks(settings.device), settings.gpu)
+    pairs = from_leader(ranks, lambda: find_data(settings))
+    training, evaluation = make_sets(settings, pairs)
+    seed_everything(settings.seed)
+    network = Voxelizer(architecture(settings.values)).to(ranks.device)
+    model = wrap_model(network, ranks)
+    seed_everything(settings.seed, ranks.rank)
+    fused = ranks.device.type == "cuda"
+    optimiser = torch.optim.Adam(network.parameters(), lr=settings.lr, fused=fused or None)
+    effective = settings.batch_size * ranks.world * settings.accumulate
+    rate, sentence = scaled_rate(settings.lr, settings.lr_rule, effective, settings.base_batch)
+    settings.rate_sentence = sentence
+    folder = settings.output_dir
+    checkpoints = CheckpointFolder(
+        folder / "checkpoints", TRAINER, described(settings), ranks, settings.keep
+    )
+    batches = epoch_batches(len(training), settings.batch_size, 0, 0, 0, ranks.world)
+    return VoxelRun(
+        settings=settings,
+        ranks=ranks,
+        reporter=VoxelReporter(ranks, folder, TRAINER, described(settings), wandb=settings.wandb),
+        checkpoints=checkpoints,
+        stop=stop,
+        training=training,
+        evaluation=evaluation,
+        network=network,
+        model=model,
+        solver=DPSR(settings.values["model.grid_res"], settings.values["model.psr_sigma"]),
+        optimiser=optimiser,
+        precision=Precision(settings.precision, ranks.device),
+        ema=Ema(network, settings.ema) if settings.ema else None,
+        rate=rate,
+        steps_per_epoch=math.ceil(len(batches) / settings.accumulate),
+    )
+
+
+def announce(run: VoxelRun, resumed_from: Path | None) -> None:
+    """Say what is about to happen, and what looks wrong in the data."""
+    settings, reporter = run.settings, run.reporter
+    parameters = sum(parameter.numel() for parameter in run.network.parameters())
+    skulls = [{pair.subject for pair in part.pairs} for part in (run.training, run.evaluation)]
+    grid = " x ".join(map(str, run.training.grid))
+    reporter.say(f"Number of parameters: {parameters}")
+    reporter.start(
+        found={
+            "training pairs": f"{len(run.training)} of {len(skulls[0])} skulls",
+            "evaluation pairs": f"{len(run.evaluation)} of {len(skulls[1])}",
+            "points": run.training.count,
+            "grid": grid,
+        },
+        batch=batch_sentence(settings.batch_size, run.ranks.world, settings.accumulate),
+        rate=settings.rate_sentence,
+        epochs=run.epochs,
+        steps=run.steps,
+        step=run.position.it,
+        resumed_from=resumed_from,
+    )
+    reporter.open_boards(settings.tensorboard, run.position.it)
+    sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
+    need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
+    reporter.say(f"memory       {need}")
+    shared = skulls[0] & skulls[1]
+    if shared:
+        reporter.warn(
+            f"{len(shared)} skulls, such as {min(shared)}, are in training and in evaluation"
+            " pairs: the figures flatter; trainers/skulls/prepare.py splits by skull"
+        )
+
+
+# ------------------------------------------------------------------------------------------- loop
+
+
+def forward(run: VoxelRun, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the loss of a batch and its oriented points and normals."""
+    values = run.values
+    with run.precision.autocast():
+        points, normals = run.model(batch["inputs"])
+    predicted = run.solver(points, normals)
+    loss = psr_loss(predicted, batch["gt_psr"], values["model.psr_tanh"], values["train.w_psr"])
+    return loss, points, normals
+
+
+def take_step(run: VoxelRun, group: list[dict[str, Any]], meter: Meter) -> tuple[float, float]:
+    """Take one optimiser step over a group of batches; return its loss and gradient norm."""
+    settings, position = run.settings, run.position
+    rate = rate_at(
+        position.it, run.steps, run.rate, settings.schedule, settings.warmup, settings.lr_floor
+    )
+    set_rate(run.optimiser, rate)
+    count = sum(len(batch["name"]) for batch in group)
+    total = 0.0
+    every = run.values["train.visualize_every"]
+    for place, loaded in enumerate(group):
+        batch = to_device(loaded, run.ranks.device)
+        with gradients_shared(run.model, place == len(group) - 1):
+            loss, points, normals = forward(run, batch)
+            share = len(batch["name"]) / count
+            run.precision.backward(loss * share)
+        total += loss.item() * share
+        if place == 0 and every and position.it and position.it % every == 0:
+            visualise(run, batch, points, normals)
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
+    if stepped and run.ema:
+        run.ema.update(run.network)
+    meter.count(count)
+    samples, loss_sum = sum_over_ranks([float(count), total * count], run.ranks.device)
+    position.samples += samples
+    position.loss_sum += loss_sum
+    position.used += int(samples)
+    position.it += 1
+    position.step_in_epoch += 1
+    return loss_sum / samples, norm
+
+
+def train_epoch(run: VoxelRun) -> bool:
+    """Take the steps that are left of the current epoch; return whether a stop was asked for."""
+    settings, ranks, position = run.settings, run.ranks, run.position
+    run.training.epoch = position.epoch
+    batches = epoch_batches(
+        len(run.training),
+        settings.batch_size,
+        settings.seed,
+        position.epoch,
+        ranks.rank,
+        ranks.world,
+        position.used,
+    )
+    loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
+    meter, before = Meter(ranks.device, ranks.world), position.seconds
+    run.model.train()
+    if position.it:
+        run.reporter.phase("training")
+    for group in in_groups(meter.waiting(loader), settings.accumulate):
+        begun = time.monotonic()
+        first = position.it == 0
+        if first:
+            preview_inputs(run, group[0])
+            run.reporter.phase("training")
+        loss, norm = take_step(run, group, meter)
+        if first:
+            compare_ranks(run.model, ranks, position.it)
+        position.seconds = before + meter.seconds
+        last = position.step_in_epoch == run.steps_per_epoch
+        values = {
+            "loss": loss,
+            "psr": loss,
+            "gradient_norm": norm,
+            "learning_rate": run.optimiser.param_groups[0]["lr"],
+            **meter.values(),
+        }
+        run.reporter.train_step(position, values, always=last)
+        if (position.it - 1) % run.values["train.print_every"] == 0:
+            run.reporter.step_line(position, loss, time.monotonic() - begun)
+        if run.stop.agreed(ranks.device):
+            # After an epoch's last step it is finished first: judged, reported and saved.
+            return not last
+    return False
+
+
+def _next_epoch(run: VoxelRun) -> None:
+    position = run.position
+    position.epoch += 1
+    position.step_in_epoch = position.used = 0
+    position.samples = position.loss_sum = position.seconds = 0.0
+
+
+def judge(run: VoxelRun) -> dict[str, float]:
+    """Return validation scores beside the baseline's; keep the best weights."""
+    position, values = run.position, run.values
+    if not position.baseline:
+        position.baseline = from_leader(
+            run.ranks, lambda: mean_volume_scores(run.training, run.evaluation)
+        )
+    if run.ema:
+        with run.ema.applied(run.network):
+            scores = validate(run)
+    else:
+        scores = validate(run)
+    metric = values["train.model_selection_metric"]
+    run.reporter.validation_lines(scores, position.baseline, metric)
+    found = scores[metric] if metric != "psr_iou" else -scores[metric]
+    if finite_scores(scores) and found <= position.best:
+        position.best, position.best_epoch = found, position.epoch
+        run.reporter.say(f"New best model (loss {scores[metric]:.6f}), epoch {position.epoch}")
+        save(run, best=True)
+    baseline = {f"baseline_{name}": value for name, value in position.baseline.items()}
+    return {**{f"val/{name}": scores[name] for name in METRICS}, **baseline}
+
+
+def finish_epoch(run: VoxelRun) -> dict[str, float]:
+    """Report an epoch, judge and save when due, and return the judged values."""
+    position, settings = run.position, run.settings
+    loss, seconds = position.loss_sum / max(position.samples, 1), position.seconds
+    _next_epoch(run)
+    last = position.epoch == run.epochs
+    judged: dict[str, float] = {}
+    if position.epoch % run.values["train.validate_every"] == 0 or last:
+        judged = judge(run)
+    run.reporter.epoch(position.epoch, position.it, seconds, {"loss": loss, "psr": loss, **judged})
+    if position.epoch % settings.checkpoint_every == 0 or last:
+        run.reporter.say(f"Save new model at epoch {position.epoch}")
+        save(run)
+        every = run.values["train.backup_every"]
+        if every and position.it % every == 0 and run.ranks.leads:
+            folder = settings.output_dir.absolute()
+            (folder / "model").mkdir(exist_ok=True)
+            link(folder / "model.pt", folder / "model" / f"{position.epoch}.pt")
+            run.reporter.say(f"Backup model at epoch {position.epoch}")
+    return judged
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Train as the settings say and return the exit code."""
+    stop = StopRequest()
+    stop.listen()
+    run = prepare(settings, stop)
+    resumed_from = resume(run)
+    announce(run, resumed_from)
+    run.reporter.phase("loading", "the first batch")
+    judged: dict[str, float] = {}
+    stopped = False
+    while run.position.epoch < run.epochs and not stopped:
+        stopped = train_epoch(run)
+        if not stopped:
+            judged = finish_epoch(run)
+            stopped = run.position.epoch < run.epochs and stop.agreed(run.ranks.device)
+    if stopped:
+        save(run)
+        run.reporter.say(
+            f"stopped by {stop.reason or 'another rank'} after {run.position.it} steps;"
+            f" resume with --resume {settings.output_dir.absolute() / 'model.pt'}"
+        )
+    run.reporter.finish(judged or None)
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trainer; return 0 when done or stopped, 1 failed, 2 bad setting, 130 interrupted."""
+    return run_main(train, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

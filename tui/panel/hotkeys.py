@@ -1,0 +1,63 @@
+"""Keys of the panel: each said once, for the footer, for hovering over it and for the help page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.binding import Binding, BindingType
+from textual.keys import format_key
+
+_NAMES = {
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "escape": "Esc",
+    "enter": "Enter",
+}
+
+
+def hotkey(
+    keys: str,
+    action: str,
+    words: str,
+    footer: str = "",
+    display: str | None = None,
+    priority: bool = False,
+) -> Binding:
+    """A binding of one or more keys. `words`: what they do, for the help page, where keys with the
+    same words share a line; `footer`: in a word or two, where it is among the hints.
+    """
+    return Binding(
+        keys,
+        action,
+        footer or words,
+        show=bool(footer),
+        key_display=display,
+        priority=priority,
+        tooltip=words,
+    )
+
+
+def key_lines(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
+    """The lines of the help page: keys as people read them, and what they do."""
+    lines: dict[str, list[str]] = {}
+    for binding in bindings:
+        if isinstance(binding, Binding) and binding.tooltip:
+            keys = lines.setdefault(binding.tooltip, [])
+            names = [key_name(key) for key in binding.key.split(",")]
+            keys += [name for name in names if name not in keys]
+    return [(" ".join(keys), words) for words, keys in lines.items()]
+
+
+def key_name(key: str) -> str:
+    """A key as people read it: `Ctrl+P`, `PgUp`, `/`."""
+    *modifiers, last = key.split("+")
+    name = _NAMES.get(last) or format_key(last)
+    if len(name) > 1:
+        name = name[0].upper() + name[1:]
+    elif modifiers:
+        name = name.upper()
+    return "+".join([*(one.capitalize() for one in modifiers), name])

@@ -1,0 +1,62 @@
+"""Textual's application where a terminal needs more: the panel's only use of its private names.
+
+Textual is pinned. `tests/unit/test_textual_internals.py` fails when another version is installed:
+then each of these is looked at anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.app import App
+from textual.driver import Driver
+from textual.screen import Screen
+
+from tui.panel.terminal.driver import TerminalDriver
+from tui.panel.terminal.job_control import has_job_control
+from tui.panel.theme.no_color import Colourless
+
+
+class TerminalApp(App[None]):
+    """An application that gives the terminal, and the mouse, back when asked to."""
+
+    has_mouse = True
+    """Whether the application is told of the mouse, rather than the terminal's own selection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self.no_color:
+            self._filters = [Colourless()]  # Textual's own leaves greys, which are colours
+
+    @property
+    def _background_screens(self) -> list[Screen[Any]]:
+        # Nothing shows through a screen that is no dialog: Textual would paint all of it for each
+        # change below it.
+        return super()._background_screens if self.screen.is_modal else []
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; ours where it is the one for terminals."""
+        chosen = super().get_driver_class()
+        return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
+
+    def action_suspend_process(self) -> None:
+        """Give the terminal back to the shell until `fg`, where there is one to say it."""
+        if isinstance(self._driver, TerminalDriver) and has_job_control():
+            self._driver.stop_group()
+        else:
+            self.notify("no shell to come back to: q leaves, runs go on", timeout=4)
+
+    def action_mouse(self) -> None:
+        """Give the mouse back to the terminal, whose own selection then works, or take it again."""
+        driver = self._driver
+        verb = "disable" if self.has_mouse else "enable"
+        switch = getattr(driver, f"_{verb}_mouse_support", None)
+        if driver is None or switch is None:
+            return
+        driver._mouse = True  # a panel opened without the mouse may take it later
+        self.has_mouse = not self.has_mouse
+        switch()
+        words = "the panel has the mouse"
+        if not self.has_mouse:
+            words = "the terminal has the mouse: M takes it"
+        self.notify(words, timeout=4)

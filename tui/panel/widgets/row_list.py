@@ -1,0 +1,174 @@
+"""A list of rows with a cursor: one way to move, to click and to paint for every list of the panel.
+
+Rows are painted one by one: over SSH, what did not change is not sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.panel.hotkeys import hotkey
+
+
+class RowList(ScrollView):
+    """Rows, each with a key; the cursor stays on its key whatever comes before it.
+
+    Subclasses build the rows (`set_rows`) and say what a move or a click does besides.
+    """
+
+    can_focus = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--blurred"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("down,j", "move(1)", "choose a row"),
+        hotkey("up,k", "move(-1)", "choose a row"),
+        hotkey("home,g", "go_first", "the first row, the last"),
+        hotkey("end,G", "go_last", "the first row, the last"),
+        hotkey("pagedown", "page(1)", "a screen of rows down or up"),
+        hotkey("pageup", "page(-1)", "a screen of rows down or up"),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.keys: tuple[str, ...] = ()
+        self.key: str | None = None
+        """The key that the cursor is on; a list that has not got it has the cursor at its top."""
+        self._above = 0
+        self._rows: list[Text] = []
+
+    @property
+    def cursor(self) -> int:
+        """The number, from 0, of the row under the cursor, those above the list not counted."""
+        return self.keys.index(self.key) if self.key in self.keys else 0
+
+    def set_rows(
+        self, keys: Sequence[str], rows: Sequence[Text], above: Sequence[Text] = ()
+    ) -> None:
+        """Show these rows, a key for each; `above` them rows that cannot be chosen."""
+        before, cursor = self._rows, self._cursor_row
+        self.keys, self._above, self._rows = tuple(keys), len(above), [*above, *rows]
+        height = max(1, len(self._rows))
+        if self.virtual_size.height != height:
+            self.virtual_size = Size(self.size.width, height)
+        if len(before) != len(self._rows):
+            self.refresh()
+            return
+        width = self.scrollable_content_region.width
+        for y, (old, new) in enumerate(zip(before, self._rows, strict=True)):
+            if old != new:
+                self._refresh_row(y, *changed_cells(old, new, width))
+        if cursor != self._cursor_row:
+            self._refresh_row(cursor)
+            self._refresh_row(self._cursor_row)
+
+    def put_cursor(self, key: str) -> bool:
+        """Put the cursor on a key and scroll to it; whether it was elsewhere."""
+        if key == self.key:
+            return False
+        before, self.key = self._cursor_row, key
+        row = self._cursor_row
+        if row is not None:
+            self.scroll_to_region(Region(0, row, 1, 1), animate=False)
+        self._refresh_row(before)
+        self._refresh_row(row)
+        return True
+
+    def moved(self) -> None:
+        """The cursor is on another row: nothing more happens unless a subclass says so."""
+
+    def clicked(self) -> None:
+        """The row under the cursor was clicked: nothing more happens unless a subclass says so."""
+
+    # ---- keys and mouse
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by so many rows, at most to either end."""
+        if self.keys:
+            self._go(self.cursor + by)
+
+    def action_go_first(self) -> None:
+        """To the first row."""
+        self._go(0)
+
+    def action_go_last(self) -> None:
+        """To the last row."""
+        self._go(len(self.keys) - 1)
+
+    def action_page(self, pages: int) -> None:
+        """A screen of rows down or up, one of them kept."""
+        self._go(self.cursor + pages * max(1, self.scrollable_content_region.height - 1))
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the row that was clicked."""
+        offset = event.get_content_offset(self)
+        row = (offset.y if offset else -1) + round(self.scroll_offset.y) - self._above
+        if 0 <= row < len(self.keys):
+            self._go(row)
+            self.clicked()
+
+    def on_focus(self) -> None:
+        """The cursor shows."""
+        self._refresh_row(self._cursor_row)
+
+    def on_blur(self) -> None:
+        """The cursor goes, or fades."""
+        self._refresh_row(self._cursor_row)
+
+    def _go(self, row: int) -> None:
+        if self.keys and self.put_cursor(self.keys[min(len(self.keys) - 1, max(0, row))]):
+            self.moved()
+
+    # ---- painting
+
+    def render_line(self, y: int) -> Strip:
+        """One row, that of the cursor in its colours; blank below the last."""
+        width, row = self.scrollable_content_region.width, y + round(self.scroll_offset.y)
+        style = self.rich_style
+        if row >= len(self._rows):
+            return Strip.blank(width, style)
+        if row == self._cursor_row:
+            name = "rows--cursor" if self.has_focus else "rows--blurred"
+            style = self.get_component_rich_style(name)
+        return strip_of(self._rows[row], width, self.app.console, style)
+
+    @property
+    def _cursor_row(self) -> int | None:
+        return self._above + self.cursor if self.keys else None
+
+    def _refresh_row(self, row: int | None, start: int = 0, end: int | None = None) -> None:
+        if row is not None:
+            end = self.scrollable_content_region.width if end is None else end
+            self.refresh(Region(start, row - round(self.scroll_offset.y), end - start, 1))
+
+
+def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:
+    """Where two rows differ, as cells from and to; the whole row when their styles or lengths
+    do.
+    """
+    a, b = old.plain, new.plain
+    if old.spans != new.spans or len(a) != len(b) or cell_len(b) != len(b):
+        return 0, width
+    differing = [i for i, (left, right) in enumerate(zip(a, b, strict=True)) if left != right]
+    return min(differing[0], width - 1), min(differing[-1] + 1, width)
+
+
+def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
+    """A row as a strip of `width` cells, its end cut with an ellipsis."""
+    text = row.copy()
+    text.truncate(width, overflow="ellipsis", pad=True)
+    segments = [
+        Segment(s.text, style + (s.style or Style())) for s in text.render(console) if s.text
+    ]
+    # Neighbours of one style as one: each has its colours sent, though they are the same.
+    return Strip(segments).simplify().adjust_cell_length(width, style)
