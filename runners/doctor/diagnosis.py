@@ -270,12 +270,14 @@ def _from_line(
     if name:
         rests.append(f"its end by {name}")
     found = _told(chosen, tuple(rests), looked)
-    behind = behind_rank(evidence.logs) if chosen.tier is Tier.COLLECTIVE else None
+    behind = (
+        behind_rank(evidence.logs, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
+    )
     if behind is None:
         return found
     return msgspec.structs.replace(
         found,
-        cause=f"{found.cause} Rank {behind[0]} is furthest behind (sequence {behind[1]:,}).",
+        cause=f"{found.cause} Rank {behind[0]} is {behind[1]}.",
         rank=behind[0],
     )
 

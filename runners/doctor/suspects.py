@@ -10,7 +10,7 @@ import msgspec
 from runners.doctor.evidence import LogPart
 from runners.doctor.signatures import Signature, Tier
 
-_MOST_LINES = 3000
+_MOST_LINES = 2000
 """Matching lines looked at in one part: the first cause stands before its cascade."""
 _LONGEST_LINE = 4096
 _PROGRESS_LINES = 3
@@ -110,11 +110,13 @@ def after_progress(data: bytes) -> tuple[bytes, int]:
     """What comes after the last progress but a few lines, clean of escapes; and where it begins."""
     data = data.replace(b"\r", b"\n")
     seen: set[tuple[bytes, ...]] = set()
-    high = len(data)
-    while high > 0:
-        low = data.rfind(b"\n", 0, max(0, high - (64 << 10))) + 1
+    looked, high = 0, len(data)
+    while high > 0 and looked < _MOST_LINES:
+        block = max(0, high - (64 << 10))
+        low = data.rfind(b"\n", max(0, block - (64 << 10)), block) + 1 or block
         for start, end in _matching_lines(data, low, high):
-            line = data[start:end]
+            line = data[start : min(end, start + _LONGEST_LINE)]
+            looked += 1
             if _NOT_PROGRESS.search(line):
                 continue
             seen.add(tuple(b"".join(found) for found in counts().findall(line)))
@@ -150,6 +152,7 @@ def _search(
     data: bytes, part: LogPart, number: int, offset: int, compiled: Engine
 ) -> Iterator[Suspect]:
     at = 0
+    told: set[bytes] = set()
     for _ in range(_MOST_LINES):
         found = compiled.any.search(data, at)
         if found is None:
@@ -159,8 +162,12 @@ def _search(
         end = len(data) if end < 0 else end
         line = data[start : min(end, start + _LONGEST_LINE)]
         place = (number, part.start + offset + start)
-        yield from _suspects_of(line, data[end + 1 : end + 2048], part, place, compiled)
         at = end + 1
+        if line in told:
+            continue
+        for suspect in _suspects_of(line, data[at : at + 2048], part, place, compiled):
+            told.add(line)
+            yield suspect
 
 
 def _suspects_of(
@@ -270,17 +277,19 @@ def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:
     return None
 
 
-def behind_rank(parts: Iterable[LogPart]) -> tuple[int, int] | None:
-    """The rank with the smallest sequence number among those that timed out, and the number.
-
-    None when fewer than two tell theirs, or all are equally far.
+def behind_rank(parts: Iterable[LogPart], processes: int = 0) -> tuple[int, str] | None:
+    """The rank the others waited for, and why: the smallest sequence number, or the only one of
+    `processes` that reports none. None when that does not single one out.
     """
     numbers: dict[int, int] = {}
     for part in parts:
         if b"SeqNum=" in part.data:
             for found in _SEQUENCE.finditer(part.data):
                 numbers.setdefault(int(found[1]), int(found[2]))
-    if len(set(numbers.values())) < 2:
+    silent = sorted(set(range(processes)) - set(numbers))
+    if numbers and len(silent) == 1 and processes > 2:
+        return silent[0], "the only one that reports no timeout"
+    ranked = sorted(numbers, key=lambda one: numbers[one])
+    if len(ranked) < 2 or numbers[ranked[0]] == numbers[ranked[1]]:
         return None
-    rank = min(numbers, key=lambda one: numbers[one])
-    return rank, numbers[rank]
+    return ranked[0], f"furthest behind, at sequence {numbers[ranked[0]]:,}"

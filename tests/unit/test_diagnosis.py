@@ -156,7 +156,10 @@ def test_the_rank_that_did_not_come_is_named() -> None:
     line = "[rank{0}]:[E ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
     found = verdict("\n".join(line.format(rank, 40 if rank == 2 else 41) for rank in range(4)), -6)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
-    assert "Rank 2" in found.cause
+    assert "Rank 2 is furthest behind" in found.cause
+    silent = "\n".join(line.format(rank, 41) for rank in (0, 1, 3))
+    found = verdict(silent, -6, processes=4)
+    assert isinstance(found, Diagnosis) and found.rank == 2
 
 
 def test_a_warning_explains_the_error_that_follows_from_it() -> None:
