@@ -4,20 +4,24 @@ Order of evidence: what was done on purpose, the kernel's memory killer, GPU har
 files of the earliest rank, the earliest line that is no consequence of another, the exit status.
 """
 
+import re
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from runners.doctor.evidence import Evidence, LogPart, RankError
 from runners.doctor.signatures import Signature, Tier
-from runners.doctor.suspects import Suspect, behind_rank, find_suspects, root_cause
+from runners.doctor.suspects import Suspect, behind_rank, find_suspects, root_cause, unknown_error
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
 """Xids that are the machine's, by the action in NVIDIA's catalogue: reset or replace the GPU."""
 
 _LONGEST = 240
+_OPTIONAL = re.compile(r"\[([^][]*)\]")
+_FIELD = re.compile(r"\{(\w+)\}")
 _SIGNAL_KINDS = {
     "SIGHUP": ("terminal_closed", "the terminal or session it belonged to was closed"),
     "SIGSEGV": ("crashed", "a native library touched memory that is not its own"),
@@ -33,6 +37,8 @@ _UNKNOWN_SIGNALS = {
     "SIGINT": ("interrupted_unknown", "interrupted by SIGINT that this panel did not send"),
     "SIGABRT": ("aborted_unknown", "it aborted; nothing it wrote says why"),
 }
+_SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
+"""Ends that leave no words, so that what stands in the output is the other ranks' surprise."""
 _EXITS = {
     126: (
         "not_executable",
@@ -66,6 +72,8 @@ class NotKnown(msgspec.Struct, frozen=True):
     kind: str
     words: str
     looked_at: tuple[str, ...]
+    line: str = ""
+    rank: int | None = None
 
 
 def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
@@ -82,7 +90,7 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
         _memory_killer(evidence, chosen, looked)
         or _hardware(evidence, looked)
         or _error_file(evidence, signatures, looked)
-        or (None if chosen is None else _from_line(chosen, suspects, evidence, looked))
+        or _from_text(chosen, suspects, evidence, signatures, looked)
         or _from_exit(evidence, looked)
     )
 
@@ -118,8 +126,8 @@ def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
         "signature": verdict.signature or None if isinstance(verdict, Diagnosis) else None,
         "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
         "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
-        "line": verdict.line or None if isinstance(verdict, Diagnosis) else None,
-        "rank": verdict.rank if isinstance(verdict, Diagnosis) else None,
+        "line": verdict.line or None,
+        "rank": verdict.rank,
         "rests_on": list(verdict.rests_on) if isinstance(verdict, Diagnosis) else [],
         "looked_at": list(verdict.looked_at),
     }
@@ -228,6 +236,28 @@ def _error_rests(error: RankError) -> tuple[str, ...]:
     return (f"the earliest error file, of {whose}",)
 
 
+def _from_text(
+    chosen: Suspect | None,
+    suspects: list[Suspect],
+    evidence: Evidence,
+    signatures: tuple[Signature, ...],
+    looked: tuple[str, ...],
+) -> Diagnosis | NotKnown | None:
+    """What the output tells; None when the exit status tells more than it."""
+    if chosen is not None and (chosen.tier <= Tier.VAGUE or chosen.signature.explains):
+        return _from_line(chosen, suspects, evidence, looked)
+    first = root_cause(evidence.logs)
+    ends = {signal_of(evidence.exit_code), signal_of(first[1] if first else None)}
+    if ends & _SUDDEN and (chosen is None or chosen.tier >= Tier.COLLECTIVE):
+        return None
+    line, rank = unknown_error(evidence.logs, signatures)
+    if line:
+        whose = "" if rank is None else f" of rank {rank}"
+        line = _shortened(line)
+        return NotKnown("unknown", f"not known; the first error{whose}: {line}", looked, line, rank)
+    return None if chosen is None else _from_line(chosen, suspects, evidence, looked)
+
+
 def _from_line(
     chosen: Suspect, suspects: list[Suspect], evidence: Evidence, looked: tuple[str, ...]
 ) -> Diagnosis:
@@ -240,28 +270,40 @@ def _from_line(
     if name:
         rests.append(f"its end by {name}")
     found = _told(chosen, tuple(rests), looked)
-    behind = behind_rank(evidence.logs) if chosen.tier is Tier.COLLECTIVE else None
+    behind = (
+        behind_rank(evidence.logs, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
+    )
     if behind is None:
         return found
     return msgspec.structs.replace(
         found,
-        cause=f"{found.cause} Rank {behind[0]} is furthest behind (sequence {behind[1]:,}).",
+        cause=f"{found.cause} Rank {behind[0]} is {behind[1]}.",
         rank=behind[0],
     )
 
 
 def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> Diagnosis:
     signature = suspect.signature
-    cause = signature.cause.format_map(_Fields(suspect.fields))
-    line = suspect.line if len(suspect.line) <= _LONGEST else f"{suspect.line[:_LONGEST]}…"
+    cause = fill_cause(signature.cause, suspect.fields)
+    line, rank = _shortened(suspect.line), suspect.rank
     return Diagnosis(
-        signature.kind, signature.id, cause, signature.remedy, rests, looked, line, suspect.rank
+        signature.kind, signature.id, cause, signature.remedy, rests, looked, line, rank
     )
 
 
-class _Fields(dict[str, str]):
-    def __missing__(self, name: str) -> str:
-        return "what it was is not told"
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def fill_cause(cause: str, fields: Mapping[str, str]) -> str:
+    """`cause` with its {fields}; what stands in [brackets] goes when a field in it is not there."""
+
+    def part(found: re.Match[str]) -> str:
+        named = _FIELD.findall(found[1])
+        return found[1] if all(name in fields for name in named) else ""
+
+    text = _OPTIONAL.sub(part, cause)
+    return _FIELD.sub(lambda found: fields.get(found[1], "?"), text)
 
 
 def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKnown:

@@ -62,6 +62,7 @@ class Evidence(msgspec.Struct, frozen=True):
     errors: tuple[RankError, ...] = ()
     logs: tuple[LogPart, ...] = ()
     pids: frozenset[int] = frozenset()
+    processes: int = 0
 
 
 def gather_evidence(run: Run) -> Evidence:
@@ -84,6 +85,7 @@ def gather_evidence(run: Run) -> Evidence:
         errors=tuple(sorted(_error_files(folder), key=lambda error: error.time)),
         logs=(*_rank_logs(folder), *read_log(folder / "output.log")),
         pids=frozenset(pids),
+        processes=run.plan.processes if run.plan else 0,
     )
 
 

@@ -108,6 +108,18 @@ def test_a_bare_kill_is_not_known_until_something_confirms_it() -> None:
     assert ours.kind == "host_out_of_memory" and isinstance(others, NotKnown)
 
 
+def test_an_error_nobody_knows_is_shown_and_not_explained() -> None:
+    text = buried("[rank5]: ValueError: a thing nobody knows", 90, tagged=False)
+    found = verdict(text)
+    assert isinstance(found, NotKnown) and found.rank == 5
+    assert "ValueError: a thing nobody knows" in found.words
+
+
+def test_a_kill_is_not_explained_by_what_other_ranks_say_of_it() -> None:
+    found = verdict(buried("Killed", 90, tagged=False), 137)
+    assert isinstance(found, NotKnown) and found.kind == "killed_unknown"
+
+
 def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
     report = "Root Cause (first observed failure):\n[0]:\n  rank      : 3 (local_rank: 3)\n  exitcode  : -11 (pid: 77)\n"
     found = verdict(report)
@@ -144,7 +156,10 @@ def test_the_rank_that_did_not_come_is_named() -> None:
     line = "[rank{0}]:[E ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
     found = verdict("\n".join(line.format(rank, 40 if rank == 2 else 41) for rank in range(4)), -6)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
-    assert "Rank 2" in found.cause
+    assert "Rank 2 is furthest behind" in found.cause
+    silent = "\n".join(line.format(rank, 41) for rank in (0, 1, 3))
+    found = verdict(silent, -6, processes=4)
+    assert isinstance(found, Diagnosis) and found.rank == 2
 
 
 def test_a_warning_explains_the_error_that_follows_from_it() -> None:

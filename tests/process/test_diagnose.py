@@ -1,0 +1,60 @@
+"""`diagnose` and the verdict in `status`, on runs that really ended."""
+
+import os
+from pathlib import Path
+
+from tests.process.conftest import CommandLine
+
+LOG = """\
+import sys
+print("step 1 loss 0.5")
+print("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 518.00 MiB. GPU 0 has", file=sys.stderr)
+for rank in range(8):
+    print(f"[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: x.cpp:2094, remote process exited or there was a network error, NCCL version 2.21.5", file=sys.stderr)
+sys.exit(1)
+"""
+
+
+def test_a_failed_run_is_explained_by_every_command(cli: CommandLine) -> None:
+    (cli.folder / "train.py").write_text(LOG)
+    run = cli.command("python3", "train.py")
+    cli.ended(run)
+    found = cli.json("diagnose", run.id)["diagnosis"]
+    assert (found["known"], found["class"], found["rank"]) == (True, "gpu_out_of_memory", 3)
+    assert "exit 1" in found["looked_at"]
+    assert cli.json("status", run.id)["diagnosis"] == found
+    text = cli.run("diagnose", run.id).stdout
+    assert found["cause"] in text and found["remedy"] in text and "rests on" in text
+    assert found["cause"] in cli.run("status", run.id).stdout
+
+
+def test_a_stop_a_kill_and_a_good_end_are_told_apart(cli: CommandLine) -> None:
+    killed = cli.command("sh", "-c", "kill -9 $$")
+    good = cli.command("true")
+    stopped = cli.command("sleep", "600")
+    assert "has not ended" in cli.run("diagnose", stopped.id, exits=2).stderr
+    cli.run("stop", stopped.id, "--wait", "--force")
+    cli.ended(killed)
+    cli.ended(good)
+    unknown = cli.json("diagnose", killed.id)["diagnosis"]
+    assert (unknown["known"], unknown["class"]) == (False, "killed_unknown")
+    assert cli.json("diagnose", good.id)["diagnosis"] is None
+    assert cli.json("diagnose", stopped.id)["diagnosis"]["class"] == "stopped"
+
+
+def test_a_user_s_own_signature_and_a_mistake_in_it(cli: CommandLine) -> None:
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "fresnel-tui"
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = (
+        "- id: teapot\n  class: teapot_empty\n  cause: The teapot is empty.\n  remedy: Fill it.\n"
+        "  patterns: ['teapot \\d is empty']\n  samples: [teapot 3 is empty]\n"
+        "  non_matches: [a teapot]\n"
+    )
+    (folder / "signatures.yaml").write_text(entry)
+    run = cli.command("sh", "-c", "echo 'TeaError: teapot 3 is empty'; exit 3")
+    cli.ended(run)
+    assert cli.json("diagnose", run.id)["diagnosis"]["class"] == "teapot_empty"
+    (folder / "signatures.yaml").write_text(entry.replace("samples: [teapot 3", "samples: [pot 3"))
+    problem = cli.run("diagnose", run.id, exits=2).stderr
+    assert "signatures.yaml" in problem and "teapot" in problem and "sample" in problem
+    assert "signatures.yaml" in cli.run("status", run.id).stdout

@@ -1,0 +1,115 @@
+"""`checkpoint inspect | remap | strip | average`: torch is opened by another interpreter only."""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from runners.model.errors import ExitCode, WrongInput
+from runners.presets.catalogue import resolve_preset
+from runners.state.layout import TRAINERS
+from tui.cli.output import print_json, print_pairs, print_table, say
+from tui.views.format import size
+
+TOOL = TRAINERS / "common" / "checkpoint_tool.py"
+_SHOWN_KEYS = 40
+
+
+def run_checkpoint(arguments: argparse.Namespace) -> int:
+    """Do what was asked of the files; exit 2 with one sentence when one cannot be used."""
+    request = {
+        "do": arguments.what,
+        "paths": [str(Path(path).expanduser().absolute()) for path in arguments.paths],
+        "device": arguments.device,
+        "output": str(Path(arguments.output).expanduser().absolute()) if arguments.output else "",
+    }
+    found = ask_tool(choose_interpreter(arguments.python, arguments.preset), request)
+    if arguments.json:
+        print_json(found)
+    else:
+        for i, one in enumerate(found):
+            if i:
+                print()
+            _print_inspected(one) if arguments.what == "inspect" else _print_written(one)
+    return ExitCode.DONE
+
+
+def choose_interpreter(named: str | None, preset: str | None = None) -> str:
+    """The interpreter named, that of a preset, or our own; raises WrongInput when there is none."""
+    word, folder = named or sys.executable, Path.cwd()
+    if not named and preset:
+        spec = resolve_preset(preset)
+        word = spec.interpreter.replace("${python}", sys.executable)
+        folder = Path(spec.working_directory or ".").expanduser()
+        if "${" in f"{word}{folder}":
+            raise WrongInput(
+                f"the interpreter of `{preset}` is known only at a launch: {word}",
+                "name it with --python",
+            )
+    path = Path(word).expanduser()
+    found = shutil.which(str(folder / path) if "/" in word else word)
+    if found is None and word == "python":
+        found = shutil.which("python3")
+    if found is None:
+        raise WrongInput(f"no interpreter `{word}`", "--python takes a program's path or name")
+    return found
+
+
+def ask_tool(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tool's answer; raises WrongInput with its words when a file cannot be used."""
+    done = subprocess.run(
+        [interpreter, str(TOOL), json.dumps(request)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise WrongInput(
+            f"{interpreter} could not open the files: {last}", "is it a Python with PyTorch?"
+        ) from None
+    if isinstance(found, dict):
+        raise WrongInput(str(found.get("error", "no answer")), "nothing was written")
+    return list(found)
+
+
+def _print_inspected(one: dict[str, Any]) -> None:
+    devices = ", ".join(f"{name} {size(count)}" for name, count in one["devices"].items())
+    pairs = [
+        ("file", one["path"]),
+        ("size", size(one["bytes"])),
+        ("format", one["format"]),
+        ("written by", one["written_by"] or "not told by its keys"),
+        ("holds", ", ".join(one["top_level"])),
+        ("step", ", ".join(f"{name} {value}" for name, value in one["step"].items())),
+        ("devices", devices),
+        ("wrappers", ", ".join(one["wrappers"]) or "none"),
+        ("tensors", f"{one['tensors']:,}, parameters {one['parameters']:,}"),
+    ]
+    print_pairs([(name, value) for name, value in pairs if value])
+    rows = [
+        (key["key"], "×".join(map(str, key["shape"])) or "scalar", key["dtype"])
+        for key in one["keys"][:_SHOWN_KEYS]
+    ]
+    if rows:
+        print()
+        print_table(("key", "shape", "type"), rows)
+    if one["tensors"] > len(rows):
+        say(f"{one['tensors'] - len(rows):,} more keys: --json lists them")
+
+
+def _print_written(one: dict[str, Any]) -> None:
+    print(one["written"])
+    if "renamed" in one:
+        say(f"{one['renamed']:,} keys have lost their prefix")
+    if "to" in one:
+        say(f"from {', '.join(one['from'])} to {one['to']}")
+    if "averaged" in one:
+        left = f"; left out: {', '.join(one['left_out'])}" if one["left_out"] else ""
+        say(f"{one['averaged']:,} tensors averaged over {one['of']} files{left}")
