@@ -17,7 +17,7 @@ from tests.process.conftest import CommandLine
 
 ALWAYS = {
     "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory", "open files", "clock",
-    "state folder", "disk", "file system", "locks", "left over",
+    "state folder", "disk", "file system", "locks", "left over", "processes",
 }  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_no_queue_is_denied(cli: CommandLine) -> None:
     release(cli, first)
 
 
-def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(
+def test_a_waiting_supervisor_that_is_killed_is_adopted_and_holds_nobody_up(
     cli: CommandLine,
 ) -> None:
     first = holder(cli, "--gpus", "2")
@@ -105,7 +105,7 @@ def test_a_waiting_supervisor_that_is_killed_is_recorded_and_holds_nobody_up(
     release(cli, first)
     assert cli.ended(behind)["state"] == "done"
     cli.run("list")
-    assert cli.ended(lost)["state"] == "failed"
+    assert cli.ended(lost)["state"] == "done", "it went on waiting in its place"
 
 
 def test_when_the_holders_supervisor_is_killed_the_first_in_line_finds_out_for_itself(
@@ -210,7 +210,7 @@ def test_a_hundred_at_once_for_eight_gpus_all_run_in_order_never_two_on_one(
 ) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
     cli.run("gpus")
-    script = 'echo "$HIP_VISIBLE_DEVICES $(date +%s%N)"; sleep 0.3; date +%s%N'
+    script = 'echo "$HIP_VISIBLE_DEVICES $(date +%s%N)"; sleep 0.6; date +%s%N'
     children = [cli.begin("launch", "--gpus", "1", "--", "sh", "-c", script) for _ in range(100)]
     outputs = [child.communicate()[0].decode().strip() for child in children]
     assert [child.returncode for child in children] == [0] * 100

@@ -151,7 +151,8 @@ def test_a_run_in_a_folder_that_others_may_write_is_not_acted_on(
         "-I",
         "-S",
         str(REPOSITORY / "runners/lifecycle/supervisor/supervisor.py"),
-        str(run.path),
+        str(cli.state.root),
+        run.id,
     ]
     refused = subprocess.run(supervise, capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and refused.stderr.startswith("refused: ")
@@ -182,7 +183,7 @@ def test_another_user_sees_nothing_and_supervises_nothing(cli: CommandLine, shar
     for place in (shared, shared / "runs"):
         place.chmod(0o755)
     before = modes(run.path)
-    refused = as_nobody(SYSTEM_PYTHON, "-I", "-S", str(supervise), str(run.path))
+    refused = as_nobody(SYSTEM_PYTHON, "-I", "-S", str(supervise), str(shared), run.id)
     assert refused.returncode == 1 and "belongs to root, not to nobody" in refused.stderr
     for place in (shared, shared / "runs"):
         place.chmod(0o700)

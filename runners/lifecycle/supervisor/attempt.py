@@ -23,7 +23,7 @@ from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation, leader_of
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
 from runners.state.layout import RunDirectory
-from runners.state.records import PlanFields, RecordFields
+from runners.state.records import IntentFields, PlanFields, RecordFields
 
 SAFETY_WAKE_S = 20.0
 """A poke can be lost; the durable intent on disk cannot."""
@@ -103,7 +103,7 @@ class Attempt:
     def _minders(self, started: float) -> list[Minder]:
         home = self.run.home
         minders: list[Minder] = [
-            TimeLimit(self.run, self.plan, started, self.stop.request),
+            TimeLimit(self.run, self.plan, started, self._end_by_limit),
             OverrunNotice(self.run),
             self.stop,
             self.output,
@@ -150,6 +150,10 @@ class Attempt:
         """Tell whoever looks at the run."""
         append_event(self.run.supervisor_events, "alert", text=text)
         notify(self.run, "alert", text)
+
+    def _end_by_limit(self, intent: IntentFields) -> None:
+        self.alert(intent["reason"])
+        self.stop.request(intent)
 
     def _let_finish(self) -> None:
         """Give those who heard a stop's rung the time of that rung, though the leader has gone.

@@ -58,6 +58,8 @@ class HelpScreen(ModalScreen[None]):
 
 def _keys(tables: dict[str, list[tuple[str, str]]]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(max_width=22)  # a long list of keys wraps rather than narrow the words
+    table.add_column(ratio=1)
     for place, keys in tables.items():
         table.add_row(Text(place, style="bold"), "")
         for key, what in keys:
