@@ -277,6 +277,21 @@ def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:
     return None
 
 
+def first_failure(parts: Iterable[LogPart]) -> LogPart | None:
+    """What torchrun's report tells of the rank that failed first, as a log of that rank.
+
+    The text is there only where the program's main function is decorated with `record`.
+    """
+    for part in parts:
+        report = part.data.rfind(b"Root Cause (first observed failure)")
+        text = part.data[report : report + (16 << 10)] if report >= 0 else b""
+        found = _ROOT_CAUSE.search(text)
+        if found is not None:
+            told = re.sub(rb"(?m)^ {2,}", b"", text[found.end() :].partition(b"\n====")[0])
+            return LogPart("torchrun's report", told, part.start + report, int(found[1]))
+    return None
+
+
 def behind_rank(parts: Iterable[LogPart], processes: int = 0) -> tuple[int, str] | None:
     """The rank the others waited for, and why: the smallest sequence number, or the only one of
     `processes` that reports none. None when that does not single one out.

@@ -126,6 +126,24 @@ def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("crashed", 3)
 
 
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        ("OSError: [Errno 28] No space left on device: '/out/ckpt.pt'", "disk_full"),
+        ("ValueError: odd", "unknown"),
+    ],
+)
+def test_torchrun_s_report_tells_whose_error_it_was(error: str, kind: str) -> None:
+    report = (
+        f"{error}\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 1)  (SIGTERM)\n"
+        "  traceback : Traceback (most recent call last):\n  RuntimeError: [gloo/pair.cc:553] Connection closed by peer [::1]:4\n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 2) \n"
+        f'  traceback : Traceback (most recent call last):\n    File "w.py", line 10, in main\n  {error}\n  \n====\n'
+    )
+    found = verdict(report)
+    assert (found.kind, found.rank) == (kind, 1)
+
+
 def test_the_rank_that_failed_first_is_believed() -> None:
     lines = [
         "[rank1]: ModuleNotFoundError: No module named 'a'",
