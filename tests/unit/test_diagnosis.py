@@ -24,10 +24,15 @@ from tests.support import REPOSITORY, make_run
 SAMPLES = REPOSITORY / "tests" / "samples" / "diagnosis"
 SIGNATURES = load_signatures(Path("/nowhere"))
 FAILURES = [json.loads(line) for line in (SAMPLES / "failures.jsonl").read_text().splitlines()]
-HEALTHY = [
-    block.split("\n", 1)
-    for block in (SAMPLES / "healthy.txt").read_text().removeprefix("=== ").split("\n=== ")
-]
+
+
+def blocks(name: str) -> list[list[str]]:
+    """Names and texts of a file of samples, each under its own `=== name`."""
+    text = (SAMPLES / name).read_text().removeprefix("=== ")
+    return [block.split("\n", 1) for block in text.split("\n=== ")]
+
+
+HEALTHY, FALSE_FRIENDS = blocks("healthy.txt"), blocks("false_friends.txt")
 CASCADE = [
     "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2094, remote process exited or there was a network error, NCCL version 2.21.5",
     "[rank{0}]:[E321 02:07:09.9 ProcessGroupNCCL.cpp:621] [Rank {0}] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
@@ -82,6 +87,12 @@ def test_every_sample_of_a_signature_is_diagnosed_as_its_class(one: object) -> N
 def test_a_healthy_log_raises_no_alarm_even_when_the_run_ended_badly(name: str, text: str) -> None:
     assert isinstance(verdict(text, 0), NotKnown)
     found = verdict(text, 1)
+    assert isinstance(found, NotKnown), found
+
+
+@pytest.mark.parametrize("name, text", FALSE_FRIENDS, ids=[name for name, _ in FALSE_FRIENDS])
+def test_a_false_friend_is_no_cause_of_a_run_that_failed_otherwise(name: str, text: str) -> None:
+    found = verdict(f"step 1 loss 1\nstep 2 loss 0.9\nstep 3 loss 0.8\n{text}\n", 1)
     assert isinstance(found, NotKnown), found
 
 
