@@ -52,7 +52,7 @@ MISTAKES = {
         _GOOD + "parameters: {bs: many}\nscaling:\n  batch: bs\n",
         5,
         "scaling.batch",
-        "`bs` is no number",
+        "`bs` is not a numeric parameter",
     ),
     "scaling rule without its base": Mistake(
         _GOOD
@@ -78,7 +78,7 @@ MISTAKES = {
         "unknown key",
     ),
     "key twice": Mistake(
-        _GOOD + "gpus: 1\ngpus: 2\n", 4, "gpus", "a second time (first in line 3)"
+        _GOOD + "gpus: 1\ngpus: 2\n", 4, "gpus", "is given twice (first in line 3)"
     ),
     "launcher missing": Mistake(
         "command: 'true'\n", 1, "launcher", "is missing (python, torchrun, accelerate or command)"
@@ -277,7 +277,9 @@ MISTAKES = {
     "unclosed bracket": Mistake(_GOOD + "gpus: [1\n", 4, "", "not valid YAML"),
     "tab for indentation": Mistake(_GOOD + "stop:\n\ttarget: group\n", 4, "", "not valid YAML"),
     "list as a key": Mistake(_GOOD + "? [a, b]\n: 1\n", 3, "", "a key must be a word"),
-    "tag that does not fit": Mistake(_GOOD + "gpus: !!int two\n", 3, "", "'two' is no int"),
+    "tag that does not fit": Mistake(
+        _GOOD + "gpus: !!int two\n", 3, "", "'two' is not a valid int"
+    ),
     "two documents": Mistake(_GOOD + "---\nlauncher: python\n", 3, "", "not valid YAML"),
     "alias inside its anchor": Mistake(
         _GOOD + "arguments: &a [*a]\n", None, "", "an alias stands inside its own anchor"

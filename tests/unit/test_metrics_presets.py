@@ -41,7 +41,7 @@ def test_the_forms_of_the_key(tmp_path: Path, text: str, expected: MetricRule) -
         ("metrics: [pairs, tqmd]", "metrics.1", "tqdm"),
         ("metrics: {readers: [tqmd]}", "metrics.readers.0", "tqdm"),
         ("metrics: {reader: tqdm}", "metrics", "readers"),
-        ("metrics: {patterns: ['(']}", "metrics.patterns.0", "no regular expression"),
+        ("metrics: {patterns: ['(']}", "metrics.patterns.0", "not a regular expression"),
         ("metrics: {patterns: ['loss: .*']}", "metrics.patterns.0", "named group"),
         ("metrics: {patterns: ['(?P<name>a)']}", "metrics.patterns.0", "go together"),
         (

@@ -10,6 +10,7 @@ from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.load import load_preset
 from runners.scheduling.allocation import Allocation
+from runners.state.layout import StateDirectory
 
 YAML = """\
 # the run of the guide
@@ -47,7 +48,8 @@ def preset(folder: Path, text: str, name: str, parameters: str) -> Path:
 
 
 def plan(spec: RunSpec, folder: Path) -> Planned:
-    return make_plan(spec, "run-1", folder / "run-1", Allocation(), None, None)
+    run = StateDirectory(folder / "state").run("run-1")
+    return make_plan(spec, run, Allocation(), None, None)
 
 
 def value(spec: RunSpec, name: str) -> object:
@@ -71,7 +73,7 @@ def test_values_come_from_the_file_and_an_unchanged_file_is_used_itself(tmp_path
 def test_a_change_goes_into_a_copy_that_keeps_comments_and_everything_else(tmp_path: Path) -> None:
     path = preset(tmp_path, YAML, "c.yaml", "    train.batch_size: {}\n    data.workers: {}\n")
     planned = plan(load_preset(path, ["train.batch_size=2", "data.workers=0"]), tmp_path)
-    copy = tmp_path / "run-1" / "config.yaml"
+    copy = tmp_path / "state" / "runs" / "run-1" / "config.yaml"
     assert planned.plan.argv[-2:] == ("--config", str(copy))
     assert planned.plan.config_changes == ("train.batch_size: 4 → 2", "data.workers: 8 → 0")
     changed = YAML.replace("batch_size: 4 ", "batch_size: 2 ").replace("workers: 8", "workers: 0")

@@ -12,6 +12,7 @@ from runners.model.spec import Expectation, Retention, RunSpec
 from runners.presets.load import command_spec, load_preset
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
+from runners.state.layout import StateDirectory
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
 
@@ -29,7 +30,7 @@ def test_a_run_resumes_by_the_parameter_its_preset_names(tmp_path: Path) -> None
     spec = load(tmp_path, BASE + "resume: {parameter: resume}\n")
     assert resume_arguments(spec) == ("--resume", "${checkpoint}")
     again = resumed(spec, Path("/c/epoch_3.pt"), "the-parent")
-    plan = make_plan(again, "r", tmp_path / "r", Allocation(), None, None).plan
+    plan = make_plan(again, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert plan.argv[-4:] == ("--epochs", "40", "--resume", "/c/epoch_3.pt")
     assert (plan.parent, plan.resumed_from) == ("the-parent", "/c/epoch_3.pt")
 
@@ -69,7 +70,7 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
         "epochs=7",
     )
     small = GpuSnapshot(0, "GPU-0", "A100", "nvidia", memory_total=60 * GIB)
-    plan = make_plan(spec, "r", tmp_path / "r", Allocation((small,)), None, None).plan
+    plan = make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation((small,)), None, None).plan
     assert (plan.total_epochs, plan.total_steps) == (7, None)
     assert plan.keep == Retention(2, 1, 10)
     stage = Expectation(memory=70 * GIB)
@@ -79,7 +80,7 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
 
 def test_a_command_s_length_may_be_stated_and_gives_progress(tmp_path: Path) -> None:
     spec = command_spec(["python", "train.py"], ["epochs=40"])
-    plan = make_plan(spec, "r", tmp_path / "r", Allocation(), None, None).plan
+    plan = make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert (plan.total_epochs, plan.argv[-1]) == (40, "train.py")
     course = ProgressTracker()
     course.note(Sample(epoch=10))

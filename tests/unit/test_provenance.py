@@ -294,3 +294,12 @@ def _found(folder: Path) -> source.Checkout:
     found = find_checkout(folder)
     assert found is not None
     return found
+
+
+def test_the_newest_version_is_the_greatest_number_however_the_name_is_spelled(
+    tmp_path: Path,
+) -> None:
+    for name in ("torch-2.9.0.dist-info", "torch-2.13.0+cpu.dist-info", "My_Pkg-1.0.dist-info"):
+        (tmp_path / name).mkdir()
+    assert package_version("torch", iter([tmp_path])) == "2.13.0+cpu"
+    assert package_version("my-pkg", iter([tmp_path])) == "1.0"

@@ -53,8 +53,12 @@ def python_version(interpreter: Path) -> str | None:
 
 
 def package_version(name: str, folders: Iterator[Path]) -> str | None:
-    """The version of the installed package `name` in the first of `folders` that has it."""
-    pattern = re.compile(rf"{re.escape(name)}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
+    """The version of the installed package `name` in the first of `folders` that has it.
+
+    As importlib.metadata tells it, which costs a launch 20 ms to import.
+    """
+    spelled = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", name)))
+    pattern = re.compile(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
@@ -62,8 +66,13 @@ def package_version(name: str, folders: Iterator[Path]) -> str | None:
         except OSError:
             continue
         if found:
-            return max(found)
+            return max(found, key=_by_number)
     return None
+
+
+def _by_number(version: str) -> tuple[int, ...]:
+    """2.13.0 comes after 2.9.0: an upgrade that failed may leave both."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def package_folders(interpreter: Path, environment: Mapping[str, str]) -> Iterator[Path]:
