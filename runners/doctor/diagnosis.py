@@ -7,7 +7,6 @@ files of the earliest rank, the earliest line that is no consequence of another,
 import re
 import signal
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from runners.doctor.suspects import (
     root_cause,
     unknown_error,
 )
+from runners.doctor.verdict import Diagnosis, NotKnown
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
@@ -58,29 +58,6 @@ _EXITS = {
         "see PATH and the preset's command",
     ),
 }
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """A known cause: its class and signature, in words, and the evidence it rests on."""
-
-    kind: str
-    signature: str
-    cause: str
-    remedy: str
-    rests_on: tuple[str, ...]
-    looked_at: tuple[str, ...]
-    line: str = ""
-    rank: int | None = None
-
-
-class NotKnown(msgspec.Struct, frozen=True):
-    """No cause is known: what can be said all the same, and what was looked at."""
-
-    kind: str
-    words: str
-    looked_at: tuple[str, ...]
-    line: str = ""
-    rank: int | None = None
 
 
 def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
@@ -122,22 +99,6 @@ def signal_of(code: int | None) -> str:
         return signal.Signals(number).name if number > 0 else ""
     except ValueError:
         return ""
-
-
-def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
-    """The documented JSON of a verdict; `known` tells which of the two it is."""
-    known = isinstance(verdict, Diagnosis)
-    return {
-        "known": known,
-        "class": verdict.kind,
-        "signature": verdict.signature or None if isinstance(verdict, Diagnosis) else None,
-        "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
-        "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
-        "line": verdict.line or None,
-        "rank": verdict.rank,
-        "rests_on": list(verdict.rests_on) if isinstance(verdict, Diagnosis) else [],
-        "looked_at": list(verdict.looked_at),
-    }
 
 
 def _looked_at(evidence: Evidence) -> tuple[str, ...]:

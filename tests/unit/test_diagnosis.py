@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor.diagnosis import Diagnosis, NotKnown, diagnose, to_json
+from runners.doctor.diagnosis import diagnose
 from runners.doctor.evidence import (
     HEAD_BYTES,
     TAIL_BYTES,
@@ -17,6 +17,7 @@ from runners.doctor.evidence import (
     read_log,
 )
 from runners.doctor.signatures import load_signatures
+from runners.doctor.verdict import Diagnosis, NotKnown, to_json
 from runners.model.gpus import Xid
 from runners.model.states import State
 from tests.support import REPOSITORY, make_run
