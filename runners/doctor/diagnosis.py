@@ -7,13 +7,20 @@ files of the earliest rank, the earliest line that is no consequence of another,
 import re
 import signal
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
-from runners.doctor.evidence import Evidence, LogPart, RankError
+from runners.doctor.evidence import Evidence, LogPart
 from runners.doctor.signatures import Signature, Tier
-from runners.doctor.suspects import Suspect, behind_rank, find_suspects, root_cause, unknown_error
+from runners.doctor.suspects import (
+    Suspect,
+    behind_rank,
+    find_suspects,
+    first_failure,
+    root_cause,
+    unknown_error,
+)
+from runners.doctor.verdict import Diagnosis, NotKnown
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
@@ -51,29 +58,6 @@ _EXITS = {
         "see PATH and the preset's command",
     ),
 }
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """A known cause: its class and signature, in words, and the evidence it rests on."""
-
-    kind: str
-    signature: str
-    cause: str
-    remedy: str
-    rests_on: tuple[str, ...]
-    looked_at: tuple[str, ...]
-    line: str = ""
-    rank: int | None = None
-
-
-class NotKnown(msgspec.Struct, frozen=True):
-    """No cause is known: what can be said all the same, and what was looked at."""
-
-    kind: str
-    words: str
-    looked_at: tuple[str, ...]
-    line: str = ""
-    rank: int | None = None
 
 
 def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
@@ -115,22 +99,6 @@ def signal_of(code: int | None) -> str:
         return signal.Signals(number).name if number > 0 else ""
     except ValueError:
         return ""
-
-
-def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
-    """The documented JSON of a verdict; `known` tells which of the two it is."""
-    known = isinstance(verdict, Diagnosis)
-    return {
-        "known": known,
-        "class": verdict.kind,
-        "signature": verdict.signature or None if isinstance(verdict, Diagnosis) else None,
-        "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
-        "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
-        "line": verdict.line or None,
-        "rank": verdict.rank,
-        "rests_on": list(verdict.rests_on) if isinstance(verdict, Diagnosis) else [],
-        "looked_at": list(verdict.looked_at),
-    }
 
 
 def _looked_at(evidence: Evidence) -> tuple[str, ...]:
@@ -221,19 +189,19 @@ def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
 def _error_file(
     evidence: Evidence, signatures: tuple[Signature, ...], looked: tuple[str, ...]
 ) -> Diagnosis | None:
-    """The earliest error file whose message is known and is a cause of its own."""
-    for error in evidence.errors:
-        part = LogPart("error file", error.message.encode(), 0, error.rank)
+    """The earliest error file, or torchrun's report of one, whose message is a known cause."""
+    parts = [
+        LogPart("the earliest error file", error.message.encode(), 0, error.rank)
+        for error in evidence.errors
+    ]
+    reported = first_failure(evidence.logs)
+    for part in [*parts, reported] if reported is not None else parts:
         suspects = find_suspects([part], signatures)
         best = min(suspects, key=lambda one: one.tier, default=None)
         if best is not None and best.tier <= Tier.VAGUE:
-            return _told(best, _error_rests(error), looked)
+            whose = "a rank" if part.rank is None else f"rank {part.rank}"
+            return _told(best, (f"{part.name}, of {whose}",), looked)
     return None
-
-
-def _error_rests(error: RankError) -> tuple[str, ...]:
-    whose = "a rank" if error.rank is None else f"rank {error.rank}"
-    return (f"the earliest error file, of {whose}",)
 
 
 def _from_text(
@@ -252,6 +220,9 @@ def _from_text(
         return None
     line, rank = unknown_error(evidence.logs, signatures)
     if line:
+        reported = first_failure(evidence.logs)
+        if rank is None and reported is not None and line.encode() in reported.data:
+            rank = reported.rank
         whose = "" if rank is None else f" of rank {rank}"
         line = _shortened(line)
         return NotKnown("unknown", f"not known; the first error{whose}: {line}", looked, line, rank)

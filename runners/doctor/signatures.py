@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from runners.model.errors import WrongInput
 from runners.state.layout import config_dir
@@ -124,6 +123,8 @@ def problem_of(signature: Signature) -> str:
 
 
 def _entries(path: Path) -> list[Any]:
+    import yaml  # only where a verdict is asked for
+
     try:
         # The parser in C is ten times as fast; not every build of PyYAML has it.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

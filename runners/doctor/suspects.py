@@ -28,7 +28,7 @@ _ADVICE = re.compile(
     rb"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|might be asynchronously reported|^\s*(?:Hint|Note):"
 )
 _CALM = re.compile(
-    rb"\b(?:INFO|DEBUG|WARNING|TRACE|NOTICE)\b|\bWARN\b|\w+Warning:|\[[IW]\d{2,4} |^[IW]\d{4} "
+    rb"\b(?:INFO|DEBUG|WARNING|TRACE|NOTICE)\b|\bWARN\b|\w+Warning:|\[[IW](?:\d{2,4})? |^[IW]\d{4} "
 )
 _NCCL_WARN = re.compile(rb"NCCL WARN ")
 _CODE = re.compile(rb"^\s*(?:raise|print|log|assert|except|if|return|#|//|>>>|>|\^)")
@@ -37,7 +37,15 @@ _GOT_OVER = re.compile(
     rb"(?i)\bretry(?:ing)?\b|\bretried\b|\bfall(?:ing|s)? ?back\b|\btrying (?:again|with|batch)"
     rb"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b|\brecovered\b|\bhandled\b|\bcaught(?: and|[,:])"
     rb"|\bcontinuing\b|\bgoing on\b|\b(?:reduc|lower|decreas|halv)(?:ed|ing)\b"
-    rb"|\bsucceeded\b"
+    rb"|\bsucceeded\b|\busing\b.*\b(?:batch|defaults?|instead)\b|\bclearing\b.*\bcache\b"
+)
+_DATA = re.compile(
+    rb"(?i)^\s*(?:tip|note|hint|if you|when|question|title|text|prompt|label)\b"
+    rb"|\b(?!err|exc)\w+=(?:\w+: )?$"
+)
+_LEVEL = re.compile(rb"\b(?:ERROR|CRITICAL|FATAL|error|fatal)\b")
+_OPTIONAL = re.compile(
+    rb"(?i)not available|\boptional|will not be|disabled|\bwarning\b|could not import|cannot import"
 )
 _NOT_GOT_OVER = re.compile(rb"Caught \w+ in (?:\w+ )|Exception ignored in")
 _LATER_ERROR = re.compile(rb"During handling of the above exception, another exception occurred")
@@ -165,9 +173,22 @@ def _search(
         at = end + 1
         if line in told:
             continue
+        if _is_optional(data[max(0, start - 4096) : start]):
+            continue
         for suspect in _suspects_of(line, data[at : at + 2048], part, place, compiled):
             told.add(line)
             yield suspect
+
+
+def _is_optional(before: bytes) -> bool:
+    """True when the traceback that ends here was announced as that of something optional."""
+    begins = before.rfind(b"Traceback (most recent call last)")
+    if begins < 0:
+        return False
+    frames = before[begins:].split(b"\n")[1:-1]
+    if any(line and not line.startswith((b" ", b"[")) for line in frames):
+        return False  # that traceback ended before this line
+    return _OPTIONAL.search(before[:begins].rstrip(b"\n ").rpartition(b"\n")[2]) is not None
 
 
 def _suspects_of(
@@ -203,6 +224,8 @@ def _tier(line: bytes, start: int, end: int, signature: Signature) -> Tier | Non
     lead = line[:start]
     whole = line[:end]
     if _CODE.match(line) or (_is_quoted(lead) and not _WRAPPED.search(lead)):
+        return None
+    if not _LEVEL.search(lead) and (_DATA.search(lead) or b" | " in lead):
         return None
     if _CALM.search(whole) and not _NCCL_WARN.search(lead):
         if signature.level is Tier.WARNING or signature.explains:
@@ -274,6 +297,21 @@ def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:
                 return int(found[2]), int(found[1])
         else:
             return int(found[1]), int(found[2])
+    return None
+
+
+def first_failure(parts: Iterable[LogPart]) -> LogPart | None:
+    """What torchrun's report tells of the rank that failed first, as a log of that rank.
+
+    The text is there only where the program's main function is decorated with `record`.
+    """
+    for part in parts:
+        report = part.data.rfind(b"Root Cause (first observed failure)")
+        text = part.data[report : report + (16 << 10)] if report >= 0 else b""
+        found = _ROOT_CAUSE.search(text)
+        if found is not None:
+            told = re.sub(rb"(?m)^ {2,}", b"", text[found.end() :].partition(b"\n====")[0])
+            return LogPart("torchrun's report", told, part.start + report, int(found[1]))
     return None
 
 

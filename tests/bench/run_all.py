@@ -1,4 +1,4 @@
-"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics trainer] [--quick]
+"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics diagnosis trainer] [--quick]
 [--markdown FILE]`.
 
 Without names everything is measured, which takes about a quarter of an hour on two quiet cores,
@@ -25,6 +25,7 @@ GROUPS = {
     "sampler": "sampler",
     "log": "log_tables",
     "metrics": "metrics",
+    "diagnosis": "diagnosis",
     "trainer": "trainer",
 }
 README = Path(__file__).with_name("README.md")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor.diagnosis import Diagnosis, NotKnown, diagnose, to_json
+from runners.doctor.diagnosis import diagnose
 from runners.doctor.evidence import (
     HEAD_BYTES,
     TAIL_BYTES,
@@ -17,6 +17,7 @@ from runners.doctor.evidence import (
     read_log,
 )
 from runners.doctor.signatures import load_signatures
+from runners.doctor.verdict import Diagnosis, NotKnown, to_json
 from runners.model.gpus import Xid
 from runners.model.states import State
 from tests.support import REPOSITORY, make_run
@@ -24,10 +25,15 @@ from tests.support import REPOSITORY, make_run
 SAMPLES = REPOSITORY / "tests" / "samples" / "diagnosis"
 SIGNATURES = load_signatures(Path("/nowhere"))
 FAILURES = [json.loads(line) for line in (SAMPLES / "failures.jsonl").read_text().splitlines()]
-HEALTHY = [
-    block.split("\n", 1)
-    for block in (SAMPLES / "healthy.txt").read_text().removeprefix("=== ").split("\n=== ")
-]
+
+
+def blocks(name: str) -> list[list[str]]:
+    """Names and texts of a file of samples, each under its own `=== name`."""
+    text = (SAMPLES / name).read_text().removeprefix("=== ")
+    return [block.split("\n", 1) for block in text.split("\n=== ")]
+
+
+HEALTHY, FALSE_FRIENDS = blocks("healthy.txt"), blocks("false_friends.txt")
 CASCADE = [
     "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2094, remote process exited or there was a network error, NCCL version 2.21.5",
     "[rank{0}]:[E321 02:07:09.9 ProcessGroupNCCL.cpp:621] [Rank {0}] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
@@ -85,6 +91,12 @@ def test_a_healthy_log_raises_no_alarm_even_when_the_run_ended_badly(name: str, 
     assert isinstance(found, NotKnown), found
 
 
+@pytest.mark.parametrize("name, text", FALSE_FRIENDS, ids=[name for name, _ in FALSE_FRIENDS])
+def test_a_false_friend_is_no_cause_of_a_run_that_failed_otherwise(name: str, text: str) -> None:
+    found = verdict(f"step 1 loss 1\nstep 2 loss 0.9\nstep 3 loss 0.8\n{text}\n", 1)
+    assert isinstance(found, NotKnown), found
+
+
 def test_there_are_forty_healthy_logs() -> None:
     assert len(HEALTHY) >= 40
 
@@ -124,6 +136,24 @@ def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
     report = "Root Cause (first observed failure):\n[0]:\n  rank      : 3 (local_rank: 3)\n  exitcode  : -11 (pid: 77)\n"
     found = verdict(report)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("crashed", 3)
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        ("OSError: [Errno 28] No space left on device: '/out/ckpt.pt'", "disk_full"),
+        ("ValueError: odd", "unknown"),
+    ],
+)
+def test_torchrun_s_report_tells_whose_error_it_was(error: str, kind: str) -> None:
+    report = (
+        f"{error}\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 1)  (SIGTERM)\n"
+        "  traceback : Traceback (most recent call last):\n  RuntimeError: [gloo/pair.cc:553] Connection closed by peer [::1]:4\n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 2) \n"
+        f'  traceback : Traceback (most recent call last):\n    File "w.py", line 10, in main\n  {error}\n  \n====\n'
+    )
+    found = verdict(report)
+    assert (found.kind, found.rank) == (kind, 1)
 
 
 def test_the_rank_that_failed_first_is_believed() -> None:

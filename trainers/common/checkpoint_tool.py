@@ -249,7 +249,8 @@ def remap(path: Path, device: str, output: str) -> dict[str, Any]:
         raise CheckpointProblem(f"--device {device}: cpu, or a GPU inside the run such as cuda:0")
     checkpoint = Checkpoint(path)
     if all(location in ("cpu", device) for location in checkpoint.devices):
-        raise CheckpointProblem(f"{path}: nothing to remap, its tensors are on cpu or {device}")
+        there = " and ".join(checkpoint.devices) or "no device"
+        raise CheckpointProblem(f"{path}: nothing to remap, its tensors are on {there}")
     moved = {
         place: location if location == "cpu" else device
         for place, location in checkpoint.locations.items()

@@ -107,7 +107,7 @@ def _print_inspected(one: dict[str, Any]) -> None:
 def _print_written(one: dict[str, Any]) -> None:
     print(one["written"])
     if "renamed" in one:
-        say(f"{one['renamed']:,} keys have lost their prefix")
+        say(f"keys renamed: {one['renamed']:,}")
     if "to" in one:
         say(f"from {', '.join(one['from'])} to {one['to']}")
     if "averaged" in one:

@@ -2,8 +2,8 @@
 
 import argparse
 
-from runners.doctor.diagnosis import Diagnosis, to_json
 from runners.doctor.signatures import load_signatures
+from runners.doctor.verdict import Diagnosis, to_json
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode, WrongInput
 from runners.state.layout import StateDirectory

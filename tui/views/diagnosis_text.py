@@ -1,8 +1,6 @@
 """The verdict on an ended run, for people."""
 
-from runners.doctor.diagnosis import Diagnosis, NotKnown, diagnose
-from runners.doctor.evidence import gather_evidence
-from runners.doctor.signatures import load_signatures
+from runners.doctor.verdict import Diagnosis, NotKnown
 from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.model.states import State
@@ -15,6 +13,11 @@ def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
     """
     if run.is_live or run.state is State.DONE:
         return None
+    # Only a run that ended badly needs them: `list` and the panel start without.
+    from runners.doctor.diagnosis import diagnose
+    from runners.doctor.evidence import gather_evidence
+    from runners.doctor.signatures import load_signatures
+
     try:
         signatures = load_signatures()
     except WrongInput as error:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
-from runners.doctor.diagnosis import Diagnosis, NotKnown
-from runners.doctor.diagnosis import to_json as diagnosis_json
+from runners.doctor.verdict import Diagnosis, NotKnown
+from runners.doctor.verdict import to_json as diagnosis_json
 from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json

@@ -1,0 +1,69 @@
+"""The verdict's figures: how long the cause of a failed run with a log of 1 GB takes to find."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import REPOSITORY, Row, Table, spread
+from place import Bench
+
+GOAL_MS = 50
+GIGABYTE = 1 << 30
+# One process: the first verdict reads and compiles the signatures, the others do not.
+VERDICTS = """
+import json, sys, time
+from pathlib import Path
+from runners.doctor.diagnosis import diagnose
+from runners.doctor.evidence import Evidence, read_log
+from runners.doctor.signatures import load_signatures
+took = []
+for _ in range(int(sys.argv[2])):
+    began = time.perf_counter()
+    logs = read_log(Path(sys.argv[1]))
+    found = diagnose(Evidence(exit_code=1, logs=logs), load_signatures())
+    took.append((time.perf_counter() - began) * 1000)
+    assert found.kind == "gpu_out_of_memory", found
+print(json.dumps(took))
+"""
+STEP = "[rank{0}]: step {1} loss 0.5123 lr 1e-4 12.3 it/s\n"
+CAUSE = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 518.00 MiB. GPU 0\n"
+CASCADE = (
+    "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2094, "
+    "remote process exited or there was a network error, NCCL version 2.21.5\n"
+)
+
+
+def measure(bench: Bench) -> Table:
+    """The table of the verdict."""
+    place = bench.place("diagnosis")
+    rows = []
+    for name, step in (
+        ("a log of steps", STEP),
+        ("a coloured log without any count", "\x1b[32mINFO\x1b[0m something is done with a/b/c\n"),
+    ):
+        path = write_log(Path(place.folder) / "output.log", step)
+        words = [sys.executable, "-c", VERDICTS, str(path), str(bench.count(9, 3))]
+        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        first, *others = json.loads(done.stdout)
+        rows += [
+            Row(f"first verdict of a process, 1 GB, {name}", spread([first / 1000], "s")),
+            Row(
+                f"verdict, 1 GB, {name}, 200 lines of cascade behind the cause",
+                spread([one / 1000 for one in others], "s"),
+                goal=f"≤ {GOAL_MS} ms",
+                reached=max(others) <= GOAL_MS,
+            ),
+        ]
+    return Table("Diagnosis", rows, "The log's middle is a hole in the file: it is never read.")
+
+
+def write_log(path: Path, step: str) -> Path:
+    """A log of 1 GB whose last lines are a cause and its cascade."""
+    lines = "".join(step.format(i % 8, i) for i in range(60_000))
+    with path.open("w") as file:
+        file.write(lines)
+        file.truncate(GIGABYTE)
+        file.seek(GIGABYTE)
+        file.write("\n" + lines + CAUSE + "".join(CASCADE.format(i % 8) for i in range(200)))
+    return path
