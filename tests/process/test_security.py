@@ -182,6 +182,7 @@ def test_another_user_sees_nothing_and_supervises_nothing(cli: CommandLine, shar
         pytest.skip("no Python, or no source, that another user may read")
     for place in (shared, shared / "runs"):
         place.chmod(0o755)
+    eventually(lambda: (run.path / "final.json").exists(), what="its last values kept")
     before = modes(run.path)
     refused = as_nobody(SYSTEM_PYTHON, "-I", "-S", str(supervise), str(shared), run.id)
     assert refused.returncode == 1 and "belongs to root, not to nobody" in refused.stderr

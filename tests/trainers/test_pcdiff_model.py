@@ -64,12 +64,21 @@ def test_output_and_gradients_are_those_of_the_dense_network(attention: bool) ->
     mine, theirs = model(points, steps), dense_forward(model, points, steps)
     torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
     direction = torch.randn_like(mine)
-    of_mine = torch.autograd.grad((mine * direction).sum(), list(model.parameters()))
-    of_theirs = torch.autograd.grad((theirs * direction).sum(), list(model.parameters()))
-    for name, one, other in zip(dict(model.named_parameters()), of_mine, of_theirs, strict=True):
-        # A bias before a norm over its own group has next to no gradient: compare with the scale.
-        scale = max(float(other.abs().max()), 1.0)
-        assert float((one - other).abs().max()) < 2e-3 * scale, name
+    parameters = list(model.parameters())
+    of_mine = torch.autograd.grad((mine * direction).sum(), parameters)
+    of_theirs = torch.autograd.grad((theirs * direction).sum(), parameters)
+    with torch.no_grad():
+        for one in parameters:
+            one.mul_(1 + 6e-8 * torch.randn_like(one))
+    moved = dense_forward(model, points, steps)
+    of_moved = torch.autograd.grad((moved * direction).sum(), parameters)
+    names = dict(model.named_parameters())
+    for name, one, other, near in zip(names, of_mine, of_theirs, of_moved, strict=True):
+        # What a rounding of the weights does to the reference's own gradient is allowed ten times:
+        # norms over few values amplify it.
+        rounding = float((near - other).abs().max())
+        limit = 2e-3 * max(float(other.abs().max()), 1.0) + 10 * rounding
+        assert float((one - other).abs().max()) < limit, name
 
 
 def test_compiled_and_plain_searches_lead_to_one_output() -> None:

@@ -233,7 +233,7 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel.press("PageDown")
     panel.wait_for("palette: every action")
     panel.press("Escape")
-    panel.wait_gone("Everywhere")  # where no notice can cover it
+    panel.wait_gone("palette: every action")
     panel.press("/")
     panel.wait_for("search in the log")
     panel.press("counting 12", "Enter")
