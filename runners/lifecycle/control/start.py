@@ -27,7 +27,8 @@ from runners.lifecycle.launch.dispatch import (
     waiting,
 )
 from runners.lifecycle.launch.git_snapshot import start_recording
-from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, make_plan, masked_spec
+from runners.lifecycle.launch.outlook import plan_launch
+from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, masked_spec
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -131,7 +132,9 @@ def preview(
         run_id = new_run_id(spec.name)
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
-            plan = make_plan(spec, state.run(run_id), allocation, reading, _price(state, spec)).plan
+            plan = plan_launch(
+                spec, state.run(run_id), allocation, reading, _price(state, spec)
+            ).plan
         planned.append((plan, verdict))
     return planned
 
@@ -194,7 +197,7 @@ def _prepare(
         run_id = new_run_id(spec.name)
     allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
-        planned = make_plan(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict

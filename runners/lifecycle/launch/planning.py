@@ -15,14 +15,12 @@ from typing import NamedTuple, TypedDict
 
 import msgspec
 
-from runners.cost.estimate import forecast
 from runners.cost.rates import device_count, hourly_rate
 from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
-from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
@@ -70,28 +68,13 @@ def make_plan(
     reading: GpuReading | None,
     price: Price | None,
 ) -> Planned:
-    """Spell `spec` out for one run; WrongInput when a path, program or variable it names does not
-    exist.
+    """Spell `spec` out for one run, without its estimate and provenance: see `outlook`.
+
+    Raises WrongInput when a path, program or variable it names does not exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
     words = _words(spec, run.id, run.path, allocation, processes)
-    added = {
-        **_DEFAULT_ENVIRONMENT,
-        **shutdown_time(spec),
-        **given_gpus(allocation.gpus),
-        **visibility(allocation.gpus, reading),
-        **{
-            name: _fill(value, words, f"environment.{name}")
-            for name, value in spec.environment.items()
-        },
-    }
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
-    }
-    environment |= added
-    removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
+    added, environment, removed = _environment(spec, allocation, reading, words)
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
@@ -135,15 +118,40 @@ def make_plan(
         group=spec.group,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        forecast=forecast(run.home, spec, allocation.gpus, price, devices),
         metrics=msgspec.structs.replace(
             spec.metrics,
             tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
         ),
-        provenance=provenance_of(argv, folder, environment, reading),
         **limits,
     )
     return Planned(plan, environment, config.files)
+
+
+def _environment(
+    spec: RunSpec,
+    allocation: Allocation,
+    reading: GpuReading | None,
+    words: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """What is added to the environment, all of it, and the inherited names that are taken away."""
+    added = {
+        **_DEFAULT_ENVIRONMENT,
+        **shutdown_time(spec),
+        **given_gpus(allocation.gpus),
+        **visibility(allocation.gpus, reading),
+        **{
+            name: _fill(value, words, f"environment.{name}")
+            for name, value in spec.environment.items()
+        },
+    }
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
+    }
+    environment |= added
+    removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
+    return added, environment, removed
 
 
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:

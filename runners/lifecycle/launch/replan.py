@@ -16,7 +16,8 @@ from runners.gpus.cards import CardPart
 from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
-from runners.lifecycle.launch.planning import MASK, SECRET_PREFIX, make_plan
+from runners.lifecycle.launch.outlook import plan_launch
+from runners.lifecycle.launch.planning import MASK, SECRET_PREFIX
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.scheduling.allocation import Allocation
@@ -54,7 +55,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         ) from None
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
-    planned = make_plan(
+    planned = plan_launch(
         msgspec.structs.replace(spec, environment=clear),
         directory,
         Allocation(

@@ -1,0 +1,40 @@
+"""A plan with what is known beside it: what it should take, and what exactly runs.
+
+The estimate reads earlier runs, provenance reads git and the interpreter's folder: the slowest
+parts of a launch, which spelling a plan out does without.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.estimate import forecast
+from runners.cost.rates import device_count
+from runners.lifecycle.launch.planning import Planned, make_plan
+from runners.lifecycle.launch.provenance import provenance_of
+from runners.model.gpus import GpuReading
+from runners.model.spec import Price, RunSpec
+from runners.scheduling.allocation import Allocation
+from runners.state.layout import RunDirectory
+
+
+def plan_launch(
+    spec: RunSpec,
+    run: RunDirectory,
+    allocation: Allocation,
+    reading: GpuReading | None,
+    price: Price | None,
+) -> Planned:
+    """Spell `spec` out for one run and attach its estimate and provenance.
+
+    Raises WrongInput when a path, program or variable it names does not exist.
+    """
+    planned = make_plan(spec, run, allocation, reading, price)
+    plan = planned.plan
+    folder = Path(plan.working_directory)
+    complete = msgspec.structs.replace(
+        plan,
+        forecast=forecast(run.home, spec, allocation.gpus, price, device_count(plan.gpus)),
+        provenance=provenance_of(list(plan.argv), folder, planned.environment, reading),
+    )
+    return planned._replace(plan=complete)
