@@ -27,7 +27,7 @@ from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
 from tui.views.run_view import RunView
 
-_TOUCHING = frozenset({"launch", "again", "stop", "drain", "postpone"})
+_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone"})
 """Actions that change something: a panel that only shows has none of them."""
 
 
@@ -37,6 +37,7 @@ class CockpitScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("n", "launch", "launch a run", "Launch"),
         hotkey("a", "again", "launch the selected run again, or a variation of it"),
+        hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
         hotkey(
             "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
         ),
@@ -190,7 +191,15 @@ class CockpitScreen(Screen[None]):
         else:
             self._open_launch(run)
 
-    def _open_launch(self, again: Run | None) -> None:
+    def action_resume(self) -> None:
+        """Open the launch dialog to go on from the selected run's newest checkpoint."""
+        run = self.selected_run
+        if run is None:
+            self.notify("no run is selected", timeout=3)
+        else:
+            self._open_launch(run, resume=True)
+
+    def _open_launch(self, again: Run | None, resume: bool = False) -> None:
         from tui.panel.screens.launch import LaunchRequest, LaunchScreen
 
         def answered(wanted: LaunchRequest | None) -> None:
@@ -199,7 +208,7 @@ class CockpitScreen(Screen[None]):
                 self.commands.start(wanted.specs, self.select_when_present)
 
         try:
-            screen = LaunchScreen(self.state, self.picture, again)
+            screen = LaunchScreen(self.state, self.picture, again, resume)
         except FresnelError as error:
             notify_error(self.app, str(error))
         else:
@@ -256,6 +265,7 @@ class CockpitScreen(Screen[None]):
         touching = (
             ("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch),
             ("Launch again", "the selected run, or a variation of it (a)", self.action_again),
+            ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
             ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
             ("Postpone the guard", "by an hour (p)", self.action_postpone),

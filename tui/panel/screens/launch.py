@@ -14,6 +14,7 @@ from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.control.start import preview
 from runners.model.errors import FresnelError
 from runners.model.plan import LaunchPlan
@@ -32,6 +33,7 @@ from tui.panel.widgets.gpu.picker import GpuPicker, spell_request
 from tui.panel.widgets.launch.fields import make_field, mark_field, spell_value, with_texts
 from tui.panel.widgets.launch.presets import describe_entry, last_runs, newest_first
 from tui.views.plan_text import describe_plan
+from tui.views.resume_text import resumed_text
 
 _RULES: tuple[ScalingRule, ...] = get_args(ScalingRule)
 _RULE_WORDS = {
@@ -65,14 +67,23 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     ]
 
     def __init__(
-        self, state: StateDirectory, picture: PanelSnapshot | None, again: Run | None = None
+        self,
+        state: StateDirectory,
+        picture: PanelSnapshot | None,
+        again: Run | None = None,
+        resume: bool = False,
     ) -> None:
         super().__init__()
         self.state = state
         self.picture = picture
         self.again = again
+        self.resume = resume
         self.entries = newest_first(list_presets(), picture)
-        if again is not None:
+        if again is not None and resume:
+            found = resume_run(state, again)
+            words = f"goes on from {again.id}: {resumed_text(again, found.checkpoint)}"
+            self.entries.insert(0, PresetEntry(f"{again.name} resumed", "", (found.spec,), words))
+        elif again is not None:
             spec = relaunch_spec(state, again)
             self.entries.insert(
                 0, PresetEntry(f"{again.name} again", "", (spec,), f"as {again.id} was launched")
@@ -297,7 +308,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         known = entry.path and str(find_preset(entry.name)) == entry.path
         words = ["launch", entry.name if known else entry.path] if entry.path else []
         if not entry.path and self.again is not None:
-            words = ["launch", "--again", self.again.id]
+            words = ["launch", "--resume" if self.resume else "--again", self.again.id]
         if spec is None:
             return words
         texts = self._texts()
