@@ -1,0 +1,62 @@
+"""`launch --resume`: from a run's newest checkpoint, or from a file; what it goes on from is said."""
+
+import json
+from pathlib import Path
+
+from runners.state.layout import RunDirectory
+from tests.process.conftest import CommandLine, leader
+from tests.support import eventually
+
+PRESET = """\
+launcher: command
+shell: true
+command: >-
+  from() { while [ $# -gt 0 ]; do [ "$1" = --resume ] && cat "$2"; shift; done; };
+  n=$(from "$0" "$@"); echo "from $${n:-nothing}"; mkdir -p $FRESNEL_RUN_DIR/c;
+  echo $(( $${n:-0} + 5 )) > $FRESNEL_RUN_DIR/c/e.txt; [ -z "$HOLD" ] || sleep 300
+gpus: 0
+parameters:
+  resume: {value: null, type: str}
+  batch: 64
+scaling: {batch: batch}
+resume: {parameter: resume}
+checkpoints: ["${run_dir}/c/*.txt"]
+"""
+
+
+def preset(cli: CommandLine) -> str:
+    (cli.folder / "count.yaml").write_text(PRESET)
+    return str(cli.folder / "count.yaml")
+
+
+def said(run: RunDirectory) -> str:
+    return run.output.read_text().strip()
+
+
+def test_a_run_is_resumed_from_its_newest_checkpoint_and_names_its_parent(cli: CommandLine) -> None:
+    first = cli.launch(preset(cli), "--wait")
+    told = cli.run("launch", "--resume", first.id, "--set", "batch=32", "--wait")
+    second = cli.state.run(told.stdout.strip())
+    assert (said(first), said(second)) == ("from nothing", "from 5")
+    assert f"resumes {first.id}: " in told.stderr and str(first.path / "c" / "e.txt") in told.stderr
+    assert "trained with a batch of 64, this run has 32" in told.stderr
+    plan = json.loads(second.plan.read_text())
+    assert (plan["parent"], plan["resumed_from"]) == (first.id, str(first.path / "c" / "e.txt"))
+    third = cli.launch("--resume", second.id, "--wait")
+    assert said(third) == "from 10"
+
+
+def test_a_preset_goes_on_from_a_file(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "kept.txt"
+    file.write_text("40\n")
+    assert said(cli.launch(preset(cli), "--resume", str(file), "--wait")) == "from 40"
+    assert "with which preset?" in cli.run("launch", "--resume", str(file), exits=2).stderr
+
+
+def test_what_cannot_be_resumed_says_why(cli: CommandLine) -> None:
+    live = cli.launch(preset(cli), HOLD="1")
+    eventually(lambda: leader(live) and "from" in live.output.read_text())
+    assert "stop it first" in cli.run("launch", "--resume", live.id, exits=2).stderr
+    bare = cli.command("true")
+    cli.run("wait", bare.id)
+    assert "has left no checkpoint" in cli.run("launch", "--resume", bare.id, exits=3).stderr
