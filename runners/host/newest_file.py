@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -44,7 +45,7 @@ def newest(
             file = look_at(path)
             if file is not None and (file.modified >= since or _is_in(path, own)):
                 found[path] = file
-    for file in sorted(found.values(), key=lambda one: one.modified, reverse=True):
+    for file in sorted(found.values(), key=_by_time_and_number, reverse=True):
         try:
             whole = proof(file.path)
         except OSError:
@@ -52,6 +53,11 @@ def newest(
         if whole or (whole is None and now - file.modified >= quiet_s):
             return file
     return None
+
+
+def _by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
+    """File systems tell times to some milliseconds: among files as old, the number decides."""
+    return file.modified, [int(part) for part in re.findall(r"\d+", file.path)], file.path
 
 
 def _is_in(path: str, folder: str) -> bool:

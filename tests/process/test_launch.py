@@ -58,6 +58,7 @@ def test_a_run_in_json_has_every_documented_field(cli: CommandLine) -> None:
     )
     run = cli.command("sh", "-c", script, options=["--name", "ä b", "--price", "3600"])
     assert cli.run("wait", run.id).stdout == ""
+    eventually((run.path / "final.json").exists, what="its last values kept")
     found = cli.status(run)
     assert set(found) >= RUN_KEYS
     assert found["id"] == run.id and found["name"] == "ä b" and found["preset"] == "command"

@@ -203,7 +203,8 @@ def test_a_trainer_whose_wrapper_leaves_at_the_signal_has_the_time_of_its_rung(
     run = cli.command(*PYTHON, WRAPPED, str(cli.folder / "go"), options=options, ready="ready")
     ask(cli, run)
     eventually(lambda: "saving" in run.output.read_text() and run.exit.exists())
-    assert cli.status(run)["state"] == "stopping" and cli.status(run)["stop"]["rung"] == "SIGINT"
+    eventually(lambda: cli.status(run)["state"] == "stopping", what="a recorded stop")
+    assert cli.status(run)["stop"]["rung"] == "SIGINT"
     (cli.folder / "go").touch()
     found = cli.ended(run)
     assert (found["state"], found["exit_code"], run.output.read_text()) == (

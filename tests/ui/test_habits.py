@@ -116,9 +116,15 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_pa
     panel.wait_for("no runs yet")
     assert not re.search(rb"[34]8;[25];", panel.raw), "sixteen colours only"
     assert MOUSE_ON not in panel.raw
-    panel.press("Ctrl+P", "Theme", "Enter")
-    panel.wait_for("contrast-dark|Search")
-    panel.press("contrast-light", "Enter")
+    panel.press("Ctrl+P")
+    panel.wait_for("Search for commands")
+    panel.press("Theme")
+    panel.wait_for("Change the current theme")
+    panel.press("Enter")
+    panel.wait_for("contrast-dark")
+    panel.press("contrast-light")
+    panel.wait_gone("contrast-dark")
+    panel.press("Enter")
     chosen = tmp_path / "state" / "panel.json"
     eventually(
         lambda: chosen.exists() and json.loads(chosen.read_text())["theme"] == "contrast-light"
