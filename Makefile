@@ -40,10 +40,12 @@ test: $(STAMP)
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:
-	@python=$$(command -v python3.10 || ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.10.*/bin/python 2>/dev/null | tail -n 1); \
-	if [ -z "$$python" ]; then echo "no Python 3.10 here: not tested on it"; exit 0; fi; \
+	@for python in python3.10 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.10.*/bin/python none; do \
+		$$python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null && break; \
+	done; \
+	if [ "$$python" = none ]; then echo "no Python 3.10 here: not tested on it"; exit 0; fi; \
 	echo "on $$($$python --version)"; \
-	test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; \
+	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
 	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process
 
