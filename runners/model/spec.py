@@ -168,7 +168,7 @@ class Expectation(msgspec.Struct, frozen=True):
     memory: int | None = None
     samples_per_second_per_gpu: float | None = None
     epoch_s: float | None = None
-    stages: dict[str, "Expectation"] = {}
+    stages: "dict[str, Expectation]" = {}
 
 
 class Retention(msgspec.Struct, frozen=True):
