@@ -28,8 +28,8 @@ from tests.support import CEILING_S, REPOSITORY, eventually
 from tui.views.run_view import to_json, view_run
 
 # -P as the installed script has it: the directory it is started in is no place to import from.
-_SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
-COMMAND = (sys.executable, *_SAFE_PATH, "-m", "tui")
+SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+COMMAND = (sys.executable, *SAFE_PATH, "-m", "tui")
 
 # A Python child that says it is ready and ignores the signals named by its arguments, for ever.
 STUBBORN = (

@@ -29,7 +29,7 @@ from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.state.layout import ROOT, RunDirectory, StateDirectory
 from runners.state.runs import read_run
-from tests.process.conftest import CommandLine, record
+from tests.process.conftest import SAFE_PATH, CommandLine, record
 from tests.support import eventually
 
 SAVES = """
@@ -277,7 +277,7 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
     kills = 0
     while guard.stage() is not Stage.ENDED:
         subprocess.run(
-            [sys.executable, "-P", "-c", call, str(ROOT), str(guard.state.root)], check=True
+            [sys.executable, *SAFE_PATH, "-c", call, str(ROOT), str(guard.state.root)], check=True
         )
         eventually(guard.runs)
         wait = time.monotonic() + 0.13 * (kills % 4)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import RunDirectory
-from tests.process.conftest import STUBBORN, CommandLine, leader, record
+from tests.process.conftest import SAFE_PATH, STUBBORN, CommandLine, leader, record
 from tests.support import eventually
 
 RUN_KEYS = {
@@ -297,7 +297,7 @@ def test_a_run_has_no_input_and_no_terminal(cli: CommandLine) -> None:
 
 def test_a_run_launched_inside_a_run_is_a_run_of_its_own(cli: CommandLine) -> None:
     inner = " ".join(
-        [sys.executable, "-P", "-m", "tui", "launch", "--gpus", "0", "--", "sleep", "300"]
+        [sys.executable, *SAFE_PATH, "-m", "tui", "launch", "--gpus", "0", "--", "sleep", "300"]
     )
     outer = cli.command("sh", "-c", inner)
     assert cli.ended(outer)["state"] == "done"

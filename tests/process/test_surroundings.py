@@ -15,7 +15,7 @@ import pytest
 
 from runners.state.layout import RunDirectory, StateDirectory
 from tests.mistakes import MISTAKES
-from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader
+from tests.process.conftest import COMMAND, SAFE_PATH, STUBBORN, CommandLine, leader
 from tests.support import eventually
 
 ODD = "sp ace 'q' \"qq\" $HOME `id` ünï→ *[x]? #;&"
@@ -131,7 +131,7 @@ def test_every_mistake_in_a_preset_is_one_error_exit_code_2_and_nothing_started(
     script = cli.folder / "all.py"
     script.write_text(code)
     done = subprocess.run(
-        [sys.executable, "-P", str(script), *names],
+        [sys.executable, *SAFE_PATH, str(script), *names],
         env=cli.environment({}),
         cwd=cli.folder,
         capture_output=True,
