@@ -148,7 +148,14 @@ class Panel:
     def run(self, *words: str, check: bool = True) -> str:
         """What a headless command prints; RuntimeError with its own words when it fails."""
         ended = subprocess.run(
-            [sys.executable, "-P", "-m", "tui", "--no-ui", *words],
+            [
+                sys.executable,
+                *(("-P",) if sys.version_info >= (3, 11) else ()),
+                "-m",
+                "tui",
+                "--no-ui",
+                *words,
+            ],
             env=self.env,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
