@@ -8,6 +8,9 @@ PRESET ?= gaussian-validate
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
+# A test that fails beside others is run once more, alone: only a failure there decides, and both are shown.
+ALONE  = { test $$? -eq 1 && echo "== what failed, once more, each alone" && \
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none; }
 
 .PHONY: run install test test-oldest bench screenshots clean
 
@@ -36,7 +39,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup || $(ALONE)
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:

@@ -143,7 +143,7 @@ def test_wandb_that_is_not_installed_is_an_error(
 
 
 def test_wandb_works_offline(run: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("HOME", str(run))
     reporter = make_reporter(run, wandb="project")
@@ -154,6 +154,8 @@ def test_wandb_works_offline(run: Path, monkeypatch: pytest.MonkeyPatch, capsys)
     (file,) = run.glob("wandb/offline-run-*/run-*.wandb")
     # A process of wandb's own writes it.
     eventually(lambda: b"learning_rate" in file.read_bytes(), what="the rate in wandb's file")
+    # Its process is a child of this one, where the tests of signals look for strangers.
+    wandb.teardown()
 
 
 def test_a_meter_tells_pace_waiting_and_memory() -> None:

@@ -177,6 +177,8 @@ def test_looking_writes_nothing_and_starts_nothing(place: Path) -> None:
         offers(f"fresnel-tui {line}")
     assert not state.exists()
     run("launch", "--gpus", "0", "--wait", "--", "true")
+    # The last that is written of a run, by a helper that outlives `--wait`.
+    eventually(lambda: list(state.glob("runs/*/final.json")), what="the run's final values")
     before = eventually(lambda: (found := tree(state)) == tree(state) and found)
     for line in LINES:
         offers(f"fresnel-tui {line}")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from runners.host.procfs import HELPER_MARK, MARK, catches, mark_of, start_ticks
@@ -49,10 +50,15 @@ def test_a_process_without_a_mark_is_found_below_the_waiter(
 ) -> None:
     processes = RunProcesses(run)
     processes.waiter = waiter.pid
-    (lost,) = eventually(lambda: {p for p in processes.find() if mark_of(p) is None})
-    assert processes.unmarked == {lost: start_ticks(lost)}
+
+    def without_mark() -> set[int]:
+        below = {child.pid for child in psutil.Process(waiter.pid).children(recursive=True)}
+        return {p for p in processes.find() if p in below and mark_of(p) is None}
+
+    (lost,) = eventually(without_mark)
+    assert processes.unmarked[lost] == start_ticks(lost)
     assert signal_process(lost, processes.unmarked[lost], signal.SIGTERM)
-    eventually(lambda: not processes.find())
+    eventually(lambda: not {lost, waiter.pid} & processes.find().keys())
 
 
 def test_neither_another_run_s_process_nor_a_helper_s_is_found(
