@@ -8,9 +8,8 @@ PRESET ?= gaussian-validate
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
-# A test that fails beside others is run once more, alone: only a failure there decides, and both are shown.
-ALONE  = { test $$? -eq 1 && echo "== what failed, once more, each alone" && \
-	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none; }
+# What fails beside other tests is run once more, alone: that decides, and both are shown.
+ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
 .PHONY: run install test test-oldest bench screenshots clean
 
@@ -39,7 +38,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup || $(ALONE)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:
@@ -50,7 +49,8 @@ test-oldest:
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
-	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process
+	{ $(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process || \
+		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
 
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
