@@ -7,8 +7,8 @@ import pytest
 
 from tests.process.conftest import CommandLine
 from tui.cli.arguments import command_parser, overall_help
+from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.completion import _parsers
-from tui.commands import ALIASES, COMMANDS
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 
 from tests.process.conftest import CommandLine
+from tui.cli.command_table import COMMANDS
 from tui.cli.schema import read_schemas, schema_of
-from tui.commands import COMMANDS
 
 SCHEMAS = read_schemas()
 

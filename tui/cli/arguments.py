@@ -10,8 +10,8 @@ from pathlib import Path
 from runners import __version__
 from runners.model.errors import WrongInput
 from runners.state.layout import preset_folders
+from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import CommandParser, UsageError, did_you_mean
-from tui.commands import ALIASES, COMMANDS
 from tui.views.panel_options import add_panel_options
 
 _EXIT_CODES = """\

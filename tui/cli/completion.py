@@ -20,9 +20,9 @@ from runners.state.layout import StateDirectory, preset_folders
 from runners.state.leases import live_run_ids
 from runners.state.runs import find_run, list_run_ids, read_run
 from tui.cli.arguments import declare
+from tui.cli.command_table import COMMANDS
 from tui.cli.output import print_json
 from tui.cli.parsing import CommandParser
-from tui.commands import COMMANDS
 
 _NEWEST = 20
 """So many ended runs are offered: what a person looks for with Tab is seldom older."""

@@ -1,7 +1,4 @@
-"""Every headless command by name: what it is for, and where its flags are declared.
-
-Imports nothing of ours: the entry point looks here before it chooses a front end.
-"""
+"""Every headless command by name: what it is for, and where its flags are declared."""
 
 from typing import NamedTuple
 
