@@ -3,7 +3,6 @@
 import argparse
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NoReturn
 
 from runners.model.errors import WrongInput
@@ -50,5 +49,7 @@ class CommandParser(argparse.ArgumentParser):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question that names what is nearest to `word`; empty when nothing is near."""
+    from difflib import get_close_matches  # only mistakes need it
+
     near = get_close_matches(word, list(known), 2, 0.6)
     return f"did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
