@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"diagnose", "checkpoint"}
+    | {"diagnose", "checkpoint", "verify"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 

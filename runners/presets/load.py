@@ -28,6 +28,7 @@ from runners.presets.build import (
     build_total,
 )
 from runners.presets.config_parameters import config_parameters
+from runners.presets.declared_checks import PARAMETER, build_checks, build_verify
 from runners.presets.expectations import build_expectation
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
 from runners.presets.placeholders import check_placeholders
@@ -154,6 +155,8 @@ def _build_spec(
         total=build_total(keys.total, parameters, source),
         expect=build_expectation(keys.expect, source),
         keep=build_retention(keys.keep),
+        checks=build_checks(keys.checks, parameters, source),
+        verify=build_verify(keys.verify),
     )
 
 
@@ -255,7 +258,8 @@ def _check_what_runs(keys: PresetKeys, source: Diagnostics) -> None:
 
 def _check_words_everywhere(value: Any, key: tuple[str | int, ...], source: Diagnostics) -> None:
     if isinstance(value, str):
-        source.attempt(key, lambda: check_placeholders(value))
+        text = PARAMETER.sub("", value) if key[:1] == ("checks",) else value
+        source.attempt(key, lambda: check_placeholders(text))
     elif isinstance(value, dict):
         for name, child in value.items():
             _check_words_everywhere(child, (*key, name), source)

@@ -9,6 +9,8 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.state.layout import state_dir
 from tui.cli.arguments import build_parser, split_command
 
+_WITH_COMMAND = ("launch", "plan", "verify")
+
 
 def run_command(words: Sequence[str]) -> int:
     """Run one headless command and return its exit code."""
@@ -19,8 +21,8 @@ def run_command(words: Sequence[str]) -> int:
         parser.print_help()
         return ExitCode.DONE if not words else ExitCode.WRONG_INPUT
     arguments.command_words = command
-    if command is not None and arguments.command_name not in ("launch", "plan"):
-        parser.error("`-- COMMAND` goes with launch and plan")
+    if command is not None and arguments.command_name not in _WITH_COMMAND:
+        parser.error(f"`-- COMMAND` goes with {', '.join(_WITH_COMMAND)}")
     try:
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))

@@ -63,6 +63,7 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     for name, action, text in (
         ("launch", "launch:run_launch", "start a run: a preset, or any command behind --"),
         ("plan", "launch:run_plan", "print exactly what launch would run, and start nothing"),
+        ("verify", "verify:run_verify", "check what launch would run, and start nothing"),
     ):
         parser = _command(commands, name, text)
         parser.usage = (
@@ -121,7 +122,12 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
             action="store_true",
             help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
         )
+        if name == "verify":
+            _add_verify(parser)
         if name == "launch":
+            parser.add_argument(
+                "--no-verify", action="store_true", help="leave out the checks the preset asks for"
+            )
             parser.add_argument(
                 "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting"
             )
@@ -131,6 +137,31 @@ def _add_launching(commands: "argparse._SubParsersAction[argparse.ArgumentParser
                 "--follow", action="store_true", help="show its output, then a summary"
             )
         parser.set_defaults(action=action)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="GROUP",
+        help="only some checks (repeatable): program, gpus, data, checkpoint, config, memory, "
+        "batch, disk, network, machine, outputs, own",
+    )
+    parser.add_argument("--brief", action="store_true", help="leave out what passes")
+    parser.epilog = """\
+PASS, WARN and FAIL lines, each with what to do. Imports and torch are tried in the run's own
+interpreter, with its environment and its GPUs. Presets add checks of their own (key `checks`), and
+are checked before every launch where they say `verify: true`.
+
+exit code: 0 no failure   1 a failure   2 wrong input
+
+examples:
+  fresnel-tui verify pcdiff
+  fresnel-tui verify launch-both --brief
+  fresnel-tui verify gaussian-fast --set data_dir=images/training --only data
+  fresnel-tui verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16
+"""
 
 
 def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -73,7 +73,7 @@ def make_plan(
     Raises WrongInput when a path, program or variable it names does not exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
-    words = _words(spec, run.id, run.path, allocation, processes)
+    words = words_of(spec, run.id, run.path, allocation, processes)
     added, environment, removed = _environment(spec, allocation, reading, words)
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
@@ -218,9 +218,10 @@ def masked_spec(spec: RunSpec) -> RunSpec:
     )
 
 
-def _words(
+def words_of(
     spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
 ) -> dict[str, str]:
+    """What the words of `${…}` stand for in this run; a port is looked for where one is needed."""
     words = {
         "run_dir": str(directory),
         "run_id": run_id,
