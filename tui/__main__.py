@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"diagnose", "checkpoint", "verify"}
+    | {"diagnose", "checkpoint", "verify", "remedy"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 

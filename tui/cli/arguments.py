@@ -182,6 +182,7 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("run", metavar="RUN")
     parser.set_defaults(action="diagnose:run_diagnose")
+    _add_remedy(commands)
     _add_checkpoint(commands)
     parser = _command(commands, "logs", "print a run's output")
     parser.add_argument("run", metavar="RUN")
@@ -233,6 +234,33 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")
     parser.set_defaults(action="presets:run_presets")
+
+
+def _add_remedy(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(
+        commands, "remedy", "what can be done about an ended run: launch it again with a remedy"
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+Without --apply, every remedy that fits the cause is shown as a diff of the plan; nothing runs.
+
+examples:
+  fresnel-tui remedy last
+  fresnel-tui remedy last --apply half-batch
+  fresnel-tui remedy RUN --apply half-rate --apply earlier-checkpoint --wait
+"""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
+    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
+    parser.add_argument(
+        "--apply",
+        action="append",
+        metavar="NAME",
+        help="launch with this remedy (repeatable: together, in this order)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
+    parser.add_argument("--wait", action="store_true", help="return when the run has ended")
+    parser.set_defaults(action="remedy:run_remedy")
 
 
 def _add_checkpoint(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

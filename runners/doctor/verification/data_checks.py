@@ -25,10 +25,12 @@ def check_files(facts: LaunchFacts) -> Iterator[Check]:
     """The files that the preset asks for: found, counted, paired, of the right size."""
     for one in facts.files:
         problems = list(_file_problems(one))
+        if not one.found and not problems:
+            continue  # another rule counts them, or none need be there
         name = one.rule.name or one.rule.path
-        bad = "WARN" if one.rule.optional else "FAIL"
         for words in problems:
-            yield Check("files", "WARN" if bad == "WARN" else "FAIL", f"{name}: {words}", _say(one))
+            verdict = "WARN" if one.rule.optional else "FAIL"
+            yield Check("files", verdict, f"{name}: {words}", _say(one))  # type: ignore[arg-type]
         if not problems:
             yield Check("files", "PASS", f"{name}: {_found(one)}")
 
@@ -111,7 +113,7 @@ def _file_problems(one: FileFacts) -> Iterator[str]:
         yield one.problem
         return
     rule = one.rule
-    least, most = rule.count or (1, None)
+    least, most = rule.count or (0 if rule.pairs or rule.rows else 1, None)
     if one.found < least or (most is not None and one.found > most):
         wanted = f"{least:,}" if most == least else f"{least:,} or more" if most is None else ""
         yield f"{one.found:,} found, {wanted or f'{least:,} to {most:,}'} expected ({one.place})"

@@ -13,7 +13,7 @@ from runners.lifecycle.verification.config import look_at_config
 from runners.lifecycle.verification.data import look_at_files, look_at_paths, run_checks
 from runners.lifecycle.verification.program import ask_interpreter, script_of
 from runners.lifecycle.verification.resources import (
-    Written,
+    EarlierCheckpoints,
     batch_facts,
     disk_facts,
     memory_needs,
@@ -81,7 +81,9 @@ def collect(
     )
 
 
-def _checkpoint(foreseen: Foreseen, folder: Path, before: Written | None) -> CheckpointFacts | None:
+def _checkpoint(
+    foreseen: Foreseen, folder: Path, before: EarlierCheckpoints | None
+) -> CheckpointFacts | None:
     path = named_checkpoint(foreseen.spec, folder)
     if path is None:
         return None

@@ -38,7 +38,7 @@ _PORT_FLAG = re.compile(r"--(?:master|main_process|main-process)[-_]port(?:=(\d+
 _ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
 
 
-class Written(NamedTuple):
+class EarlierCheckpoints(NamedTuple):
     """Checkpoints that an earlier run of the preset wrote: the newest, the largest's bytes, how
     many.
     """
@@ -49,7 +49,7 @@ class Written(NamedTuple):
     number: int
 
 
-def written_before(state: StateDirectory, spec: RunSpec) -> Written | None:
+def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints | None:
     """What the newest run of this preset that wrote checkpoints has left."""
     for run_id in list_run_ids(state)[-LOOK_BACK:][::-1]:
         outline = read_outline(state.run(run_id))
@@ -60,7 +60,9 @@ def written_before(state: StateDirectory, spec: RunSpec) -> Written | None:
         files = _checkpoints_of(read_run(state, run_id))
         if files:
             newest = max(files, key=lambda path: path.stat().st_mtime)
-            return Written(run_id, newest, max(p.stat().st_size for p in files), len(files))
+            return EarlierCheckpoints(
+                run_id, newest, max(p.stat().st_size for p in files), len(files)
+            )
     return None
 
 
@@ -135,7 +137,9 @@ def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
     }
 
 
-def disk_facts(spec: RunSpec, plan: LaunchPlan, before: Written | None) -> DiskFacts | None:
+def disk_facts(
+    spec: RunSpec, plan: LaunchPlan, before: EarlierCheckpoints | None
+) -> DiskFacts | None:
     """Room where checkpoints go, and how many of which size are to come."""
     folder = _existing(Path(_fixed_part(plan.checkpoints[0] if plan.checkpoints else "")))
     try:
