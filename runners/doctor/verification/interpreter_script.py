@@ -19,10 +19,9 @@ def main() -> None:
     # As for the program itself: its own folder comes first, not this file's.
     sys.path[0] = request["folder"]
     sys.argv = [""]
-    found = {"version": ".".join(map(str, sys.version_info[:3])), "imports": {}}
-    for name in request["imports"]:
-        found["imports"][name] = _import(name)
-    if request["torch"] and not found["imports"].get("torch", ""):
+    imports = {name: _import(name) for name in request["imports"]}
+    found = {"version": ".".join(map(str, sys.version_info[:3])), "imports": imports}
+    if request["torch"] and not imports.get("torch", ""):
         found["torch"] = _look_at_torch()
     json.dump(found, answer)
     answer.flush()
