@@ -7,7 +7,7 @@ from typing import get_args
 from runners.model.spec import CheckGroup, CommandRule, DeclaredChecks, FileRule, Parameter
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.units import parse_duration, parse_range
-from runners.presets.schema import CheckKeys, CommandCheckKeys, FileCheckKeys
+from runners.presets.schema_checks import CheckKeys, CommandCheckKeys, FileCheckKeys
 
 PARAMETER = re.compile(r"\$\{parameters\.([\w.-]+)\}")
 """A parameter's value in the text of a check."""

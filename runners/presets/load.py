@@ -28,14 +28,15 @@ from runners.presets.build import (
     build_total,
 )
 from runners.presets.config_parameters import config_parameters
-from runners.presets.declared_checks import PARAMETER, build_checks, build_verify
+from runners.presets.declared_checks import build_checks, build_verify
 from runners.presets.expectations import build_expectation
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
 from runners.presets.placeholders import check_placeholders
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.renamed_keys import known_key, rename_keys
-from runners.presets.schema import ParameterKeys, PresetKeys
+from runners.presets.schema import PresetKeys
+from runners.presets.schema_program import ParameterKeys
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
 
@@ -258,8 +259,7 @@ def _check_what_runs(keys: PresetKeys, source: Diagnostics) -> None:
 
 def _check_words_everywhere(value: Any, key: tuple[str | int, ...], source: Diagnostics) -> None:
     if isinstance(value, str):
-        text = PARAMETER.sub("", value) if key[:1] == ("checks",) else value
-        source.attempt(key, lambda: check_placeholders(text))
+        source.attempt(key, lambda: check_placeholders(value))
     elif isinstance(value, dict):
         for name, child in value.items():
             _check_words_everywhere(child, (*key, name), source)

@@ -7,7 +7,7 @@ from runners.doctor.host_facts import kernel_architectures, read_host
 from runners.doctor.verification.facts import CheckpointFacts, InterpreterFacts, LaunchFacts
 from runners.lifecycle.control.start import Foreseen
 from runners.lifecycle.launch.interpreter import interpreter_of
-from runners.lifecycle.launch.planning import words_of
+from runners.lifecycle.launch.words import words_of
 from runners.lifecycle.verification.checkpoint import look_at_checkpoint, named_checkpoint
 from runners.lifecycle.verification.config import look_at_config
 from runners.lifecycle.verification.data import look_at_files, look_at_paths, run_checks

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.doctor.verification.facts import CommandFacts, FileFacts, PathFacts
-from runners.model.spec import CommandRule, FileRule, Parameter, RunSpec
+from runners.model.spec import CommandRule, FileRule, RunSpec
 from runners.presets.declared_checks import PARAMETER
 from runners.presets.placeholders import substitute
 
@@ -70,14 +70,13 @@ def look_at_files(
     spec: RunSpec, folder: Path, words: Mapping[str, str], directory: Path
 ) -> Iterator[FileFacts]:
     """The files of every rule that applies."""
-    values = {one.name: one for one in spec.parameters}
     for rule in spec.checks.files:
-        named = [values[name] for name in PARAMETER.findall(rule.path)]
-        if any(_text(one) == "" for one in named):
+        if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
             continue
-        text = PARAMETER.sub(lambda found: glob.escape(_text(values[found[1]])), rule.path)
         literal = {name: glob.escape(value) for name, value in words.items()}
-        pattern = str(Path(glob.escape(str(folder))) / Path(filled(text, literal)).expanduser())
+        pattern = str(
+            Path(glob.escape(str(folder))) / Path(filled(rule.path, literal)).expanduser()
+        )
         if not Path(_unescaped(pattern)).is_relative_to(directory):
             yield look_at_rule(rule, pattern, folder)
 
@@ -202,11 +201,6 @@ def _note(missing: list[str], counts: dict[str, int], name: str) -> None:
     counts["lacking"] += 1
     if len(missing) < _KEPT:
         missing.append(name)
-
-
-def _text(parameter: Parameter) -> str:
-    value = parameter.value
-    return "" if value is None or isinstance(value, (bool, list)) else str(value)
 
 
 def _leaf(name: str) -> str:
