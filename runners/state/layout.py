@@ -53,6 +53,9 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.ended_rows = self.root / "ended.rows"
+        self.letters = self.root / "letters.json"
+        self.letters_lock = self.root / "letters.lock"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only; DeniedError for a folder that others may

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -25,7 +24,6 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_view import RunView
 
 _TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone"})
 """Actions that change something: a panel that only shows has none of them."""
@@ -73,7 +71,7 @@ class CockpitScreen(Screen[None]):
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
-            yield RunPane(id="runs")
+            yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
         yield Footer(show_command_palette=True)
 
@@ -95,11 +93,8 @@ class CockpitScreen(Screen[None]):
             self._height = height
             self.query_one("#upper").styles.height = height
         self.query_one(GpuPane).show(picture)
-        if any(view.run.id == self._wanted for view in picture.runs):
-            runs.show(picture, select=self._wanted)
-            self._wanted = None
-        else:
-            runs.show(picture)
+        runs.show(picture, select=self._wanted)
+        self._wanted = None
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
@@ -117,18 +112,15 @@ class CockpitScreen(Screen[None]):
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
-        wanted = max(gpus, min(len(picture.runs), 8 if self.size.height < 40 else 14)) + 2
+        wanted = max(gpus, min(len(picture.runs) + 1, 9 if self.size.height < 40 else 15)) + 2
         return max(6, min(wanted, self.size.height // 2))
 
     @on(RunPane.Selected)
     def _select(self, message: RunPane.Selected) -> None:
-        self._show_log(message.view)
-
-    def _show_log(self, view: RunView) -> None:
-        run = view.run
-        if self._shown != run.id:
-            self._shown = run.id
-            self.area.show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
+        row = message.row
+        if self._shown != row.id:
+            self._shown = row.id
+            self.area.show(self.state.run(row.id).output, f"{row.name} · output.log")
 
     @on(RunPane.Opened)
     def _open(self) -> None:
