@@ -53,7 +53,7 @@ class EndedIndex:
         self._may_write = may_write
         self._known: dict[str, RunRow] | None = None
         self._unsaved = 0
-        self._wanted: list[str] = []
+        self._wanted: set[str] = set()
         self._passing: set[str] = set()
 
     def refresh(
@@ -76,11 +76,12 @@ class EndedIndex:
             del known[run_id]
         changed = bool(gone)
         until = None if budget_s is None else time.monotonic() + budget_s
-        self._wanted = self._stale(ended, stamps, verify)
+        self._wanted |= self._stale(ended, stamps, verify)
+        self._wanted -= gone
         while self._wanted:
+            changed = self._read(self._wanted.pop()) or changed
             if until is not None and time.monotonic() > until:
                 break
-            changed = self._read(self._wanted.pop()) or changed
         if changed or not self.ended.version:
             rows = tuple(sorted(known.values(), key=_by_launch, reverse=True))
             self.ended = EndedRows(rows, self.ended.version + 1, frozenset(known))
@@ -120,24 +121,24 @@ class EndedIndex:
         except OSError:
             return {}
 
-    def _stale(self, ended: list[str], stamps: dict[str, int], verify: bool) -> list[str]:
-        """The runs to read, oldest first."""
+    def _stale(self, ended: list[str], stamps: dict[str, int], verify: bool) -> set[str]:
+        """The runs to read, anew or for the first time."""
         known = self._known or {}
         if verify:
-            return [
+            return {
                 run_id
                 for run_id in ended
                 if run_id in self._passing
                 or (row := known.get(run_id)) is None
                 or row.stamp != stamps.get(run_id)
-            ]
+            }
         since = time.time() - _YOUNG_S
-        stale = []
+        stale = set()
         for run_id in ended:
             row = known.get(run_id)
             young = row is not None and not row.is_final and (row.ended or 0.0) > since
             if row is None or (young and self._moved(row)):
-                stale.append(run_id)
+                stale.add(run_id)
         return stale
 
     def _moved(self, row: RunRow) -> bool:

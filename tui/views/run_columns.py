@@ -145,11 +145,12 @@ def fit_columns(width: int, absent: Iterable[str] = (), longest_name: int = 40) 
     """The columns that `width` cells have room for, in their places; those that are `absent` have
     nothing to show.
     """
-    left, chosen = width, {}
+    left = width
+    chosen: dict[str, int] = {}
     gone = set(absent)
     for key in (*_FIRST, *_THEN):
         column = COLUMNS[key]
-        if key == _AFTER_NAMES:
+        if key == _AFTER_NAMES and "name" in chosen:
             more = max(0, min(left, min(_READABLE, longest_name) - chosen["name"]))
             chosen["name"] += more
             left -= more
@@ -306,7 +307,9 @@ def table_text(row: RunRow, key: str, look: Look) -> str:
         return metric(row.metric(name)[1 if kind == "best" else 0])
     if key == "state":
         return f"{SIGNS[row.state]} {row.state}"
-    if key in ("last", "best", "reason", "tags"):
+    if key == "reason":
+        return row.remark
+    if key in ("last", "best", "tags"):
         words = COLUMNS[key].text(row, look, 400)
         return words or (DASH if key in ("last", "best") else "")
     return COLUMNS[key].text(row, look, 6) or DASH

@@ -19,7 +19,7 @@ SPARKS = 8
 """Cells of the small curve that is kept of an ended run."""
 MOST_METRICS = 64
 """So many of a run's metrics can be sorted and filtered by, the headline first."""
-_LONGEST = 200
+_LONGEST = 400
 
 MetricValues = tuple[float | None, float | None, float | None]
 """A metric's last value, its best, and the step of the best; unknown is None."""

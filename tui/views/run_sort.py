@@ -69,7 +69,7 @@ def parse_sort(text: str) -> tuple[SortKey, ...]:
     for word in (word.strip() for word in text.split(",")):
         column = word.removeprefix("-")
         column = column.lower() if column.lower() in SORTABLE else column
-        if not column or column.rstrip(":") in ("last:", "best:"):
+        if not column or column in ("last:", "best:"):
             raise WrongInput(
                 f"--sort {text}: a column is missing",
                 f"one of {', '.join(SORTABLE)}, best:METRIC or a metric's name",

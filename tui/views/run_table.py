@@ -64,6 +64,7 @@ class Arranger:
         self._ended: list[Line] = []
         self._ended_keys: tuple[str, ...] = ()
         self._ended_runs = 0
+        self._ended_of_live: list[RunRow] = []
         self._sorted: Arrangement | None = None
         self._sorted_key: object = None
         self._sorted_at = 0.0
@@ -185,7 +186,7 @@ def _group_of(line: Line) -> str:
     return "" if isinstance(line, FoldedGroup) else line.group
 
 
-def group_row(group: FoldedGroup, now: float) -> RunRow:
+def group_row(group: FoldedGroup) -> RunRow:
     """A folded group as a row: what its runs are, how far, and the best of them."""
     rows = group.rows
     first = min(rows, key=lambda row: _order_of(row))
@@ -223,11 +224,6 @@ def group_row(group: FoldedGroup, now: float) -> RunRow:
 
 def _order_of(row: RunRow) -> tuple[bool, float]:
     return not row.is_live, row.created
-
-
-def cost_known(rows: Iterable[RunRow]) -> bool:
-    """Whether any of these rows has a cost to show."""
-    return any(row.cost for row in rows)
 
 
 def fill_costs(rows: Iterable[RunRow], costs: Mapping[str, float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
@@ -95,6 +97,7 @@ class CockpitScreen(Screen[None]):
         self.query_one(GpuPane).show(picture)
         runs.show(picture, select=self._wanted)
         self._wanted = None
+        self._explain()
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
@@ -121,6 +124,20 @@ class CockpitScreen(Screen[None]):
         if self._shown != row.id:
             self._shown = row.id
             self.area.show(self.state.run(row.id).output, f"{row.name} · output.log")
+            self._explain()
+
+    def _explain(self) -> None:
+        """In the log's place, as long as there is none: why the selected run waits."""
+        picture = self.picture
+        runs = picture.runs if picture else ()
+        view = next((one for one in runs if one.run.id == self._shown), None)
+        words: list[str] = []
+        if picture is not None and view is not None and view.run.state is State.QUEUED:
+            from tui.views.queue_text import queue_lines
+
+            live = [one for one in runs if one.run.is_live]
+            words = queue_lines(view, live, picture.leases)
+        self.area.explain(tuple(words))
 
     @on(RunPane.Opened)
     def _open(self) -> None:
@@ -222,6 +239,19 @@ class CockpitScreen(Screen[None]):
         from tui.panel.screens.stop import StopScreen
 
         self.app.push_screen(StopScreen(view), answered)
+
+    def action_copy_command(self) -> None:
+        """Hand the selected run's command to the terminal's clipboard."""
+        from tui.panel.terminal.osc import describe_copied, osc52, send
+        from tui.views.run_text import command_of
+
+        view = self.query_one(RunPane).selected
+        if view is None or view.run.plan is None:
+            self.notify("no run is selected" if view is None else "its plan is lost", timeout=3)
+            return
+        command = command_of(view.run.plan)
+        send(self.app, osc52(command.encode(), os.environ))
+        self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
 
     def action_drain(self) -> None:
         """Let what runs finish and nothing start, or let the queue go on."""
