@@ -35,6 +35,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     non_matches: tuple[str, ...]
     tier: str = "cause"
     explains: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def level(self) -> Tier:
