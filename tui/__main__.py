@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "presets",
     }
     | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"diagnose", "checkpoint"}
+    | {"diagnose", "stacks", "checkpoint"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )
 

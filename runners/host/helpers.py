@@ -57,6 +57,9 @@ HELPERS = {
     "explain": HelperProcess(
         "runners.watch.ending", "tells a supervisor why a program failed, in a few words"
     ),
+    "stacks": HelperProcess(
+        "runners.doctor.stacks", "saves where every rank of a run hangs, before it is killed"
+    ),
     "summarize": HelperProcess(
         "runners.watch.metrics.final", "keeps an ended run's final and best values"
     ),

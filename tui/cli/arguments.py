@@ -151,9 +151,19 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("run", metavar="RUN")
     parser.set_defaults(action="diagnose:run_diagnose")
+    _add_stacks(commands)
     _add_checkpoint(commands)
-    parser = _command(commands, "logs", "print a run's output")
+    parser = _command(commands, "logs", "print a run's output, or that of one rank")
+    parser.epilog = (
+        "examples: fresnel-tui logs last -f   fresnel-tui logs RUN --rank 3 -n 50   "
+        "fresnel-tui logs RUN --ranks"
+    )
     parser.add_argument("run", metavar="RUN")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--rank", type=int, metavar="N", help="only what this rank wrote")
+    which.add_argument(
+        "--ranks", action="store_true", help="list the ranks: when each wrote last, and what"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")
@@ -202,6 +212,29 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("what", nargs="?", choices=["list", "schema"], default="list")
     parser.set_defaults(action="presets:run_presets")
+
+
+def _add_stacks(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(
+        commands, "stacks", "show and save where every rank of a run is now, all at one instant"
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
+kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
+of each thread always. Nothing is stopped. Saved in the run's folder, under stacks/.
+
+examples:
+  fresnel-tui stacks last
+  fresnel-tui stacks RUN --brief
+  fresnel-tui stacks RUN --saved --json
+"""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--brief", action="store_true", help="one line for each rank")
+    parser.add_argument(
+        "--saved", action="store_true", help="the newest saved ones; those of an ended run always"
+    )
+    parser.set_defaults(action="stacks:run_stacks")
 
 
 def _add_checkpoint(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
