@@ -58,9 +58,13 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     No rank is stopped for longer than py-spy needs to read it. OSError when nothing can be saved.
     """
     now = time.time()
+    ranks = RankFinder(run).find()
+    before = newest_stacks(run.path)
+    if last and before is not None and all(rank.rank is None for rank in ranks):
+        if any(one.rank is not None for one in before.ranks):
+            return before  # only the launcher is left: the ranks' stacks are worth more
     folder = run.path / "stacks" / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ranks = RankFinder(run).find()
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:
         told = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
     for one, text in told:

@@ -51,6 +51,7 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "watcher": HelperProcess("runners.guard.watcher", "judges how this host's live runs do"),
     "attempt-report": HelperProcess(
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
     ),

@@ -24,6 +24,7 @@ from runners.presets.build import (
     build_resume,
     build_retention,
     build_scaling,
+    build_stall,
     build_stop,
     build_total,
 )
@@ -155,6 +156,7 @@ def _build_spec(
         total=build_total(keys.total, parameters, source),
         expect=build_expectation(keys.expect, source),
         keep=build_retention(keys.keep),
+        on_stall=build_stall(keys.on_stall, source),
     )
 
 

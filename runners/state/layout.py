@@ -48,6 +48,7 @@ class StateDirectory:
         self.sampler_lock = self.host / "sampler.lock"
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
+        self.watcher_lock = self.host / "watcher.lock"
         self.session = self.host / "session.json"
         self.panel = self.root / "panel.json"
         self.ledger = self.root / "ledger.jsonl"
@@ -132,6 +133,7 @@ class RunDirectory:
     fetched = _File("fetched.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
+    health = _File("health.json")
 
     def __init__(self, home: StateDirectory, run_id: str) -> None:
         self.home = home

@@ -112,6 +112,7 @@ def make_plan(
         resume=spec.resume,
         expect=spec.expect,
         keep=spec.keep,
+        on_stall=spec.on_stall,
         total_epochs=_total(spec, "epoch"),
         total_steps=_total(spec, "step"),
         parent=spec.parent,
