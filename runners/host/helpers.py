@@ -62,9 +62,12 @@ HELPERS = {
         "runners.doctor.stacks", "saves where every rank of a run hangs, before it is killed"
     ),
     "summarize": HelperProcess(
-        "runners.watch.metrics.final", "keeps an ended run's final and best values"
+        "runners.watch.metrics.final_maker", "keeps an ended run's final and best values"
     ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
+    "empty-trash": HelperProcess(
+        "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
+    ),
 }
 
 
