@@ -60,9 +60,8 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     now = time.time()
     ranks = RankFinder(run).find()
     before = newest_stacks(run.path)
-    if last and before is not None and all(rank.rank is None for rank in ranks):
-        if any(one.rank is not None for one in before.ranks):
-            return before  # only the launcher is left: the ranks' stacks are worth more
+    if last and before is not None and not any(rank.rank is not None for rank in ranks):
+        return before  # a launcher alone is left: what its ranks did is worth more
     folder = run.path / "stacks" / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:

@@ -72,10 +72,10 @@ class WatchedRun:
             with suppress(OSError):
                 self._dump = take_stacks(self._directory, "possible stall")
         health = self._with_ranks(health, signs)
-        with suppress(OSError):  # a full disk: the run goes on, and is judged again
-            replace(self._directory.health, msgspec.json.encode(health), sync=False)
         for finding in news:
             self._say(finding, health)
+        with suppress(OSError):  # a full disk: the run goes on, and is judged again
+            replace(self._directory.health, msgspec.json.encode(health), sync=False)
         if stalled:
             self._stop_if_asked(run, health)
 

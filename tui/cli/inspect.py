@@ -15,6 +15,7 @@ from runners.state.runs import find_runs, list_run_ids, list_runs
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH, dollars, duration, indices, metric
 from tui.views.guard_text import guard_text
+from tui.views.health_text import health_remark
 from tui.views.run_text import asks_text, describe_run
 from tui.views.run_view import RunView, to_json, view_run
 
@@ -80,5 +81,5 @@ def _row(view: RunView) -> tuple[str, ...]:
         duration(view.progress.eta_s),
         duration(time.time() - run.created),
         dollars(view.money.cost),
-        asks_text(view) or run.reason,
+        asks_text(view) or health_remark(view.health) or run.reason,
     )

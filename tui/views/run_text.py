@@ -1,6 +1,7 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
 import time
+from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
@@ -20,6 +21,7 @@ from tui.views.format import (
     size,
 )
 from tui.views.gpu_text import xid_words
+from tui.views.health_text import health_pairs
 from tui.views.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
@@ -39,6 +41,11 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)
+    pairs += health_pairs(view.health)
+    if view.diagnosis is not None:
+        from tui.views.stack_text import stack_pairs  # the panel's start does without
+
+        pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]

@@ -12,6 +12,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, dollars, duration, indices, metric
+from tui.views.health_text import health_remark
 from tui.views.run_text import asks_text
 from tui.views.run_view import RunView
 from tui.views.sparkline import sparkline
@@ -127,6 +128,8 @@ def _words(view: RunView, columns: "_Columns", style: str) -> tuple[str, str]:
         return asks_text(view), "yellow bold"
     if run.reason and run.state is not State.DONE:
         return run.reason, style
+    if remark := health_remark(view.health):
+        return f"⚠ {remark}", "yellow"
     if view.alerts and run.is_live and columns.quality >= _ROOM_FOR_ALERTS:
         return f"⚠ {view.alerts[-1].text}", "yellow"
     return _quality(view, columns), ""
