@@ -10,6 +10,12 @@ before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, prog
 hold; !WORD turns one round."""
 
 
+_STACKS = """\
+By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
+kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
+of each thread always. Nothing is stopped. Saved in the run's folder, under stacks/."""
+
+
 def list_runs(parser: CommandParser) -> None:
     """`list`: the runs."""
     parser.add_argument("find", nargs="*", metavar="WORD", help="only runs that match: see below")
@@ -81,6 +87,23 @@ def diagnose(parser: CommandParser) -> None:
         "diagnose last",
         "diagnose trial --json",
         notes="Your own signatures: ~/.config/fresnel-tui/signatures.yaml",
+    )
+
+
+def stacks(parser: CommandParser) -> None:
+    """`stacks`: where every rank is."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--brief", action="store_true", help="one line for each rank")
+    parser.add_argument(
+        "--saved", action="store_true", help="the newest saved ones; those of an ended run always"
+    )
+    parser.set_defaults(action="stacks:run_stacks")
+    examples(
+        parser,
+        "stacks last",
+        "stacks RUN --brief",
+        "stacks RUN --saved --json",
+        notes=_STACKS,
     )
 
 
