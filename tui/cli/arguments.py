@@ -31,6 +31,7 @@ examples:
   fresnel-tui list                                       what there is, and how far it is
   fresnel-tui COMMAND --help                             more on one command
 """
+WITH_COMMAND = ("launch", "plan", "verify")
 _SCRIPTS = (".py", ".sh", ".pl")
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
@@ -59,9 +60,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace | None:
     name = ALIASES.get(mine[0], mine[0])
     if name not in COMMANDS:
         raise _unknown(mine)
-    if command is not None and name not in ("launch", "plan"):
+    if command is not None and name not in WITH_COMMAND:
         raise UsageError(
-            f"{name}: `-- COMMAND` goes with launch and plan",
+            f"{name}: `-- COMMAND` goes with {', '.join(WITH_COMMAND)}",
             "",
             command_parser(name).format_usage(),
         )
@@ -118,7 +119,7 @@ def overall_help() -> str:
 
 def dashes_hint(name: str, words: Sequence[str], command: Sequence[str] | None) -> str:
     """What to type when `words` name a program where launch expects a preset; empty when not."""
-    if name not in ("launch", "plan") or command is not None:
+    if name not in WITH_COMMAND or command is not None:
         return ""
     at = _first_positional(command_parser(name), words)
     if at is None or not _looks_like_program(words[at]):

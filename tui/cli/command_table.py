@@ -31,6 +31,7 @@ COMMANDS: dict[str, Command] = {
     "plan": Command(
         "launching:plan", "print exactly what launch would run, and start nothing", _RUN
     ),
+    "verify": Command("launching:verify", "check what launch would run, and start nothing", _RUN),
     "stop": Command(
         "ending:stop", "ask runs to stop, step by step; asked again, the next step comes", _RUN
     ),
@@ -53,6 +54,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
+    ),
+    "remedy": Command(
+        "looking:remedy",
+        "launch an ended run again with what mends it, shown as a diff first",
+        _SEE,
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE

@@ -1,4 +1,4 @@
-"""`launch` and `plan`."""
+"""`launch`, `plan` and `verify`."""
 
 from tui.cli.commands.parts import examples
 from tui.cli.parsing import CommandParser
@@ -7,11 +7,19 @@ _NOTES = """\
 A command of your own goes behind `--`; everything behind it is its own. It gets one GPU unless
 --gpus or --gpu-ids say otherwise, and runs in this folder, with this environment."""
 
+_VERIFY_NOTES = """\
+PASS, WARN and FAIL lines, each with what to do. Imports and torch are tried in the run's own
+interpreter, with its environment and its GPUs. Presets add checks of their own (key `checks`), and
+are checked before every launch where they say `verify: true`. Exit code 1: a failure."""
+
 
 def launch(parser: CommandParser) -> None:
     """`launch`: start runs."""
     _what(parser)
     _how(parser)
+    parser.add_argument(
+        "--no-verify", action="store_true", help="leave out the checks the preset asks for"
+    )
     parser.add_argument(
         "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
     )
@@ -39,6 +47,29 @@ def plan(parser: CommandParser) -> None:
         "plan gaussian-fast --gpus 4 --scale linear",
         "plan --gpus 1 --json -- python train.py",
         notes=_NOTES,
+    )
+
+
+def verify(parser: CommandParser) -> None:
+    """`verify`: whether it would run."""
+    _what(parser)
+    _how(parser)
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="GROUP",
+        help="only some checks (repeatable): program, gpus, data, checkpoint, config, memory, "
+        "batch, disk, network, machine, outputs, own",
+    )
+    parser.add_argument("--brief", action="store_true", help="leave out what passes")
+    parser.set_defaults(action="verify:run_verify")
+    examples(
+        parser,
+        "verify pcdiff",
+        "verify launch-both --brief",
+        "verify gaussian-fast --set data_dir=images/training --only data",
+        "verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16",
+        notes=_VERIFY_NOTES,
     )
 
 
