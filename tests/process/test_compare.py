@@ -9,7 +9,6 @@ from textual.app import App
 from textual.widgets import Static
 
 from runners.state.layout import RunDirectory
-from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tui.cli.schema import read_schemas, schema_of
 from tui.panel.screens.compare import CompareScreen, open_compare
@@ -57,7 +56,7 @@ def test_two_runs_side_by_side(cli: CommandLine, runs: list[RunDirectory]) -> No
 
 
 async def test_the_screen_shows_the_same(cli: CommandLine, runs: list[RunDirectory]) -> None:
-    found = [read_run(cli.state, run.id) for run in runs]
+    found = [run.id for run in runs]
     app: App[object] = App()
     async with app.run_test(size=(100, 40)) as pilot:
         assert not open_compare(app, cli.state, found[:1])

@@ -83,7 +83,7 @@ def test_runs_that_differ_in_their_seeds_are_one_row_of_means() -> None:
     found = compare([*runs, fact("alone", 0.9, lr="3", seed="0")])
     assert [group.runs for group in found.seeds] == [(0, 1), (2, 3, 4)]
     spread = found.seeds[1].last["loss"]
-    assert (round(spread.mean, 6), round(spread.deviation or 0, 6), spread.count) == (0.3, 0.1, 3)
+    assert (round(spread.mean, 6), round(spread.deviation or 0, 6), spread.runs) == (0.3, 0.1, 3)
     assert spread_text(spread) == "0.3 ± 0.1"
     title, table = tables_of(found)[-1]
     assert "seeds" in title and [row[:2] for row in table[1:]] == [("lr=1", "2"), ("lr=2", "3")]

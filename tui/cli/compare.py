@@ -80,10 +80,11 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
     commits = [plan.provenance.commit if plan else None for plan in plans]
     if None not in commits and commits[0] != commits[1]:
         say(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
-    texts = [
+    before, after = (
         read_diff(state.run(one.run.id)).decode("utf-8", "replace").splitlines() for one in facts
-    ]
-    lines = list(difflib.unified_diff(*texts, facts[0].run.id, facts[1].run.id, lineterm="", n=3))
+    )
+    names = [one.run.id for one in facts]
+    lines = list(difflib.unified_diff(before, after, names[0], names[1], lineterm=""))
     for line in lines:
         print(line)
     if not lines:

@@ -44,11 +44,11 @@ class MetricRow(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Mean and sample standard deviation of a metric over `count` runs; no deviation of one."""
+    """Mean and sample standard deviation of a metric over `runs` runs; no deviation of one."""
 
     mean: float
     deviation: float | None
-    count: int
+    runs: int
 
 
 class SeedGroup(NamedTuple):

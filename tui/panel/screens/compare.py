@@ -4,7 +4,7 @@ means over seeds.
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -15,15 +15,17 @@ from textual.widgets import Static
 
 from runners.cost.run_costs import costs_of
 from runners.host.clock import moment_now
-from runners.model.run import Run
 from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
 from tui.views.comparison import Comparison, compare, label_of
 from tui.views.comparison_text import agreements, tables_of
 from tui.views.run_facts import RunFacts, facts_of
 
 
-def open_compare(app: App[object], state: StateDirectory, runs: Sequence[Run]) -> bool:
-    """Open the comparison of `runs` over what `app` shows; False for fewer than two."""
+def open_compare(app: App[Any], state: StateDirectory, runs: Sequence[str]) -> bool:
+    """Open the comparison of the runs with these ids over what `app` shows; False for fewer than
+    two.
+    """
     if len(runs) < 2:
         return False
     app.push_screen(CompareScreen(state, runs))
@@ -47,10 +49,10 @@ class CompareScreen(ModalScreen[None]):
     CompareScreen #comparison { width: auto; }
     """
 
-    def __init__(self, state: StateDirectory, runs: Sequence[Run]) -> None:
+    def __init__(self, state: StateDirectory, runs: Sequence[str]) -> None:
         super().__init__()
         self._state = state
-        self._runs = list(runs)
+        self._ids = list(runs)
         self._facts: list[RunFacts] = []
         self._all = False
         self._baseline: str | None = None
@@ -58,7 +60,7 @@ class CompareScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
         with VerticalScroll(classes="dialog") as dialog:
-            dialog.border_title = f"{len(self._runs)} runs compared"
+            dialog.border_title = f"{len(self._ids)} runs compared"
             dialog.border_subtitle = "a all settings · b baseline · Esc closes"
             yield Static("reading…", id="comparison")
 
@@ -68,8 +70,9 @@ class CompareScreen(ModalScreen[None]):
         self._show()
 
     def _read(self) -> list[RunFacts]:
-        costs, now = costs_of(self._state, self._runs), moment_now()
-        return [facts_of(self._state, run, costs.of(run), run.seconds(now)) for run in self._runs]
+        runs = [read_run(self._state, run_id) for run_id in self._ids]
+        costs, now = costs_of(self._state, runs), moment_now()
+        return [facts_of(self._state, run, costs.of(run), run.seconds(now)) for run in runs]
 
     def action_all(self) -> None:
         """Show the settings that agree too, or only those that differ."""
