@@ -50,6 +50,7 @@ class StateDirectory:
         self.sampler_log = self.host / "sampler.log"
         self.session = self.host / "session.json"
         self.panel = self.root / "panel.json"
+        self.charts = self.root / "charts.json"
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"

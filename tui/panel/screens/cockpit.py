@@ -245,7 +245,9 @@ class CockpitScreen(Screen[None]):
 
         run = self.selected_run
         marked = [run.id] if run else []
-        self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+        self.app.push_screen(
+            MetricsScreen(self.state, self.picture, marked, run.id if run else None)
+        )
 
     def action_commands(self) -> None:
         """Show what was done here, as commands."""
