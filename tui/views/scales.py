@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-
 _GREATEST = 1e300
 
 
