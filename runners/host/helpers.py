@@ -55,6 +55,9 @@ HELPERS = {
         "runners.watch.metrics.final", "keeps an ended run's final and best values"
     ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
+    "empty-trash": HelperProcess(
+        "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
+    ),
 }
 
 

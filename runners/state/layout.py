@@ -54,6 +54,8 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.trash = self.root / "trash"
+        self.labels_lock = self.root / "labels.lock"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only; DeniedError for a folder that others may
@@ -131,6 +133,8 @@ class RunDirectory:
     source = _File("source.json")
     source_diff = _File("source.diff")
     fetched = _File("fetched.json")
+    labels = _File("labels.json")
+    deleted = _File("deleted.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
 

@@ -136,6 +136,9 @@ def to_json(view: RunView) -> dict[str, Any]:
         "id": run.id,
         "preset": run.preset,
         "name": run.name,
+        "tags": list(run.labels.tags),
+        "note": run.labels.note or None,
+        "starred": run.labels.starred,
         "group": plan.group or None if plan else None,
         "state": str(run.state),
         "reason": run.reason or None,
@@ -167,6 +170,7 @@ def to_json(view: RunView) -> dict[str, Any]:
             }
             for use in view.usage
         ],
+        "priority": plan.priority if plan else None,
         "created": iso(run.created),
         "started": iso(run.started),
         "ended": iso(run.ended),

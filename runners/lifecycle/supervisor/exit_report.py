@@ -38,7 +38,8 @@ def judge_ending(
     stop that was asked for, if one was.
     """
     if intent is not None:
-        return State.STOPPED, intent["reason"] or f"stopped by {intent['by']}"
+        did = "killed" if intent["force"] and code == 128 + signal.SIGKILL else "stopped"
+        return State.STOPPED, intent["reason"] or f"{did} by {intent['by']}"
     if code is None:
         # Neither the waiter nor the kernel could tell: it may have succeeded or not.
         return State.LOST, "ended, exit code unknown"

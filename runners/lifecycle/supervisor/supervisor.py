@@ -48,6 +48,7 @@ from runners.state.records import (
     FINAL,
     PlanFields,
     RecordFields,
+    intent_fields,
     plan_fields,
     record_fields,
 )
@@ -96,7 +97,7 @@ class Supervisor:
             self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
                 if not wait_for_grant(self.directory, self.wakes):
-                    self.end(State.STOPPED, "stopped before it started", None)
+                    self.end_unstarted()
                     return None
                 self.environment = replan(self.directory, self.environment or {})
             except LaunchRefused as refusal:
@@ -247,7 +248,7 @@ class Supervisor:
         if number:
             return self.start_again(number, self.record.get("next_at") or 0.0)
         if self.directory.stop.exists():
-            self.end(State.STOPPED, "stopped before it started", None)
+            self.end_unstarted()
             return None
         attempt = self.record.get("attempt", 1)
         return self.first_attempt() if attempt == 1 else self.start(attempt, self.more_arguments())
@@ -330,6 +331,17 @@ class Supervisor:
         self.set_aside(number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
+
+    def end_unstarted(self) -> None:
+        """Record that a run was cancelled while it waited, or stopped while it waited again."""
+        if self.record.get("started"):
+            self.end(State.STOPPED, "stopped before it started again", None)
+            return
+        wish = read_json(self.directory.stop)
+        intent = intent_fields(wish)
+        by = f" by {intent['by']}" if wish else ""
+        reason = intent["reason"] or f"cancelled{by} before it started"
+        self.end(State.CANCELLED, reason, None)
 
     def set_aside(self, number: int) -> None:
         """Make room for the attempt after `number`, whose output is kept."""
