@@ -20,7 +20,7 @@ COMMANDS = frozenset(
     }
     | {"rename", "tag", "untag", "note", "star", "unstar", "delete", "undelete"}
     | {"priority", "cancel"}
-    | {"doctor", "prune", "guard", "fetched", "metrics"}
+    | {"doctor", "prune", "guard", "fetched", "metrics", "pictures"}
     | {"diagnose", "checkpoint"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
 )

@@ -169,6 +169,9 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--last", type=int, metavar="N", help="only the last N values of each")
     parser.add_argument("--watch", action="store_true", help="go on until the run has ended")
     parser.set_defaults(action="metrics:run_metrics")
+    parser = _command(commands, "pictures", "list a run's images (PNG, JPEG) by epoch")
+    parser.add_argument("run", metavar="RUN")
+    parser.set_defaults(action="pictures:run_pictures")
     parser = _command(
         commands, "gpus", "show the GPUs, who holds them, and their numbers inside the run"
     )
