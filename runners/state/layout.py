@@ -10,6 +10,8 @@ from runners.host.ownership import keep_private, permission_problem
 
 SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
+TERMINAL_STATUS = "tty.json"
+"""Who waits at a run's own terminal, in its folder; `lifecycle/supervisor/pty.py` writes it."""
 
 
 def state_dir() -> Path:
