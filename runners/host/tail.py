@@ -68,8 +68,7 @@ class GrowingFile:
         return self.identity is not None and (found.st_dev, found.st_ino) != self.identity
 
     def read(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
-        """At most about `limit` new bytes; with `jump` the last ones, at
-        first with the file's `head`.
+        """At most about `limit` new bytes; with `jump` the last ones and, at first, the head.
 
         A file that cannot be opened or read gives no bytes.
         """
