@@ -32,7 +32,7 @@ class AmdSmi:
             self._handles, self._parts = {}, {}
 
     def _note(self, smi: Any, handle: Any) -> None:
-        """Remember a handle by its address and, with that of its card's first partition, KFD's id."""
+        """Remember a handle by address, and by KFD's id with that of the card's first partition."""
         address = str(smi.amdsmi_get_gpu_device_bdf(handle)).lower()
         self._handles.setdefault(address, handle)
         known = _answer(lambda: smi.amdsmi_get_gpu_kfd_info(handle))
