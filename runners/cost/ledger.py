@@ -265,7 +265,7 @@ def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]
         try:
             if line is not None:
                 append_line(state.ledger, msgspec.json.encode(line))
-        # Told by run, not raised: pruning goes on with the others and keeps this one.
         except OSError as error:
+            # Told by run, not raised: pruning goes on with the others and keeps this one.
             refused[run.id] = f"cannot be entered in the ledger: {error.strerror}"
     return refused

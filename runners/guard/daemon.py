@@ -78,9 +78,9 @@ class Guard:
                     return
                 pause = _pause(rule)
                 self.step(rule)
-            # Any error is survived and reported: a guard that dies
-            # of a damaged file guards nothing.
             except (ValueError, OSError, FresnelError) as error:
+                # Any error is survived and reported: a guard that dies
+                # of a damaged file guards nothing.
                 self.notify_error(str(error).splitlines()[0])
             time.sleep(pause)
 

@@ -88,9 +88,9 @@ def decide(
                     share = candidate.request.share_memory
                     lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
                     held.setdefault(gpu.uuid, []).append(lease)
-            # What waits for another run's end reserves nothing: the GPUs
-            # would stand idle until then.
             elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
+                # What waits for another run's end reserves nothing: the GPUs
+                # would stand idle until then.
                 reserved |= claimable_gpus(candidate.request, reading)
     return verdicts
 

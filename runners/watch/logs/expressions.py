@@ -1,8 +1,8 @@
 """Regular expressions by RE2: linear in what they search, and without blocking other threads.
 
-Python's own engine can take for ever over one line (`(a+)+$` over `aaaa…!`)
-and lets no other thread run meanwhile. The price: no look-around and no
-back-references. Syntax: https://github.com/google/re2/wiki/Syntax.
+Python's own engine can take for ever over one line (`(a+)+$` over `aaaa…!`) and lets no other
+thread run meanwhile. The price: no look-around and no back-references.
+Syntax: https://github.com/google/re2/wiki/Syntax.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 Formats: a header of seven bytes, then LevelDB's log format (github.com/google/leveldb,
 doc/log_format.md: blocks of 32 KiB; records of CRC u32, length u16, type u8: whole, first, middle,
-last) around wandb's Record messages (wandb/proto/wandb_internal.proto), of which only the history
-is looked at: items with a key and its value as JSON.
+last) around wandb's Record messages (wandb/proto/wandb_internal.proto). Only the history is used:
+items with a key and its value as JSON.
 """
 
 import glob
@@ -117,7 +117,7 @@ class WandbSource:
 
 
 def patterns_in(folder: str) -> list[str]:
-    """Where wandb's files lie below a folder that is its own, a run's, or the one above them."""
+    """Patterns for wandb's files below a folder that is its own, a run's, or the one above them."""
     own = glob.escape(folder)
     return [f"{own}/{below}*{SUFFIX}" for below in ("", "*run-*/", "wandb/*run-*/")]
 
@@ -143,13 +143,14 @@ def _step(history: bytes) -> Sample:
                 found[name] = float(one)
         elif number == 2:
             step = _number(value)
+    # The step inside the history is the one users see; the message's own may be missing.
     moment, inner = found.get("_timestamp"), found.get("_step")
     values = {name: one for name, one in found.items() if not name.startswith("_")}
     return Sample(values, inner if inner is not None else step, time=moment)
 
 
 def _number(message: bytes) -> float:
-    """The first field of a message that counts; nothing written stands for 0."""
+    """The first field of a message that counts; protobuf does not write a 0."""
     for number, _, value in fields(message):
         if number == 1 and isinstance(value, int):
             return float(value)

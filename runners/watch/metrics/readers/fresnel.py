@@ -1,9 +1,9 @@
 """The Fresnel trainers' lines.
 
 Facts: the Fresnel repository's train_gaussian_decoder.py and its CVS trainer. Batches count from 0
-and only every tenth is printed, so that a run of ten or fewer an epoch shows batch 0 alone: a
-batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − SSIM. Nothing tells a
-time but the seconds of an epoch.
+and only every tenth is printed, so that a run of ten or fewer per epoch shows only batch 0: a
+batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − SSIM. The only time
+that is printed is the seconds of an epoch.
 """
 
 import re
@@ -27,8 +27,9 @@ _CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
 
 
 class FresnelReader(Reader):
-    """`…_batch` of the batches printed, without it the epoch's means; where a preset names this
-    reader, `ssim` is 1 minus what is printed.
+    """`…_batch` for the batches printed, without it the epoch's means.
+
+    Where a preset names this reader, `ssim` is 1 minus what is printed.
     """
 
     name: ClassVar[str] = "fresnel"
@@ -54,7 +55,10 @@ class FresnelReader(Reader):
             return self._epoch_done(number(done["epoch"]), done["pairs"])
         if lost := _LOST.match(line):
             return Sample(
-                {"loss_batch": float("nan")}, self._step(number(lost["at"])), epoch=self._epoch
+                # A batch without a loss is a point that is not finite, so that the curve shows it.
+                {"loss_batch": float("nan")},
+                self._step(number(lost["at"])),
+                epoch=self._epoch,
             )
         if size := _SIZE.match(line):
             return Sample(batch=float(size["batch"]))

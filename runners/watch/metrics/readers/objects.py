@@ -1,4 +1,4 @@
-"""JSON objects, one a line, alone or behind a logger's words: `{"step": 10, "loss": 0.5}`."""
+"""JSON objects, one per line, alone or after a logger's prefix: `{"step": 10, "loss": 0.5}`."""
 
 from typing import Any, ClassVar
 
@@ -64,6 +64,7 @@ class ObjectReader(Reader):
             any(is_measure(name) for name in values) or (step is not None or epoch is not None)
         ):
             return None
+        # Only a first epoch of 0 shows that they count from 0.
         self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
         self._begun = self._begun or epoch is not None
         if epoch is not None and epoch == int(epoch):
@@ -91,6 +92,7 @@ def _flat(told: dict[str, Any], before: str = "", depth: int = 0) -> list[tuple[
         if isinstance(value, dict) and depth < _DEPTH:
             found += _flat(value, f"{before}{name}/", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            # Larger whole numbers are ids or bytes, and a float could not hold them exactly.
             if isinstance(value, float) or abs(value) < 1 << 53:
                 found.append((before + name, float(value)))
         elif isinstance(value, str) and value[:1] in "-+.0123456789nNiI":

@@ -1,10 +1,10 @@
 """The voxelization network's log, in its two forms.
 
-Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form,
-without times: `[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`: epochs and
-iterations count from 0, the loss is of one batch, the second time is seconds in all. The later
-form: a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with one batch's loss and the mean so
-far) and a summary whose loss is the epoch's mean.
+Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form has
+no times of day: `[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`. Epochs and
+iterations count from 0, the loss is that of one batch, the second time is the total in seconds. The
+later form has a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with one batch's loss and the
+mean so far) and a summary whose loss is the epoch's mean.
 """
 
 import re
@@ -83,6 +83,7 @@ class VoxelizationReader(Reader):
 
     def _bar(self, line: str) -> Sample | None:
         bar = read_bar(line)
+        # A bar with values but without `avg_loss` is that of another program.
         if (
             bar is None
             or bar.epoch is None
