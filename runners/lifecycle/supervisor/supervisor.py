@@ -1,10 +1,9 @@
-"""The supervisor: a small detached process that owns one run, from the queue to its recorded
-ending.
+"""The supervisor: a small detached process that owns one run, from queue to recorded ending.
 
-Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
-descriptors it launches the run's plan, or waits with it in the queue; without them it adopts a run
-whose supervisor died. Standard library only, no import of anything that would make it bigger:
-dozens of these live for days.
+Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the
+two descriptors it launches the run's plan, or waits with it in the queue; without them it
+adopts a run whose supervisor died. Standard library only, without any import that would make it
+bigger: dozens of these live for days.
 """
 
 import os
@@ -14,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-# Run by its path, isolated: the folder that holds `runners` is four levels up.
+# Run by its path, isolated: the folder that contains `runners` is four levels up.
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 sys.path.insert(0, _ROOT)
 
@@ -56,9 +55,7 @@ from runners.state.trust import run_permission_problem
 
 
 class Supervisor:
-    """One run's owner: waits with it, launches or adopts it, starts it again, records how it
-    ended.
-    """
+    """One run's owner: waits with it, launches or adopts it, restarts it, records how it ended."""
 
     def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
         self.directory = directory
@@ -87,12 +84,13 @@ class Supervisor:
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
     def first_attempt(self) -> Attempt | None:
-        """Start the program, after its turn in the queue has come; None when it never began."""
+        """Start the program when its turn in the queue has come; None when it never began."""
         return self.wait_and_start(1)
 
     def wait_and_start(self, number: int) -> Attempt | None:
         """Start attempt `number` once the queue grants it; None when it ended before that."""
-        # The queue may have granted it before this process began: it still has to be spelled out.
+        # The queue may have granted it before this process began: it still
+        # has to be planned in full.
         if self.plan["phase"] != FINAL:
             self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
@@ -103,13 +101,16 @@ class Supervisor:
             except LaunchRefused as refusal:
                 self.end(State.FAILED, str(refusal), None)
                 return None
+            # Kept before the program starts: if this process dies now, an
+            # adopter can still start it.
             keep_environment(self.directory, self.environment)
             self.plan = plan_fields(read_json(self.directory.plan))
         return self.start(number, self.more_arguments() if number > 1 else [])
 
     def start(self, number: int, more: list[str]) -> Attempt | None:
-        """Start attempt `number` with `more` arguments; a program that cannot start is a failed
-        run.
+        """Start attempt `number` with `more` arguments.
+
+        When it cannot start, the run is recorded as failed, and None returned.
         """
         if self.environment is None:
             reason = self.record.get("reason", "")
@@ -117,6 +118,8 @@ class Supervisor:
             self.end(State.FAILED, f"{reason}; {gone}".removeprefix("; "), None)
             return None
         self.ended_unobserved = False
+        # Before the fork: a supervisor killed in between leaves a run that its adopter
+        # knows was about to start.
         self.keeper.write(
             {
                 "state": State.STARTING,
@@ -144,6 +147,7 @@ class Supervisor:
             "cgroup": self.own_cgroup(),
         }
         self.keeper.write(changes)
+        # No other attempt will need it, and it contains secrets.
         if not self.plan["restart"]["times"]:
             forget_environment(self.directory)
         append_event(
@@ -157,20 +161,24 @@ class Supervisor:
 
     def own_cgroup(self) -> str:
         """The control group of the run's own systemd scope; empty when it has none."""
+        # In the login's own group there are other programs too, which a stop must not reach.
         group = cgroup_of(os.getpid())
         return group if f"/fresnel-{self.directory.id}" in group else ""
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
     def find_attempt(self) -> Attempt | None:
-        """Take over a run whose supervisor died: watch its program, or go on waiting or restarting
-        in its place; one that vanished is recorded as such.
+        """Take over a run whose supervisor died.
+
+        Watch its program, or continue to wait or restart in its place; one that
+        vanished is recorded as such.
         """
         recorded = self.record.get("boot_id")
         self.ended_unobserved = True
         if recorded and recorded != boot_id():
             return self.after_reboot()
         attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
+        # Read before anything is decided: starting the last attempt removes it.
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
             self.environment = kept
@@ -196,7 +204,7 @@ class Supervisor:
         return None
 
     def after_reboot(self) -> Attempt | None:
-        """Go on waiting, or queue again what its preset says survives a reboot; else it is lost."""
+        """Wait on, or queue again what its preset says survives a reboot; else it is lost."""
         rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
         waited = self.never_began()
         again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
@@ -219,9 +227,11 @@ class Supervisor:
         return self.wait_and_start(number)
 
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
-        """Go on with a program that still runs, or whose ending is to be recorded."""
+        """Continue with a program that still runs, or whose ending is to be recorded."""
         self.ended_unobserved = self.directory.exit.exists()
         leader = leader_of(self.directory)
+        # The leader's environment serves for later attempts, but only
+        # if it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id
         self.environment = kept or (environment_of(leader) if leader and proven else None)
         append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
@@ -260,8 +270,9 @@ class Supervisor:
             self.kept += [] if lock is None else [lock]
 
     def leader_since(self) -> float:
-        """When the program noted its pid: the supervisor that started it was killed before it
-        could write that down.
+        """When the program wrote its pid, for a record without a start.
+
+        The supervisor that started it was killed before it could write that down.
         """
         try:
             return self.directory.leader.stat().st_mtime
@@ -271,10 +282,12 @@ class Supervisor:
     # ── ending ────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, attempt: Attempt) -> Attempt | None:
-        """After the program's end: clear up, then record how it ended, or start it again; None at
-        the end.
+        """After the program's end: clean up, then record how it ended, or start it again.
+
+        Returns None at the end.
         """
         left = list(attempt.clear_stragglers())
+        # After the last writer is gone, or its next line would be lost.
         attempt.output.compact()
         code = attempt.exit_code()
         state, reason = judge_ending(self.directory, attempt.stop.read(), code)
@@ -285,6 +298,7 @@ class Supervisor:
             attempt.alert(f"not freed: {', '.join(held)}")
             reason = f"{reason}; not freed: {', '.join(held)}".removeprefix("; ")
         number = self.record.get("attempt", 1)
+        # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
             return self.restart(number, reason, code)
         self.end(state, reason, code, left)
@@ -302,6 +316,7 @@ class Supervisor:
             exit_code=code,
             seconds=pause,
         )
+        # Wall time on disk, because an adopter has to keep the appointment too.
         due = time.time() + pause
         self.keeper.write(
             {
@@ -317,8 +332,9 @@ class Supervisor:
     def start_again(self, number: int, due: float) -> Attempt | None:
         """Start attempt `number`, `due` then (unix seconds), from the newest complete checkpoint.
 
-        Whatever of this was done already, by a supervisor that was killed, is done once.
+        What a supervisor that was killed had already done of this is not done twice.
         """
+        # A clock set back must not make the pause longer than the rule's.
         longest = self.plan["restart"]["backoff_s"] * 2 ** max(0, number - 2)
         until = time.monotonic() + min(longest, max(0.0, due - time.time()))
         while time.monotonic() < until and not self.is_stop_asked():
@@ -356,25 +372,27 @@ class Supervisor:
         return self.directory.stop.exists() or self.wakes.is_requested
 
     def more_arguments(self) -> list[str]:
-        """What a later attempt is told beside its command."""
+        """What a later attempt is given besides its command."""
         return self.checkpoints.arguments(self.plan, self.record.get("started") or 0.0)
 
     def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:
-        """Record how the run ended; processes in `left` would not go."""
+        """Record how the run ended; processes in `left` are still alive."""
         ending: RecordFields = {"state": state, "reason": reason, "exit_code": code}
         self.keeper.end(self.plan, ending, left, self.ended_unobserved)
 
 
 def supervise(run: RunDirectory, descriptors: list[int]) -> None:
-    """Own the run until it has ended; returns at once when another supervisor does."""
+    """Own the run until it has ended; return at once when another supervisor does."""
     kept = descriptors or [acquire(run.supervisor_lock) or -1]
     if kept[0] < 0:
         return
     for descriptor in kept:
-        # Inherited ones stay inheritable: a program holding supervisor.lock would hide our death
-        # for ever.
+        # Inherited ones stay inheritable: a program holding supervisor.lock
+        # would hide our death for ever.
         os.set_inheritable(descriptor, False)
     record = record_fields(read_json(run.state))
+    # The one before was killed between its last two writes: only the ledger and
+    # the marker are left to do.
     if record and is_terminal(record["state"]):
         append_run(run, plan_fields(read_json(run.plan)), record)
         run.home.live_marker(run.id).unlink(missing_ok=True)
@@ -395,6 +413,7 @@ def main() -> None:
         sys.exit(f"refused: {reason}")
     if os.fork():
         os._exit(0)
+    # The parent's exit tells the launcher that the supervisor has detached.
     supervise(run, descriptors)
 
 
