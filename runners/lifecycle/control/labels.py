@@ -1,4 +1,4 @@
-"""What people write on runs: rename, tag, untag, note, star. Any run, live or ended."""
+"""What people add to runs: rename, tag, untag, note, star. For any run, live or ended."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,9 +17,9 @@ LONGEST_NOTE = 10_000
 
 
 def rename(state: StateDirectory, run: Run, name: str) -> Labels:
-    """Give `run` another name, by which it is found from then on; empty: the one of its launch.
+    """Give `run` another name, by which it is found from then on; empty: that of its launch.
 
-    WrongInput for a name that could not be typed or is another run's id.
+    Raises WrongInput for a name that could not be typed or is another run's id.
     """
     name = name.strip()
     if name:
@@ -30,7 +30,7 @@ def rename(state: StateDirectory, run: Run, name: str) -> Labels:
 
 
 def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
-    """Add `tags` to those of `run`; WrongInput for one with blanks, commas or colons."""
+    """Add `tags` to those of `run`. Raises WrongInput for one with blanks, commas or colons."""
     added = [_checked_tag(text) for text in tags]
     return _change(
         state,
@@ -42,7 +42,7 @@ def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
 
 
 def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) -> Labels:
-    """Take `tags`, or all, from `run`."""
+    """Remove `tags`, or all, from `run`."""
     gone = None if tags is None else set(tags)
     return _change(
         state,
@@ -54,7 +54,7 @@ def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) ->
 
 
 def note(state: StateDirectory, run: Run, text: str) -> Labels:
-    """Write a note on `run`, in place of the one that is there; empty: none."""
+    """Write a note on `run`, in place of the one that is there; empty: none. Raises WrongInput."""
     text = text.strip()
     if len(text) > LONGEST_NOTE:
         raise WrongInput(
@@ -67,13 +67,14 @@ def note(state: StateDirectory, run: Run, text: str) -> Labels:
 
 
 def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:
-    """Mark `run` as one to keep, or take the mark away; `prune` leaves such runs alone."""
+    """Mark `run` as one to keep, or remove the mark; `prune` leaves such runs alone."""
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, starred=starred))
 
 
 def _check_name(state: StateDirectory, run: Run, name: str) -> None:
     if len(name) > LONGEST_NAME:
         raise WrongInput(f"the name has {len(name)} characters; {LONGEST_NAME} is the most")
+    # Names are shown in terminals: an escape sequence in one would be carried out there.
     if any(not char.isprintable() for char in name):
         raise WrongInput(f"name {name!r}: holds characters that cannot be shown")
     if name == "last" or name.startswith("-"):

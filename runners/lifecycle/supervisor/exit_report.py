@@ -59,7 +59,7 @@ def explain_exit(code: int) -> str:
             name = signal.Signals(code - 128).name
         except ValueError:
             return f"exit code {code}"
-        # The kernel's out-of-memory killer uses SIGKILL, of which the program cannot report anything.
+        # The kernel's out-of-memory killer uses SIGKILL, which no program can report.
         hint = " (out of memory, or killed by somebody)" if name == "SIGKILL" else ""
         return f"killed by {name}{hint}"
     hints = {126: " (not executable)", 127: " (command not found)"}
