@@ -58,6 +58,9 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.ended_rows = self.root / "ended.rows"
+        self.letters = self.root / "letters.json"
+        self.letters_lock = self.root / "letters.lock"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 
