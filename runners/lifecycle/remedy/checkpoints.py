@@ -1,4 +1,4 @@
-"""Remedies that go on from another checkpoint: the newest, the one before, or a mended copy."""
+"""Remedies that resume from another checkpoint: the newest, the one before, or a mended copy."""
 
 import glob
 import re
@@ -16,7 +16,7 @@ from runners.model.errors import FresnelError, WrongInput
 
 
 def resume(case: Case) -> Case:
-    """Go on from the newest checkpoint of the run that is whole."""
+    """Resume from the newest whole checkpoint of the run. Raises Unfit."""
     try:
         return case._replace(spec=resume_run(case.state, case.run, case.spec).spec)
     except FresnelError as error:
@@ -24,7 +24,10 @@ def resume(case: Case) -> Case:
 
 
 def earlier_checkpoint(case: Case) -> Case:
-    """Go on from the checkpoint before the one it began from, else before its newest."""
+    """Resume from the checkpoint before the one it began from, else before its newest.
+
+    Raises Unfit when there is none.
+    """
     began = named_checkpoint(case.spec, Path(case.plan.working_directory))
     patterns = list(case.plan.checkpoints)
     if began is not None:
@@ -52,12 +55,12 @@ def earlier_checkpoint(case: Case) -> Case:
 
 
 def remap_checkpoint(case: Case) -> Case:
-    """Go on from a copy whose tensors are on the CPU."""
+    """Resume from a copy whose tensors are on the CPU. Raises Unfit."""
     return _from_copy(case, "remap", "remapped")
 
 
 def strip_checkpoint(case: Case) -> Case:
-    """Go on from a copy whose keys have no wrappers."""
+    """Resume from a copy whose keys have no wrappers. Raises Unfit."""
     return _from_copy(case, "strip", "stripped")
 
 
@@ -81,7 +84,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
 
 
 def _from(case: Case, path: Path) -> Case:
-    """The case going on from `path`: by the preset's word, else by the parameter that names one."""
+    """The case resuming from `path`, by the preset's rule, else by the parameter that names one."""
     named = named_checkpoint(case.spec, Path(case.plan.working_directory))
     rule = case.spec.resume
     for parameter in case.spec.parameters:

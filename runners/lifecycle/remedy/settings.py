@@ -35,6 +35,7 @@ def half_batch(case: Case) -> Case:
         return with_flag(case, BATCH, lambda text: str(_half(whole(text))))
     value = _number(parameter)
     per_step = case.devices if case.spec.scaling is None or _is_global(case) else 1
+    # A value of all devices together must stay divisible by their number.
     each = value / per_step
     smaller = _half(int(each)) * per_step if each >= 2 else _half(int(value))
     treated = case.with_parameter(parameter, smaller)

@@ -16,7 +16,7 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def another_port(case: Case) -> Case:
-    """A port that is free at the launch: launchers of ours get one anyway."""
+    """A port that is free at the launch; torchrun and accelerate get one anyway."""
     if case.spec.launcher in ("torchrun", "accelerate") and not _states_port(case):
         return case
     environment = dict(case.spec.environment)
@@ -64,7 +64,7 @@ def expandable_segments(case: Case) -> Case:
 
 
 def nccl_debug(case: Case) -> Case:
-    """More words from NCCL and RCCL."""
+    """More log lines from NCCL and RCCL."""
     return case.with_variable("NCCL_DEBUG", "INFO")
 
 
@@ -141,7 +141,7 @@ def interface(case: Case) -> Case:
 
 
 def architecture_override(case: Case) -> Case:
-    """HSA_OVERRIDE_GFX_VERSION by the table; taken away where the GPU has code of its own."""
+    """HSA_OVERRIDE_GFX_VERSION by the table; removed where the GPU has kernels of its own."""
     kinds = kernel_architectures()
     stated = case.spec.environment.get(_OVERRIDE)
     if not kinds:

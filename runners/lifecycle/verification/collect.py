@@ -1,4 +1,4 @@
-"""Every fact about a run to come, gathered once; what a check does not need is not looked at."""
+"""Every fact about a coming run, gathered once; what no check needs is not looked up."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The files and commands a preset declares, and the paths its parameters name: looked at."""
+"""The files and commands that a preset declares, and the paths that its parameters name."""
 
 import csv
 import glob
@@ -36,8 +36,9 @@ def look_at_paths(
     script: Path | None,
     config: Mapping[str, Any],
 ) -> Iterator[PathFacts]:
-    """What lies where parameters point, and keys of the configuration that no parameter replaces;
-    what is below the run's own folder is made by the run.
+    """What exists where parameters point, and keys of the configuration that none replaces.
+
+    What is below the run's own folder is made by the run, and left out.
     """
     declared = {name for rule in spec.checks.files for name in PARAMETER.findall(rule.path)}
     set_here = {_leaf(one.name) for one in spec.parameters if one.value is not None}

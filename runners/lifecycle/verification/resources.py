@@ -39,9 +39,7 @@ _ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
 
 
 class EarlierCheckpoints(NamedTuple):
-    """Checkpoints that an earlier run of the preset wrote: the newest, the largest's bytes, how
-    many.
-    """
+    """Checkpoints of an earlier run of the preset: the newest, the largest's bytes, how many."""
 
     run: str
     newest: Path
@@ -120,8 +118,9 @@ def probe_of(
 
 
 def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
-    """The parameters that decide, beside the batch, how much memory a step takes: those that are
-    not as in the preset, but for lengths, rates, seeds and places.
+    """The parameters that, besides the batch, decide how much memory a step takes.
+
+    Those that differ from the preset, without lengths, rates, seeds and paths.
     """
     free = {batch, spec.total.parameter if spec.total is not None else ""}
     if spec.scaling is not None:
@@ -179,6 +178,7 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
 def is_free(port: int) -> bool:
     """True when nobody listens on this TCP port of this host."""
     with socket.socket() as probe:
+        # As servers do: a port that has just been closed would otherwise look taken for a minute.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
@@ -251,7 +251,9 @@ def _number_to_come(spec: RunSpec, plan: LaunchPlan) -> int:
         return spec.keep.last + spec.keep.best + every
     keep = _first(spec, _KEEP)
     regular, archived = _first(spec, _REGULAR), _first(spec, _ARCHIVED)
-    number = int(keep) + 1 if keep else int(total // regular) if regular else 0
+    number = int(total // regular) if regular else 0
+    if keep:
+        number = int(keep) + 1  # one more while the newest is written
     return number + (int(total // archived) if archived else 0)
 
 
