@@ -181,7 +181,7 @@ class Ledger:
             end = begin
             if isinstance(entry, RunEntry):
                 found.append(entry)
-                # Lines stand in the order in which runs were seen to end, by a clock that may have
+                # Lines are in the order in which runs were seen to end, by a clock that may have
                 # been hours wrong; a few may have been entered late.
                 ended = entry.finished.wall if entry.finished is not None else since
                 older = older + 1 if ended < since - _CLOCK_WRONG_BY_S else 0
@@ -266,6 +266,6 @@ def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]
             if line is not None:
                 append_line(state.ledger, msgspec.json.encode(line))
         except OSError as error:
-            # Told by run, not raised: pruning goes on with the others and keeps this one.
+            # Reported by run, not raised: pruning goes on with the others and keeps this one.
             refused[run.id] = f"cannot be entered in the ledger: {error.strerror}"
     return refused

@@ -14,7 +14,7 @@ END, WARN = "end", "warn"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """How a command stands: its newest try (0: none began), whether it runs, and its exit code.
+    """The state of a command: its newest try (0: none began), whether it runs, and its exit code.
 
     The code is None where nobody saw it.
     """
@@ -47,7 +47,7 @@ def reserve_markers(state: StateDirectory, rule: str) -> None:
 
 
 def read_claim(marker: Path) -> Claim:
-    """How the command of a marker stands."""
+    """The state of a marker's command."""
     before = _decode(marker)
     if is_held(marker):
         return msgspec.structs.replace(before, alive=True)

@@ -106,7 +106,7 @@ class Guard:
 
     def notify_error(self, problem: str) -> None:
         """Report what cannot be read, in the log and the progress file; nothing is acted on."""
-        with suppress(OSError):  # its log may lie on a full disk
+        with suppress(OSError):  # its log may be on a full disk
             print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
         with suppress(ValueError, OSError):
             progress = read_guard_state(self.state)
@@ -303,7 +303,7 @@ def main() -> None:
     state = StateDirectory(Path(sys.argv[-1]))
     reason = state_permission_problem(state) or permission_problem(state.guard)
     if reason:
-        sys.exit(f"refused: {reason}")  # whoever may write there decides what runs as us
+        sys.exit(f"refused: {reason}")  # who can write there decides what runs as this user
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -72,8 +72,8 @@ class GuardObserver:
         return [
             run
             for run in runs
-            # A marker whose folder was deleted by hand would otherwise hold the
-            # end command back for ever.
+            # A marker whose folder was deleted by hand would otherwise prevent the
+            # end command for ever.
             if home_of(run.plan, run.record) == host_name() and self.state.run(run.id).path.is_dir()
         ]
 

@@ -100,7 +100,7 @@ def _count_down(rule: GuardRule, before: GuardState, sight: Observation) -> _Ste
     if not sight.reasons:
         return _move(before, Stage.WATCHING, sight, note="its reason is gone"), Action.CANCEL
     if before.since is not None and seconds_between(before.since, sight.now) < rule.countdown_s:
-        return before, Action.WARN  # carried out at most once, whoever asks for it
+        return before, Action.WARN  # carried out at most once, however often it is returned
     return _move(before, Stage.STOPPING, sight, reason="; ".join(sight.reasons)), Action.STOP
 
 

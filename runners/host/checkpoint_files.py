@@ -51,7 +51,7 @@ def _zip_proof(end: bytes, size: int) -> bool:
     # whose comment ends the file.
     if len(end) - at != _END.size + comment:
         return False
-    # Zip64: the 32-bit fields are all ones, and the true offsets stand in a record of their own.
+    # Zip64: the 32-bit fields are all ones, and the true offsets are in a separate record.
     if _WHOLE_64 in (length, offset):
         return end.rfind(b"PK\x06\x07", 0, at) >= 0
     return bool(offset + length <= size - len(end) + at)
@@ -79,7 +79,7 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
 
 
 def _hdf5_proof(start: bytes, size: int) -> bool | None:
-    # Where the end-of-file address stands depends on the version of the superblock.
+    # The place of the end-of-file address depends on the version of the superblock.
     version, at = start[8], 40 if start[8] < 2 else 28
     if version > 3 or len(start) < at + 8:
         return None

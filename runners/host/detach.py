@@ -39,7 +39,7 @@ class Detached(NamedTuple):
     reason: str | None = None
 
     def fields(self) -> dict[str, str]:
-        """Return what an event tells of it."""
+        """Return the fields of the event that records it."""
         told = {"how": self.how, "unit": self.unit, "reason": self.reason}
         return {name: value for name, value in told.items() if value is not None}
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
 
-# Without O_NONBLOCK, opening a FIFO that stands where our file should waits for ever.
+# Without O_NONBLOCK, opening a FIFO in place of our file would block for ever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 

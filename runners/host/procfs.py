@@ -64,7 +64,7 @@ def _value(environment: bytes, name: str) -> str | None:
 def holders_of(lock: Path, output: Path) -> set[int]:
     """The pids of this user's processes that inherited `lock`, or `output` open for writing.
 
-    A front end that opened them itself for a moment is none: its descriptors close at an exec.
+    Front ends that opened them for a moment are left out: their descriptors close at an exec.
     """
     # By device and inode: the path that /proc shows changes when the file is renamed or deleted.
     files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}

@@ -95,7 +95,7 @@ class GrowingFile:
         return piece
 
     def move_to(self, offset: int) -> None:
-        """Go on reading at `offset`."""
+        """Continue reading at `offset`."""
         self.offset, self._ending = offset, b""
 
     def _take_successor(self) -> Piece:

@@ -100,7 +100,7 @@ class SourceRecord(msgspec.Struct, frozen=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """One run, fully spelled out. Secret values in `environment` are masked, here and only here.
+    """One run in every detail. Secret values in `environment` are masked, here and only here.
 
     `phase` is queued until GPUs are granted, granted until argv, environment and port are filled in
     for them, and final from then on. `limit_s` is when the run ends by its stop ladder, in seconds

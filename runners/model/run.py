@@ -9,7 +9,7 @@ from runners.model.states import State, is_terminal
 
 
 class StopProgress(msgspec.Struct, frozen=True):
-    """Where a stop stands: the rung, its place on the ladder, and when the next comes (unix s)."""
+    """How far a stop is: the rung, its place on the ladder, and when the next comes (unix s)."""
 
     rung: str
     step: int

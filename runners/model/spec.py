@@ -269,8 +269,9 @@ class CommandRule(msgspec.Struct, frozen=True):
 
 
 class DeclaredChecks(msgspec.Struct, frozen=True):
-    """What a preset adds to the checks before a launch; `without_effect` are keys of its
-    configuration file that the program does not heed, and why.
+    """What a preset adds to the checks before a launch.
+
+    `without_effect` are keys of its configuration file that the program ignores, and why.
     """
 
     imports: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class State(str, Enum):
-    """Where a run stands.
+    """The state of a run.
 
     `cancelled` means stopped before it ever started. `orphaned` and `lost` are derived from locks;
     `lost` is recorded only once an adopter has found it so.

@@ -90,7 +90,7 @@ def decide(
                     held.setdefault(gpu.uuid, []).append(lease)
             elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
                 # What waits for another run's end reserves nothing: the GPUs
-                # would stand idle until then.
+                # would be idle until then.
                 reserved |= claimable_gpus(candidate.request, reading)
     return verdicts
 

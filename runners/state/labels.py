@@ -1,6 +1,6 @@
 """The labels of runs on disk: `labels.json` in a run's folder.
 
-A stamp tells when any of them changed.
+A stamp changes whenever any of them does.
 """
 
 import os

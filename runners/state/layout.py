@@ -1,4 +1,4 @@
-"""Where everything lies on disk. Standard library only: the supervisor imports it."""
+"""Where everything is on disk. Standard library only: the supervisor imports it."""
 
 import os
 import sys

@@ -143,7 +143,7 @@ def list_run_ids(state: StateDirectory) -> list[str]:
         names = sorted(os.listdir(state.runs))  # noqa: PTH208 (10 × faster)
     except FileNotFoundError:
         return []
-    return names[bisect_left(names, "/") :]  # what begins with a dot stands before
+    return names[bisect_left(names, "/") :]  # names that begin with a dot sort before
 
 
 def list_runs(

@@ -42,7 +42,7 @@ class AmdProcesses:
 
     @property
     def are_counted(self) -> bool:
-        """True when the kernel tells the VRAM of every compute process, whoever owns it."""
+        """True when the kernel lists the VRAM of every compute process, of any user."""
         return (self._kfd / "proc").is_dir()
 
     def by_place(self) -> dict[tuple[str, int], tuple[GpuProcess, ...]]:

@@ -43,7 +43,7 @@ class AmdSmi:
             self._parts[str(known.get("kfd_id"))] = (handle, first, number)
 
     def partition_fields(self, gpu_id: str) -> dict[str, float | int | None]:
-        """What amdsmi tells of the partition that KFD calls `gpu_id`: only what is its own."""
+        """What amdsmi reports of the partition with KFD's id `gpu_id`: only its own values."""
         if gpu_id not in self._parts:
             return {}
         smi = self._smi
@@ -62,7 +62,7 @@ class AmdSmi:
         }
 
     def fields(self, pci: str) -> dict[str, float | int | None]:
-        """What amdsmi tells of the GPU at `pci`, by GpuSnapshot's field names.
+        """What amdsmi reports of the GPU at `pci`, by GpuSnapshot's field names.
 
         What it does not know is None or absent.
         """

@@ -39,7 +39,7 @@ def waiting(state: StateDirectory) -> list[Candidate]:
         if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
             continue
         spec = read_spec(directory)
-        # Without a supervisor nobody would start it: GPUs granted to it would stand idle.
+        # Without a supervisor nobody would start it: GPUs granted to it would be idle.
         if spec is not None and not directory.stop.exists() and is_held(directory.supervisor_lock):
             found.append(candidate_of(run_id, spec, plan.origin.created))
     return in_order(found)

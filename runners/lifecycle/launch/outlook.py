@@ -1,4 +1,4 @@
-"""A plan with what is known beside it: what it should take, and what exactly runs.
+"""A plan together with its estimate and the provenance of what runs.
 
 The estimate reads earlier runs, provenance reads git and the interpreter's folder: the slowest
 parts of a launch, which a plan alone does not need.

@@ -1,4 +1,4 @@
-"""RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
+"""RunSpec + Allocation → LaunchPlan: placeholders filled, paths found, nothing started."""
 
 import os
 import shutil

@@ -41,7 +41,7 @@ def resume_arguments(spec: RunSpec) -> tuple[str, ...]:
         return spec.resume.arguments
     parameter = _named(spec, spec.resume.parameter)
     if parameter.config_key:
-        return ()  # it stands in the configuration file, which was copied at the launch
+        return ()  # it is in the configuration file, which was copied at the launch
     flag = parameter.flag
     # Given a second time: argparse and the like take the last.
     return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")

@@ -110,14 +110,14 @@ def combined_diff(case: Case, treated: Case) -> tuple[str, ...]:
 
 
 def launch_treated(treated: Case) -> Run:
-    """Write the files that are needed, then launch. Raises WrongInput when one cannot be written."""
+    """Write the files that are needed, then launch. Raises WrongInput when one cannot be."""
     for work in treated.work:
         write_copy(work)
     return start_together(treated.state, [treated.spec])[0]
 
 
 def write_copy(work: FileWork) -> None:
-    """Have the checkpoint tool write one file. Raises WrongInput, in its words, if it cannot."""
+    """Have the checkpoint tool write one file. Raises WrongInput with its error."""
     request = {"do": work.do, "paths": [work.source], "device": "cpu", "output": work.target}
     done = subprocess.run(
         [work.interpreter, str(TOOL), json.dumps(request)],

@@ -101,7 +101,7 @@ class Attempt:
         while not self.ended():
             self._take_requests()
             waits = [minder.poll(time.monotonic()) for minder in minders]
-            # Without a descriptor of the waiter the kernel tells nothing of its
+            # Without a descriptor of the waiter the kernel does not report its
             # end, so it is looked for.
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)

@@ -127,5 +127,5 @@ def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
         if (fresh and not holders) or time.monotonic() > deadline:
             return holders if fresh else []
         if not reading or ended - float(reading.get("time", 0.0)) > _FREED_WITHIN_S:
-            return []  # nobody samples: nothing can be known
+            return []  # the sampler does not run: nothing can be known
         time.sleep(_POLL_S)

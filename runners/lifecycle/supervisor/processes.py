@@ -68,7 +68,7 @@ class RunProcesses:
             chosen = {pid for pid in everything if parent_of(pid) == leader}
         else:
             chosen = {pid for pid in everything if pid == leader}
-        # Nobody fits any more, as when the leader has died: then everything is meant.
+        # No process fits, as when the leader has died: then all of them are signalled.
         return {pid: everything[pid] for pid in chosen} or everything
 
 

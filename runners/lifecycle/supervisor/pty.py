@@ -264,7 +264,7 @@ class Keeper:
                 json.dump(content, file)
             os.replace(draft, os.path.join(self.directory, STATUS))
         except OSError:
-            pass  # a full disk: the row says nothing of it, the run goes on
+            pass  # a full disk: the run list does not show it, the run goes on
 
     def _waits(self) -> bool:
         """True when the foreground program reads the terminal, or edits a line on it.

@@ -96,7 +96,7 @@ class RecordKeeper:
             self._mark_held()
         while not self.write(ending):
             if not self.directory.path.is_dir():
-                break  # somebody removed the run: nobody is left to tell
+                break  # somebody removed the run's folder: there is nowhere left to record it
             time.sleep(_RETRY_WRITE_S)
         # Ledger before marker: killed in between, the next supervisor finds the run
         # live and enters it again, and a second line of one run counts once. The other

@@ -66,7 +66,7 @@ class Supervisor:
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
         }
-        self.ended_unobserved = False  # the program ended while nobody watched
+        self.ended_unobserved = False  # the program ended while no supervisor ran
         self.checkpoints = CheckpointChoice(directory)
 
     @property

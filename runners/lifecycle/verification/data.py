@@ -175,7 +175,7 @@ def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
 def _look_at_rows(
     path: Path, patterns: tuple[str, ...], folder: Path, missing: list[str], counts: dict[str, int]
 ) -> int:
-    """Look for what each row of a list needs, beside the list, above it, or where the run runs."""
+    """Look for what each row of a list needs: beside the list, above it, or in the run's folder."""
     number = 0
     with path.open(newline="", encoding="utf-8-sig") as file:
         for row in islice(csv.reader(file), _MOST_ROWS):

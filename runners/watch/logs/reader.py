@@ -2,7 +2,7 @@
 
 A line ends at its newline. So that one line of a hundred megabytes needs no more memory than
 another, a line is also cut at every whole MiB of the file that ends a block without a single
-newline. Both can be told from the bytes nearby, whatever is before or after: a place once found to
+newline. Both can be seen from the bytes nearby, whatever is before or after: a place once found to
 begin a line always does.
 """
 

@@ -32,7 +32,7 @@ def keep_final(run: Run) -> FinalReport:
     try:
         replace(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
-        pass  # a full or read-only disk: the report is made anew each time
+        pass  # a full or read-only disk: the report is made again each time
     return report
 
 

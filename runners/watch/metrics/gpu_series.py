@@ -92,7 +92,7 @@ class GpuSource:
         if not points:
             return
         series = self._named("cost", "$", False)
-        # Anew each time: shares of the past change when another run is found to have been there.
+        # Rebuilt each time: shares of the past change when another run is found to have been there.
         series.cut(0)
         began = points[0][0]  # by the boot's own time, which a changed clock does not move
         for moment, dollars in points:
