@@ -43,6 +43,7 @@ def find_instance(environment: Mapping[str, str] | None = None) -> Instance | No
     Raises WrongInput for another word.
     """
     environment = os.environ if environment is None else environment
+    # Known from the environment, without asking the service.
     if environment.get("RUNPOD_POD_ID"):
         return Instance(
             "RunPod", environment["RUNPOD_POD_ID"], environment.get("RUNPOD_GPU_NAME", "")
@@ -105,6 +106,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _ask_aws(base: str) -> Instance | None:
     token = _ask(f"{base}/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "PUT")
+    # IMDSv2 answers only with a token; version 1 may be switched off.
     if not token:
         return None
     headers = {"X-aws-ec2-metadata-token": token}
@@ -128,6 +130,7 @@ def _ask_digitalocean(base: str) -> Instance | None:
 def _ask_google(base: str) -> Instance | None:
     headers = {"Metadata-Flavor": "Google"}
     found = _object(_ask(f"{base}/computeMetadata/v1/instance/?recursive=true", headers))
+    # Something else may answer at the same address: only a known form counts.
     if "machineType" not in found:
         return None
     zone = str(found.get("zone", "")).rpartition("/")[2]

@@ -72,6 +72,7 @@ def list_prices() -> list[PriceEntry]:
     shipped = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
     own = config_dir() / "prices.yaml"
     entries = list(_read_prices(own, tuple(shipped.values()))) if own.is_file() else []
+    # The user's entry replaces the shipped one of its name, also in choices and hints.
     names = {entry.name for entry in entries}
     return [*entries, *(entry for name, entry in shipped.items() if name not in names)]
 
@@ -90,6 +91,7 @@ def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceE
     before = {entry.name: entry for entry in known}
     entries = []
     for name, keys in listed.items():
+        # With the line: the file is edited by hand.
         where = f"{path}:{lines['prices', name]}: prices.{name}"
         if not isinstance(keys, dict):
             raise WrongInput(f"{where}: expected provider, gpu, usd_per_hour, source and date")
@@ -222,6 +224,7 @@ def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
     """Prices for a GPU model by its driver's name, of `provider` if known, for that many GPUs."""
     found = [entry for entry in list_prices() if matches_model(entry.match, gpu)]
     if provider:
+        # By part of the name: a provider may have several offers, such as RunPod's community cloud.
         found = [entry for entry in found if provider.lower() in entry.provider.lower()]
     return [entry for entry in found if entry.per == "gpu" or entry.machine_size == gpus]
 

@@ -157,6 +157,7 @@ def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False
     session = next((one for one in statement.sessions if one.end is None), None)
     seen = list(runs)
     live = [run.id for run in seen if run.is_live and run.id in statement.lines]
+    # Ended runs that nobody asked for are only needed for the shares of the others.
     asked = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
     shares: set[str] = set()
     for one in statement.sessions:
@@ -237,6 +238,7 @@ class CostReader:
             if not stale:
                 going_on = [lines[run] for run in live if lines[run].host == host]
                 costs = self._advance(self._statements[host], costs, going_on, now)
+            # A shared home shows runs of several hosts; each host has its own sessions and rates.
             here = costs if host == host_name() else _beside(here, costs)
         return msgspec.structs.replace(here, timings=self._timings)
 
@@ -250,6 +252,7 @@ class CostReader:
         at = sorted(bisect_left(ids, run) for run in shown)
         near = ids[max(0, at[0] - _NEAR) : at[-1] + _NEAR] if at else []
         if len(near) > len(shown) + 2 * _NEAR:
+            # Around both ends: what is between them is mostly in the ledger, and may be thousands.
             near = near[:_NEAR] + near[-_NEAR:]
         known = self._ledger.runs
         lost = (read_run(self._state, run) for run in near if run not in known and run not in shown)

@@ -57,6 +57,7 @@ class Session(msgspec.Struct, frozen=True):
     @property
     def end(self) -> Moment | None:
         """When it ended; None while it is open."""
+        # Old files have wall times only.
         return self.finished or (None if self.ended is None else Moment(self.ended))
 
     def seconds(self, now: Moment | float) -> float:
@@ -72,6 +73,7 @@ class Session(msgspec.Struct, frozen=True):
     @property
     def price_per_gpu(self) -> Price:
         """What one of its GPUs costs a run launched in it; the machine, where it has none."""
+        # A price of the whole machine is divided: a run pays for the GPUs it holds.
         share = self.rate / max(self.gpus, 1)
         per: Literal["gpu", "machine"] = "gpu" if self.has_gpus else "machine"
         return msgspec.structs.replace(

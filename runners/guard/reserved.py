@@ -29,6 +29,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = -1
+    # In place only into blocks that exist already; anything longer needs space after all.
     fits = descriptor >= 0 and os.fstat(descriptor).st_size == 2 * SLOT and len(slot) == SLOT
     if not fits:
         if descriptor >= 0:

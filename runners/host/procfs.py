@@ -36,6 +36,7 @@ def read_processes() -> ProcessTable:
     table: ProcessTable = {}
     for name in _process_names():
         fields = _stat_fields(int(name))
+        # Zombies hold no lock, memory or GPU, and cannot be ended any further.
         if fields and fields[0] not in ("Z", "X"):
             table[int(name)] = ProcessEntry(int(fields[1]), int(fields[19]))
     return table
@@ -171,6 +172,7 @@ def _own_processes() -> Iterator[int]:
     user = os.getuid()
     for name in _process_names():
         try:
+            # Only these can be read, and only these can belong to a run of this user.
             if user in (0, os.stat(f"/proc/{name}").st_uid):
                 yield int(name)
         except OSError:
@@ -240,6 +242,7 @@ def descendants(pid: int) -> set[int]:
 
     Those whose parent died, and which init or a subreaper adopted, are not found.
     """
+    # One pass over /proc, because `children` files exist only in some kernels.
     parents = {int(name): parent_of(int(name)) for name in _process_names()}
     found: set[int] = set()
     below = {pid}

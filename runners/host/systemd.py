@@ -113,12 +113,14 @@ def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
 
 def _has_user_bus() -> bool:
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    # Without either, systemd-run would only fail, after having started a process.
     return (folder / "bus").exists() or (folder / "systemd" / "private").exists()
 
 
 def _try_scope() -> ScopeProbe:
     command = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "true"]
     null = subprocess.DEVNULL
+    # A trial is the only way to know: containers may have the socket and no permission.
     child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
     try:
         code = child.wait(_PATIENCE_S)

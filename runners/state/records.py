@@ -219,6 +219,7 @@ def _stop(stop: dict[str, Any]) -> StopFields:
         # An unknown rung is left out; the ladder goes on with the next one.
         if how == "stop-file" or (isinstance(how, str) and how in signal.Signals.__members__):
             rungs.append({"how": str(how), "wait_s": max(0.0, wait_s or 0.0)})
+    # `leader` is the gentlest target: a damaged rule must not signal more than necessary.
     return {"ladder": rungs or list(_LAST_RESORT), "target": _text(stop.get("target")) or "leader"}
 
 

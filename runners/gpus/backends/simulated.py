@@ -100,6 +100,8 @@ class Simulated:
 
     def _started(self, lease: Lease, now: float) -> float:
         try:
+            # The plan is written when the GPUs are granted, which is when a real
+            # program would begin to load.
             return self._state.run(lease.run).plan.stat().st_mtime
         except OSError:
             return now

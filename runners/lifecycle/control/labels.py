@@ -25,6 +25,7 @@ def rename(state: StateDirectory, run: Run, name: str) -> Labels:
     if name:
         _check_name(state, run, name)
     launched = run.plan.name if run.plan else ""
+    # The name of the launch is the default, and needs no label.
     kept = "" if name == launched else name
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, name=kept))
 
@@ -77,8 +78,10 @@ def _check_name(state: StateDirectory, run: Run, name: str) -> None:
     # Names are shown in terminals: an escape sequence in one would be carried out there.
     if any(not char.isprintable() for char in name):
         raise WrongInput(f"name {name!r}: holds characters that cannot be shown")
+    # `last` is the newest run to every command, and a dash begins a flag.
     if name == "last" or name.startswith("-"):
         raise WrongInput(f"name {name!r}: means something else at the command line")
+    # An id must always mean its own run.
     if name != run.id and state.run(name.replace("/", "_")).path.exists():
         raise WrongInput(f"name {name!r}: is the id of another run")
 

@@ -107,6 +107,7 @@ def choose(runs: Iterable[Run], criteria: Criteria, now: float) -> list[Run]:
         if not run.is_live and (not criteria.states or run.state in criteria.states)
     ]
     if criteria.keep is not None:
+        # The newest stay whatever their age, so they are left out before ages are compared.
         fitting = fitting[: max(0, len(fitting) - criteria.keep)]
     if criteria.older_than_s is not None:
         fitting = [run for run in fitting if now - ended_at(run) > criteria.older_than_s]
@@ -144,6 +145,7 @@ def _take(
 
 
 def _finish_interrupted(state: StateDirectory, pruned: Pruned) -> None:
+    # Of a call that was killed: its runs are already out of every list.
     for place in state.runs.glob(f"{_HIDDEN}*"):
         size = _size(place)
         if _delete(place, place.name.removeprefix(_HIDDEN), pruned):
@@ -167,6 +169,7 @@ def _size(place: Path) -> int:
     for folder, _, names in os.walk(place):
         for name in names:
             try:
+                # By blocks: an output cut by its limit has a hole that takes no space.
                 total += (Path(folder) / name).lstat().st_blocks * 512
             except OSError:
                 continue

@@ -158,6 +158,7 @@ def _named(deleted: Sequence[DeletedRun], name: str) -> DeletedRun:
             f"`{name}` is the beginning of {len(found)} deleted runs",
             f"newest: {', '.join(run.id for run in found[-3:])}",
         )
+    # By name last: several runs share one, and then the one deleted last is meant.
     named = found or [run for run in deleted if name and run.name == name][-1:]
     if not named:
         raise NotFound(f"no deleted run `{name}`", "`fresnel-tui undelete` lists those there are")
@@ -168,6 +169,7 @@ def _deleted_run(state: StateDirectory, place: Path) -> DeletedRun:
     directory = _InTrash(state, place.name)
     mark = read(directory.deleted, _mark)
     if mark is None:
+        # Renaming sets the ctime, so it is the time of the deletion.
         mark = DeletedMark("", place.stat().st_ctime if place.exists() else time.time())
     outline, record = read_outline(directory), read_record(directory)
     name = read_labels(directory).name or (outline.name if outline else "")

@@ -83,6 +83,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=self.environment,
+                # So that git's own children end with it.
                 start_new_session=True,
             )
         except OSError as error:

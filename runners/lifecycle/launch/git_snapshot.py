@@ -99,6 +99,7 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
         patch, cut = git.ask(["diff", "HEAD", *_PLAIN_DIFF], DIFF_LIMIT)
     except GitTrouble as trouble:
         return msgspec.structs.replace(record, commit=commit, problem=str(trouble)), b""
+    # Their names only: they may be data sets.
     untracked = [name for name in names.decode("utf-8", "replace").split("\0") if name]
     problem = (
         f"source.diff holds only the first {DIFF_LIMIT >> 20} MB of the changes" if cut else ""

@@ -20,6 +20,7 @@ def interpreter_of(argv: Sequence[str]) -> Path | None:
     None when it is not Python.
     """
     words = list(argv)
+    # Our own wrappers come first: the program that matters is behind them.
     if words[: len(_PTY)] == _PTY:
         words = words[len(_PTY) :]
     if words[: len(STDBUF)] == list(STDBUF):
@@ -27,6 +28,7 @@ def interpreter_of(argv: Sequence[str]) -> Path | None:
     program = Path(words[0])
     if program.name.startswith("python"):
         return program
+    # Scripts that pip installs name their interpreter in the first line.
     named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
     return named if named.name.startswith("python") else None
 
@@ -88,11 +90,13 @@ def package_folders(interpreter: Path, environment: Mapping[str, str]) -> Iterat
     settings = _venv_settings(interpreter)
     if settings:
         yield from _sites(_prefix(interpreter), short)
+        # A venv without it sees nothing of the system's packages, nor of the user's.
         if settings.get("include-system-site-packages", "").lower() != "true":
             return
     user = environment.get("PYTHONUSERBASE") or str(Path(environment.get("HOME", "/")) / ".local")
     yield from _sites(Path(user), short)
     base = _base_of(interpreter, settings)
+    # Debian's own Python looks in /usr/local before /usr.
     yield from _sites(Path("/usr/local") if base == Path("/usr") else base, short)
     yield from _sites(base, short)
 

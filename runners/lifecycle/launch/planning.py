@@ -263,6 +263,7 @@ def _argv(
     argv = build_argv(
         spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu
     )
+    # On a terminal the C library flushes at every line already.
     argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
     if spec.terminal:
         return helpers.command("pty", *argv)

@@ -21,6 +21,7 @@ SECRET_PREFIX = "FRESNEL_SECRET_"
 _SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
 _SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+# A doubled `$$` is a literal dollar, and so no reference.
 _REFERENCE = re.compile(
     r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
@@ -109,6 +110,7 @@ def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
 
 def fill_pattern(pattern: str, folder: Path, words: Mapping[str, str], key: str) -> str:
     """A file pattern made absolute; a `[` in a folder's name is that character, not a glob."""
+    # Only what the preset writes is a pattern: values are names, whatever characters they have.
     literal = {name: glob.escape(value) for name, value in words.items()}
     return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
 

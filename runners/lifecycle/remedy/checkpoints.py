@@ -43,10 +43,12 @@ def earlier_checkpoint(case: Case) -> Case:
             ours = Path(name).is_relative_to(own) or one.modified >= since
             if ours or (began is not None and Path(name).parent == began.parent):
                 found[str(Path(name).resolve())] = one
+    # By time and not by name: `last.pt` may be newer or older than `epoch_12.pt`.
     order = sorted(found.values(), key=_by_time_and_number)
     if began is not None and str(began.resolve()) in found:
         order = order[: order.index(found[str(began.resolve())])]
     else:
+        # The newest may be what the run failed on.
         order = order[:-1]
     whole = [one for one in order if _is_whole(one)]
     if not whole:
@@ -75,6 +77,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
         raise Unfit("its program is no Python that could open it")
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")
     treated = _from(case, target)
+    # Beside the original, never in its place: a remedy must not destroy the only checkpoint.
     if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
         return treated  # made before
     if target.exists():

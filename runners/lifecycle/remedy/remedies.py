@@ -81,6 +81,7 @@ def _propose_one(case: Case, name: str) -> Proposal:
     words = REMEDIES[name]
     try:
         treated = treat(case, [name])
+        # By planning the launch for real: the diff shows what would run, not what the remedy meant.
         plan, decision = preview(case.state, [treated.spec])[0]
     except FresnelError as error:
         return Proposal(name, words, obstacle=error.message)
@@ -99,6 +100,7 @@ def treat(case: Case, names: Sequence[str]) -> Case:
             hint = f"remedies: {', '.join(FUNCTIONS)}"
             raise WrongInput(f"no remedy `{name}`{nearest(name, FUNCTIONS)}", hint)
         case = FUNCTIONS[name](case)
+    # The plan keeps what was done, so that the next failure is read with that in mind.
     note = f"{' + '.join(names)} after {case.run.id}"
     return case.changed(warnings=(*case.spec.warnings, f"remedy: {note}"))
 

@@ -17,6 +17,7 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 def another_port(case: Case) -> Case:
     """A port that is free at the launch; torchrun and accelerate get one anyway."""
+    # A new launch alone is the remedy: another port is chosen for it.
     if case.spec.launcher in ("torchrun", "accelerate") and not _states_port(case):
         return case
     environment = dict(case.spec.environment)
@@ -91,6 +92,7 @@ def no_compile(case: Case) -> Case:
 
 def show_gpus(case: Case) -> Case:
     """Without the preset's own visibility variables: inherited ones are never passed on."""
+    # The preset's own values win over those made from the allocation, so only these can hide GPUs.
     hiding = [name for name in ALL_VARIABLES if name in case.spec.environment]
     if not hiding:
         if not case.spec.gpus.wants_gpus:

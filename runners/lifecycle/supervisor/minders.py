@@ -43,6 +43,7 @@ class TimeLimit:
         self._reason = plan["limit_reason"] or "limit reached"
         self._request = request
         seconds = plan["limit_s"]
+        # Counted from the start, not from now: an adopter must not extend the limit.
         left = None if seconds is None else seconds - (time.time() - started)
         self._ends_at = NEVER if left is None else time.monotonic() + left
 
@@ -93,6 +94,8 @@ class UnmarkedProcesses:
         self._processes = processes
         self._write = write
         self._written = sorted(processes.unmarked.items())
+        # Soon at first: a program forks its workers in its first second,
+        # and may lose its mark then.
         self._next = time.monotonic() + _FIRST_LOOK_S
 
     def poll(self, now: float) -> float:

@@ -175,6 +175,7 @@ class Keeper:
         if not block:
             return False
         self.last_output = time.monotonic()
+        # Whoever attaches later sees what led to the prompt, not an empty screen.
         self.recent = (self.recent + block)[-_SCREENFUL:]
         _write_out(block)
         for client in self.clients:
@@ -212,6 +213,8 @@ class Keeper:
         wish = _object(payload)
         client.attached = True
         client.send(b"O", self.recent)
+        # One types at a time: the keys of two people would mix. Taking over
+        # is a decision of its own.
         if self.typist is None or wish.get("take"):
             if self.typist is not None and self.typist is not client:
                 self.typist.send(b"T", b"0")
@@ -277,6 +280,7 @@ class Keeper:
             local_modes = termios.tcgetattr(self.terminal)[3]
         except (OSError, termios.error):
             return False
+        # Out of line mode: a line editor or a full-screen program reads every key.
         if not local_modes & termios.ICANON:
             return bool(self.recent) and not self.recent.endswith(b"\n")
         return any(_reads_terminal(pid) for pid in _processes_of(group))

@@ -15,6 +15,7 @@ from runners.presets.config_file import read_config
 _MOST_FILES = 600
 _MOST_BYTES = 24 << 20
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+# Installed packages contain nearly every word, so every key would look known.
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__"})
 
 

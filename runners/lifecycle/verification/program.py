@@ -91,6 +91,7 @@ def imports_of(script: Path) -> Iterator[str]:
         tree = ast.parse(script.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
+    # Imports inside functions, try or if may never run, so their absence is not a failure.
     for node in tree.body:
         names = []
         if isinstance(node, ast.Import):

@@ -112,6 +112,7 @@ def write_part(
             if lines is not None and end > start:
                 _write_hits(source, out, lines, (end - 1) // BLOCK + 1, part)
             out.flush()
+            # The caller reports success: then the bytes are on disk.
             os.fsync(out.fileno())
             yield 1.0, out.tell()
             done = True

@@ -93,6 +93,7 @@ class _Row:
         self.look = PLAIN
 
     def write(self, text: str) -> None:
+        # Cursor movements cannot make a row longer than what is shown.
         text = text[: LIMIT - self.at]
         end = self.at + len(text)
         self.cells[self.at : end] = text
@@ -150,6 +151,7 @@ def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
         elif kind == "control":
             row.control(token.group())
         elif kind == "mark":
+            # Such characters can reverse or hide text in a terminal.
             row.write(f"‹U+{ord(token.group()):04X}›")
         elif (
             token.group("final") == "m"

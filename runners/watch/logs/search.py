@@ -29,6 +29,7 @@ _ERRORS = re.compile(
     rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))|out of memory|^(?:.*\s)?Killed\b"
     rb"|(?:Segmentation|Memory access) fault|[Bb]us error|core dumped",
 )
+# A few lines say enough about the whole block, and cost a hundredth of it.
 _SAMPLE = 8 * 1024
 _LEAST_LINES = 16
 _MANY = 8  # one line in so many
@@ -212,6 +213,7 @@ def hits_between(source: LogSource, pattern: Pattern, low: int, high: int) -> li
     stretches = _where_most_match(chunk, pattern)
     if stretches is None:
         return [low + at for at in _hits(chunk, pattern)]
+    # Where most lines match, splitting once is far faster than a search per line.
     starts = list(accumulate((len(line) + 1 for line in chunk.split(b"\n")), initial=low))
     return [start for first, last in stretches for start in starts[first:last]]
 
@@ -232,6 +234,7 @@ def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] |
     lines = sample.count(b"\n")
     if lines < _LEAST_LINES or b"\r" in chunk or b"\b" in chunk:
         return None
+    # Few: only the lines around the matches are looked at.
     if _MANY * sum(1 for _ in _hits(sample, pattern)) < lines:
         return None
     text = _COLOURS.sub(b"", chunk) if b"\x1b" in chunk else chunk
@@ -239,6 +242,7 @@ def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] |
 
 
 def _hits(chunk: bytes, pattern: Pattern) -> Iterator[int]:
+    # Colours are rare: without an escape in the block the plain, faster expression does.
     expression = pattern.candidates(b"\x1b" in chunk)
     if expression is not None:
         yield from _matching_lines(chunk, pattern, expression)

@@ -41,6 +41,7 @@ class EpochTiming(msgspec.Struct, frozen=True):
         each = self.seconds_per_epoch
         if each is None or not self.epochs:
             return None
+        # The time since the last epoch's end is part of the running one.
         return max(0.0, each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1]))
 
 
@@ -65,6 +66,7 @@ class EpochClock:
     def note(self, event: Event) -> None:
         """Add an event; a start discards what was before it."""
         if event.type == "start":
+            # A new attempt may run on other GPUs, or compile again.
             self._ends, self._last = {}, {}
             self._epochs, self._began = event.epochs, event.time
         elif event.type == "epoch" and event.epoch is not None:

@@ -129,6 +129,7 @@ class LiveReport:
         self._files.add_to(found)
         name = headline(found)
         if name is not None:
+            # A run that only writes files has its loss, trend and step from there.
             self._printed.headline = name
             self._printed.trend.clear()
             self._printed.trend.extend(found[name].values[-240:])

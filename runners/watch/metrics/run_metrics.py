@@ -49,6 +49,7 @@ class RunMetrics:
         """Read what is new, at most about `limit` bytes of each file; True while there is more."""
         self.run = run or self.run
         events = self._reader.poll(limit)
+        # A rewritten file is a new attempt, which replaces values from its first step on.
         if self._reader.restarted:
             self._events.begin_attempt()
         for event in events:
@@ -68,6 +69,8 @@ class RunMetrics:
         """All series by name: the run's own first, then those of its GPUs and cost."""
         found = self._events.filled()
         for name, series in self._printed.filled().items():
+            # The run's own name stays plain; what was guessed from its output
+            # gets the source in front.
             found[name if name not in found else f"{series.source}/{name}"] = series
         self._files.add_to(found)
         return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}

@@ -36,6 +36,7 @@ class Series:
 
     def add(self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN) -> None:
         """Append a value; at a step that exists already, or before it, it replaces what follows."""
+        # A run that was resumed from a checkpoint repeats steps: the later attempt is what counts.
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
         self.steps.append(step)
@@ -78,12 +79,14 @@ def downsample(
     is lost (M4: Jugel, Jerzak, Hackenbroich and Markl, "M4: a visualization-oriented time series
     data aggregation", 2014). Points that are not finite are left out.
     """
+    # nextafter: `high` itself belongs to the range, so the right edge is drawn.
     first, end = bisect_left(xs, low), bisect_left(xs, math.nextafter(high, math.inf))
     if end - first <= 4 * buckets or high <= low:
         return [i for i in range(first, end) if math.isfinite(ys[i])]
     kept: list[int] = []
     scale, i = buckets / (high - low), first
     for bucket in range(buckets):
+        # The last bucket takes what rounding would leave beyond it.
         stop = end if bucket == buckets - 1 else bisect_left(xs, low + (bucket + 1) / scale, i, end)
         inside = [j for j in range(i, stop) if math.isfinite(ys[j])]
         if inside:

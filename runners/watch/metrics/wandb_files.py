@@ -57,6 +57,7 @@ class WandbFile:
 
     def _messages(self) -> Iterator[bytes]:
         content, at = self._rest, 0
+        # The header is checked once, at the file's start.
         if self._at == 0:
             if len(content) < len(_MAGIC):
                 return
@@ -65,6 +66,8 @@ class WandbFile:
                 return
             at = len(_MAGIC)
         while True:
+            # Records never cross a block, so the place inside the block counts,
+            # not the one in `content`.
             left = _BLOCK - (self._at + at) % _BLOCK
             if left < _HEADER:  # the end of a block, too short for a record
                 at += left
@@ -79,6 +82,7 @@ class WandbFile:
                 break
             piece = content[at + _HEADER : at + _HEADER + length]
             at += _HEADER + length
+            # A message longer than a block comes in several records.
             self._message = piece if kind in (_WHOLE, _FIRST) else self._message + piece
             if kind in (_WHOLE, _LAST):
                 yield self._message

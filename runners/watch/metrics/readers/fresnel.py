@@ -93,12 +93,14 @@ class FresnelReader(Reader):
         if took is not None:
             values["epoch_seconds"] = took
         steps = self._epochs * self._per_epoch if self._epochs and self._per_epoch else None
+        # The only time that is printed is that of a whole epoch.
         pace = took / self._per_epoch if took and self._per_epoch else None
         return Sample(values, self._end(epoch), steps, epoch, self._epochs, pace=pace)
 
     def _step(self, at: float) -> float | None:
         if self._epoch is None or self._per_epoch is None:
             return None
+        # Batches count from 0, and finished steps are counted here.
         return (self._epoch - 1) * self._per_epoch + at + 1
 
     def _end(self, epoch: float | None) -> float | None:

@@ -40,6 +40,7 @@ class ObjectReader(Reader):
 
     def read(self, line: str) -> Sample | None:
         """The numbers of an object; a dump of settings has neither place nor measure."""
+        # A logger may have put words before the object, and a colour after it.
         at = line.find("{")
         end = line.rfind("}")
         if at < 0 or end < at:
@@ -57,6 +58,7 @@ class ObjectReader(Reader):
         flat = dict(_flat(told))
         step = next((flat[name] for name in _step_names(flat) if name in flat), None)
         epoch = next((flat[name] for name in _EPOCHS if name in flat), None)
+        # Places are not metrics: as curves they would all be straight lines.
         places = {*_step_names(flat), *_EPOCHS, *_TOTALS, *_FRACTIONS, *_NOT_METRICS}
         values = {metric_name(name): value for name, value in flat.items() if name not in places}
         values.pop("", None)

@@ -84,6 +84,7 @@ class PcdiffReader(Reader):
         if step["norm"]:
             values["grad_norm"] = number(step["norm"])
         self._epoch = before + 1
+        # Both count from 0, and finished steps are counted here.
         done = before * self._per_epoch + number(step["at"]) + 1
         return Sample(values, done, epochs * self._per_epoch, before + 1, epochs, moment)
 

@@ -31,6 +31,7 @@ class BaselinesReader(Reader):
             self._section = ""
             return self._sample(rows) if rows else None
         row = self._row.match(line) if self._rows is not None else None
+        # A line that is not a row closes the box: the next one starts from nothing.
         if row is None or self._rows is None:
             self._rows = None
             return None
@@ -74,6 +75,7 @@ class FastaiReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A heading, a row or a bar."""
         if self._heading.match(line):
+            # The rows have no mark of their own, so from now on every line is asked for.
             self._columns, self.marks = line.split(), ("",)
             self._per_epoch = self._bar_epoch = None
             return CLAIMED
@@ -157,6 +159,7 @@ class YoloReader(Reader):
     def _train(self, row: "re.Match[str]") -> Sample:
         rest, _, bar_text = row["rest"].partition(": ")
         cells = rest.split()
+        # Ultralytics counts from 1 since version 8, YOLOv5 from 0.
         self.from_zero = self.from_zero or row["epoch"] == "0"
         self._epoch = number(row["epoch"]) + self.from_zero
         self._epochs = max(number(row["epochs"]) + self.from_zero, self._epoch)

@@ -60,6 +60,7 @@ class VoxelizationReader(Reader):
                 _batch_name(pair["name"]): number(pair["value"])
                 for pair in _PAIR.finditer(step["pairs"])
             }
+            # Both count from 0 in this form, and finished steps are counted here.
             self._epoch, self._step = number(step["epoch"]) + 1, number(step["it"]) + 1
             pace = number(step["last"])
             return Sample(values, self._step, self._steps(), self._epoch, self._epochs, pace=pace)
@@ -71,6 +72,7 @@ class VoxelizationReader(Reader):
             self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
             self._in_summary = True
             return Sample(epoch=self._epoch, epochs=self._epochs)
+        # `Loss:` is in many lines; only the one after the heading is the epoch's mean.
         if self._in_summary and (loss := _LOSS.match(line)):
             self._in_summary = False
             parts = {
