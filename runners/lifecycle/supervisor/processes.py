@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from runners.host.procfs import (
     ProcessTable,
+    cgroup_of,
     group_of,
     holders_of,
     marks_of,
@@ -70,6 +71,13 @@ class RunProcesses:
             chosen = {pid for pid in everything if pid == leader}
         # No process fits, as when the leader has died: then all of them are signalled.
         return {pid: everything[pid] for pid in chosen} or everything
+
+
+def own_scope(run_id: str) -> str:
+    """The control group of the run's own systemd scope; empty when it has none."""
+    group = cgroup_of(os.getpid())
+    # In the login's own group there are other programs too, which a stop must not reach.
+    return group if f"/fresnel-{run_id}" in group else ""
 
 
 class Marks:

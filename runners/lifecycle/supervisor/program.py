@@ -26,8 +26,9 @@ code=$?
 exit "$code"
 """
 _MOST_OPEN_FILES = 1 << 20
-"""Programs that close every file they may have open take a second for so many, and minutes for the
-thousand million that some containers allow.
+"""Not more: programs that close every file they may have open take a second for so many.
+
+They take minutes for the thousand million that some containers allow.
 """
 
 
@@ -91,8 +92,9 @@ def start_program(
 
 
 def _raise_open_files() -> None:
-    """Let this process and its children open as many files as it may: DataLoader workers need
-    thousands, and the default is often 1024.
+    """Let this process and its children open as many files as the hard limit allows.
+
+    DataLoader workers need thousands, and the default is often 1024.
     """
     import resource  # only here, in the child: the supervisor does without
 

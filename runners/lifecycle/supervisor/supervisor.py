@@ -22,8 +22,9 @@ from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
-from runners.host.procfs import HELPER_MARK, cgroup_of, environment_of, mark_of, start_ticks
+from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt
+from runners.lifecycle.supervisor.attempt_files import leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
@@ -32,6 +33,7 @@ from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
 from runners.lifecycle.supervisor.ledger_entry import append_run
+from runners.lifecycle.supervisor.processes import own_scope
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
     replan,
@@ -144,7 +146,7 @@ class Supervisor:
             "began": self.record.get("began") or (moment_now() if first else None),
             "waiter_pid": waiter,
             "waiter_ticks": start_ticks(waiter),
-            "cgroup": self.own_cgroup(),
+            "cgroup": own_scope(self.directory.id),
         }
         self.keeper.write(changes)
         # No other attempt will need it, and it contains secrets.
@@ -158,12 +160,6 @@ class Supervisor:
             arguments=more,
         )
         return attempt
-
-    def own_cgroup(self) -> str:
-        """The control group of the run's own systemd scope; empty when it has none."""
-        # In the login's own group there are other programs too, which a stop must not reach.
-        group = cgroup_of(os.getpid())
-        return group if f"/fresnel-{self.directory.id}" in group else ""
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -222,7 +218,7 @@ class Supervisor:
             self.end(State.LOST, f"host rebooted {rebooted}; not queued again: {error}", None)
             return None
         if not waited:
-            self.set_aside(number - 1)
+            set_aside(self.directory, number - 1)
         self.take_run_lock()
         return self.wait_and_start(number)
 
@@ -238,7 +234,7 @@ class Supervisor:
         self.keeper.write(
             {
                 "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,
-                "started": self.record.get("started") or self.leader_since(),
+                "started": self.record.get("started") or leader_since(self.directory),
             }
         )
         return attempt
@@ -268,16 +264,6 @@ class Supervisor:
         if len(self.kept) < 2:
             lock = acquire(self.directory.run_lock)
             self.kept += [] if lock is None else [lock]
-
-    def leader_since(self) -> float:
-        """When the program wrote its pid, for a record without a start.
-
-        The supervisor that started it was killed before it could write that down.
-        """
-        try:
-            return self.directory.leader.stat().st_mtime
-        except OSError:
-            return time.time()
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────
 
@@ -344,7 +330,7 @@ class Supervisor:
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
         self.checkpoints.judge_attempt()
-        self.set_aside(number - 1)
+        set_aside(self.directory, number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
 
@@ -358,14 +344,6 @@ class Supervisor:
         by = f" by {intent['by']}" if wish else ""
         reason = intent["reason"] or f"cancelled{by} before it started"
         self.end(State.CANCELLED, reason, None)
-
-    def set_aside(self, number: int) -> None:
-        """Make room for the attempt after `number`, whose output is kept."""
-        for path in (self.directory.exit, self.directory.leader):
-            path.unlink(missing_ok=True)
-        earlier = self.directory.path / f"output.{number}.log"
-        if self.directory.output.exists() and not earlier.exists():
-            self.directory.output.rename(earlier)
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
