@@ -31,11 +31,12 @@ from tui.panel.widgets.metrics.chart_request import (
 from tui.panel.widgets.metrics.grid import ChartGrid
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
-from tui.panel.widgets.metrics.run_list import MetricRunList
+from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
+_LINES = 2  # of words, above and below the charts
 
 
 class MetricsScreen(Screen[None]):
@@ -130,9 +131,13 @@ class MetricsScreen(Screen[None]):
 
     def _ask(self, **changes: Any) -> None:
         """Ask for the charts as they shall be now; nothing happens when that is as before."""
+        width, height = self.grid.size
+        if not width:
+            # Not laid out yet: charts of the size to come are drawn meanwhile, for the first paint.
+            width, height = self.app.size.width, self.app.size.height - _LINES
+            width -= LIST_WIDTH if self.runs.display else 0
         asked = self._asked._replace(**changes)
-        size = self.grid.size
-        asked = asked._replace(marks=self._marks(), width=size.width, height=size.height)
+        asked = asked._replace(marks=self._marks(), width=width, height=height)
         if asked != self._asked:
             if [mark.run for mark in asked.marks] != [mark.run for mark in self._asked.marks]:
                 self._hurry.set()

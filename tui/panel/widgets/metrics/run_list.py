@@ -13,6 +13,8 @@ from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.run_view import RunView
 
+LIST_WIDTH = 27
+"""Cells, its border included, as panel.tcss has it."""
 _MOST_ENDED = 12
 
 
