@@ -16,6 +16,7 @@ from runners.host.clock import moment_now
 from runners.host.files import read_json
 from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
+from runners.model.states import State
 from runners.state.layout import TERMINAL_STATUS
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
@@ -23,6 +24,7 @@ from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
 
+_MEAN_PACE_FROM_S = 10.0
 _MICRO = Decimal("0.000001")
 
 
@@ -96,7 +98,7 @@ def view_run(
         progress = final.progress
     return RunView(
         run=run,
-        progress=progress,
+        progress=_with_eta(run, progress, run.seconds(at)),
         metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
         trend=tuple(course.trend) if final is None else final.trend,
@@ -118,6 +120,22 @@ def view_run(
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
     )
+
+
+def _goes_on(run: Run) -> bool:
+    again = run.record is not None and run.record.attempt > 1
+    return again or (run.plan is not None and bool(run.plan.resumed_from))
+
+
+def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
+    """Until its own pace is known, the time that is left is told by its mean pace since it began;
+    of one that went on from a checkpoint, that would say nothing.
+    """
+    fraction = progress.fraction
+    guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
+    if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
+        return progress
+    return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)
 
 
 def _prompt(run: Run) -> str | None:

@@ -33,6 +33,7 @@ from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
 from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
+from tui.views.run_view import RunView
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
@@ -49,14 +50,13 @@ class MetricsScreen(Screen[None]):
         self,
         state: StateDirectory,
         picture: PanelSnapshot | None,
-        marked: list[str],
-        at: str | None,
+        marked: Sequence[RunView],
     ) -> None:
-        """`marked`: the runs drawn at first; `at`: the one under the list's cursor."""
+        """`marked`: the runs drawn at first, of which the first is under the list's cursor."""
         super().__init__()
         self._state = state
         self._first_picture = picture
-        self._begin_with = marked, at
+        self._begin_with = marked
         self._book = ChartModel()
         self._worker = ThreadPoolExecutor(1, "metrics")
         look = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
@@ -78,7 +78,7 @@ class MetricsScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show what is known at once, and read."""
         runs = self.runs
-        runs.begin(*self._begin_with)
+        runs.begin(self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
         if self._first_picture is not None:
