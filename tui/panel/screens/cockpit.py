@@ -56,6 +56,12 @@ class CockpitScreen(Screen[None]):
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
         hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
+        hotkey(
+            "equals_sign",
+            "compare",
+            "compare the marked runs: what differs, and which is best",
+            display="=",
+        ),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
         hotkey("p", "postpone", "let the guard hold back for an hour"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
@@ -309,6 +315,14 @@ class CockpitScreen(Screen[None]):
             from tui.panel.screens.pictures import PicturesScreen
 
             self.app.push_screen(PicturesScreen(self.picture, views))
+
+    def action_compare(self) -> None:
+        """What differs between the marked runs, or those of the group, and which is best."""
+        from tui.panel.screens.compare import open_compare
+
+        ids = [row.id for row in self.query_one(RunPane).chosen]
+        if not open_compare(self.app, self.state, ids):
+            self.notify("mark the runs to compare with Space, two at least", timeout=4)
 
     def action_commands(self) -> None:
         """Show what was done here, as commands."""
