@@ -170,6 +170,21 @@ class KeepKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = 0
 
 
+class NeedKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What must be installed before the program can run."""
+
+    packages: Annotated[
+        list[str],
+        Meta(description="Python packages, by the names they are imported by: [torch, PIL]."),
+    ] = []
+    install: Annotated[
+        str,
+        Meta(
+            description="The command that installs them. Default: pip of the preset's interpreter."
+        ),
+    ] = ""
+
+
 class LimitKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What ends the run by its stop ladder."""
 
@@ -413,6 +428,10 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         KeepKeys | None,
         Meta(description="Which checkpoints stay on disk. Default: all that the program writes."),
     ] = None
+    needs: Annotated[
+        NeedKeys,
+        Meta(description="Python packages it imports, and the command that installs them."),
+    ] = NeedKeys()
     output_limit: Annotated[
         str | int | None,
         Meta(

@@ -205,7 +205,7 @@ def test_refused_launch_says_who_holds_the_gpus(
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
     panel.wait_for("queued: waits: 1 GPU asked for")
-    panel.wait_for("held by A holder")
+    panel.wait_for(r"\[ \] GPU 0 .* A holder")
 
 
 def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(

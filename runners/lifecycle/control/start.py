@@ -29,6 +29,7 @@ from runners.lifecycle.launch.dispatch import (
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, masked_spec
+from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -132,9 +133,14 @@ def preview(
         run_id = new_run_id(spec.name)
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
-            plan = plan_launch(
+            previewed = plan_launch(
                 spec, state.run(run_id), allocation, reading, _price(state, spec)
-            ).plan
+            )
+        plan = previewed.plan
+        missing = missing_packages(spec, plan.argv, previewed.environment)
+        if missing is not None:
+            note = f"{missing.text}; to install: {missing.install}"
+            plan = msgspec.structs.replace(plan, notes=(note, *plan.notes))
         planned.append((plan, verdict))
     return planned
 
@@ -198,6 +204,9 @@ def _prepare(
     allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
         planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+    missing = missing_packages(spec, planned.plan.argv, planned.environment)
+    if missing is not None:
+        raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict
