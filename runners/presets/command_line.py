@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from runners.model.errors import WrongInput
 
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
+_SCRIPT = re.compile(r"([\w-][\w.-]*)\.(?:py|sh)\b")
 _SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
 
@@ -23,6 +24,12 @@ def split_command(text: str) -> list[str]:
     if _SHELL.search(_QUOTED.sub("_", text)):
         return ["sh", "-c", text.strip()]
     return words
+
+
+def command_name(text: str) -> str:
+    """What a command line that a shell runs is called: its first script; empty when it has none."""
+    found = _SCRIPT.search(text) if split_safely(text)[:2] == ["sh", "-c"] else None
+    return found[1] if found else ""
 
 
 def literal_words(words: Sequence[str]) -> tuple[str, ...]:

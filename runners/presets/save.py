@@ -87,7 +87,9 @@ def _from_source(spec: RunSpec) -> dict[str, Any]:
         folder = str((source.absolute().parent / folder).resolve())
     if folder:
         values["working_directory"] = folder
-    values = _with_folder(values, str(source.absolute().parent))
+    values = {
+        key: _with_folder(value, str(source.absolute().parent)) for key, value in values.items()
+    }
     if spec.gpus != before.gpus:
         values["gpus"] = gpu_keys(spec.gpus)
     if spec.scaling is not None and spec.scaling != before.scaling:

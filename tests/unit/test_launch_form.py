@@ -68,6 +68,11 @@ def test_an_own_command_is_what_launch_makes_of_the_same_words() -> None:
     assert draft.command_words() == ["--", "python", "train.py", "${literal}"]
 
 
+def test_a_shell_s_line_is_called_after_its_script() -> None:
+    assert own("cd x && python -u sub/train_big.py | tee log").spec().name == "train_big"
+    assert own("echo a; echo b").spec().name == "sh"
+
+
 def test_a_command_that_ran_is_edited_and_keeps_the_rest() -> None:
     ran = msgspec.structs.replace(command_spec(["python", "t.py", "--lr", "1"]), name="first")
     ran = msgspec.structs.replace(ran, checkpoints=("ckpt/*.pt",))

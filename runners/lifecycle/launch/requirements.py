@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.helpers import ROOT
 from runners.lifecycle.launch.interpreter import (
     interpreter_of,
     package_folders,
     package_version,
 )
 from runners.model.spec import RunSpec
-from runners.state.layout import ROOT
 
 OURS = "fresnel-tui"
 _EXTRA = "train"

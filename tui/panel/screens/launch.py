@@ -28,6 +28,7 @@ from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.feed import PanelSnapshot
+from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
@@ -81,6 +82,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.again = again
         self.resume = resume
         self.choice: LaunchChoice | None = None
+        self._asked = 0
+        """How often a plan was asked for: only the newest is shown."""
         self._old = [] if again is None else [self._old_choice(again)]
 
     def _old_choice(self, again: Run) -> LaunchChoice:
@@ -136,15 +139,18 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     # ---- what there is to launch
 
     @work(thread=True, exclusive=True, group="presets")
-    def _read_presets(self, keep: str = "") -> None:
+    def _read_presets(self, changed: str = "") -> None:
         choices = [*self._old, own_command(), *read_choices(self.picture)]
-        kept = keep or (choices[0].entry.name if self._old else "")
-        self.app.call_from_thread(self._list_presets, choices, kept)
+        self.app.call_from_thread(self._list_presets, choices, changed)
 
-    def _list_presets(self, choices: Sequence[LaunchChoice], keep: str) -> None:
-        if self.is_mounted:
-            self.choice = None  # what it was read from may have changed
-            self.presets.set_choices(choices, keep)
+    def _list_presets(self, choices: Sequence[LaunchChoice], changed: str) -> None:
+        """List them; one that was `changed` is read anew, else what is being edited stays."""
+        if not self.is_mounted:
+            return
+        if changed:
+            self.choice = None
+        keep = changed or (self.choice.entry.name if self.choice is not None else "")
+        self.presets.set_choices(choices, keep)
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
@@ -158,6 +164,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         if entry.problem:
             about = Text(entry.problem, style="red")
         self.query_one("#about", Static).update(about)
+        self._show_plan_text(Text("…", style="dim"))
         await self.form.load(message.choice)
         self._replan()
 
@@ -205,8 +212,10 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             return []
         entry, draft = self.choice.entry, self.form.single
         if draft is not None and draft.has_command and (draft.is_new or draft.command_changed):
-            gpus = gpu_words(draft.request())
-            return ["launch", *gpus, *self.form.detail_words(), *draft.command_words()]
+            gpus, details = gpu_words(draft.request()), self.form.detail_words()
+            if "--name" not in details:
+                details += ["--name", draft.spec().name]
+            return ["launch", *gpus, *details, *draft.command_words()]
         if entry.path:
             known = str(find_preset(entry.name)) == entry.path
             return ["launch", entry.name if known else entry.path, *self.form.words()]
@@ -229,7 +238,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     def _saved(self, path: Path) -> None:
         self.notify(f"saved as {path}", timeout=6, markup=False)
-        self._read_presets(keep=path.stem)
+        self._read_presets(changed=path.stem)
 
     def action_edit(self) -> None:
         """Open the preset's file in an editor; what is wrong with it then is said here."""
@@ -239,7 +248,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             self.notify("this is no preset: F5 makes it one", timeout=4)
             return
         edited = edit_preset(self.app, Path(self.choice.entry.path))
-        self._read_presets(keep=edited.stem)
+        self._read_presets(changed=edited.stem)
 
     # ---- the plan
 
@@ -257,13 +266,14 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             self.notify(error.message, severity="error", markup=False)
 
     def _replan(self) -> None:
+        self._asked += 1
         try:
             specs = self._read_form()
         except FresnelError as error:
             self._show_problem(str(error))
             return
         self._show_batch()
-        self._plan(specs)
+        self._plan(specs, self._asked)
 
     def _show_batch(self) -> None:
         """What the batch comes to, and which fields follow the number of GPUs by which rule."""
@@ -281,29 +291,41 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         batch.update(text)
 
     @work(thread=True, exclusive=True, group="plan")
-    def _plan(self, specs: list[RunSpec]) -> None:
+    def _plan(self, specs: list[RunSpec], asked: int) -> None:
         try:
             planned = preview(self.state, specs)
         except FresnelError as error:
-            self.app.call_from_thread(self._show_problem, str(error))
+            self.app.call_from_thread(self._take_plan, asked, str(error), [], {}, specs)
             return
-        picker = self.form.picker
-        peaks = (
-            peak_memory_by_gpu(self.state, specs[0].preset, specs[0].name, picker.gpus)
-            if len(specs) == 1
-            else {}
-        )
+        peaks: Peaks = {}
+        if len(specs) == 1:
+            gpus = self.form.picker.gpus
+            peaks = peak_memory_by_gpu(self.state, specs[0].preset, specs[0].name, gpus)
+        self.app.call_from_thread(self._take_plan, asked, "", planned, peaks, specs)
+
+    def _take_plan(
+        self,
+        asked: int,
+        problem: str,
+        planned: list[tuple[LaunchPlan, QueueDecision]],
+        peaks: Peaks,
+        specs: list[RunSpec],
+    ) -> None:
+        """Show a plan, unless what it was made for has changed since."""
+        if asked != self._asked or not self.is_mounted:
+            return
+        if problem:
+            self._show_problem(problem)
+        else:
+            plans = [_plan_text(describe_plan(plan, verdict)) for plan, verdict in planned]
+            self._show_plan_text(Text("\n").join(plans))
         taken = {gpu.uuid: gpu.logical for plan, _ in planned for gpu in plan.gpus}
-        self.app.call_from_thread(self._show_plan, planned)
-        self.app.call_from_thread(picker.show, taken, peaks, specs[0].gpus)
+        self.form.picker.show(taken, peaks, specs[0].gpus)
 
     def _show_problem(self, words: str) -> None:
-        self.query_one("#plan", Static).update(Text(words, style="red"))
+        self._show_plan_text(Text(words, style="red"))
 
-    def _show_plan(self, planned: list[tuple[LaunchPlan, QueueDecision]]) -> None:
-        text = Text("\n").join(
-            _plan_text(describe_plan(plan, verdict)) for plan, verdict in planned
-        )
+    def _show_plan_text(self, text: Text) -> None:
         self.query_one("#plan", Static).update(text)
 
 

@@ -21,6 +21,8 @@ from tui.views.format import DASH, indices, memory
 from tui.views.gpu_text import gpu_label, instances_of, strangers
 
 _MOST_ROWS = 8
+Peaks = Mapping[str, tuple[str, GpuUse]]
+"""By UUID: the run that used most of a GPU's memory, and its use."""
 
 
 def spell_request(request: GpuRequest) -> str:
@@ -67,7 +69,7 @@ class GpuPicker(RowList):
         super().__init__(id=id)
         self.picture = picture
         self._taken: Mapping[str, int] = {}
-        self._peaks: Mapping[str, tuple[str, GpuUse]] = {}
+        self._peaks: Peaks = {}
         self._named: frozenset[str] = frozenset()
         self._typed = ""
 
@@ -89,7 +91,7 @@ class GpuPicker(RowList):
     def show(
         self,
         taken: Mapping[str, int],
-        peaks: Mapping[str, tuple[str, GpuUse]],
+        peaks: Peaks,
         request: GpuRequest | None = None,
     ) -> None:
         """Mark the GPUs of the plan (`taken`: logical number by UUID) and those that the `request`

@@ -38,9 +38,7 @@ FIELDS = (
     ),
     DetailField("priority", "0", "higher goes first in the queue"),
     DetailField("after", "nobody", "wait for a run: ID or name, ID:failure, ID:any"),
-    DetailField(
-        "price", "the session's or the preset's", "dollars per GPU and hour, or a price's name"
-    ),
+    DetailField("price", "the session's", "dollars per GPU and hour, or a price's name"),
 )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
+    command_name,
     literal_words,
     spell_command_line,
     split_command,
@@ -72,7 +73,7 @@ class RunDraft:
         if not self.has_command:
             return self.base
         typed = command_spec(split_command(self.command))
-        name = typed.name if self.is_new else self.base.name
+        name = command_name(self.command) or typed.name if self.is_new else self.base.name
         return msgspec.structs.replace(self.base, command=typed.command, name=name)
 
     def request(self) -> GpuRequest:

@@ -57,8 +57,8 @@ class FormField(Horizontal):
         self.query_one(".name", Label).update(f"{_MARK if changed else ''}{self.title}")
 
 
-def parameter_field(key: str, parameter: Parameter) -> FormField:
-    """The field of one parameter."""
+def describe_parameter(parameter: Parameter) -> tuple[str, str, bool]:
+    """Value, hint with limits, and whether the line to type in is a long one."""
     limits = []
     if parameter.minimum is not None:
         limits.append(f"≥ {parameter.minimum:g}")
@@ -69,9 +69,7 @@ def parameter_field(key: str, parameter: Parameter) -> FormField:
     hint = " · ".join([*([parameter.help] if parameter.help else []), *limits])
     value = spell_value(parameter)
     is_text = parameter.type in ("str", "list") and not parameter.choices
-    found = FormField(key, parameter.name, value, hint, wide=is_text or len(value) > _SHORT)
-    found.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
-    return found
+    return value, hint, is_text or len(value) > _SHORT
 
 
 def spell_value(parameter: Parameter) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -14,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from runners.model.spec import RunSpec
+from runners.model.spec import Parameter, RunSpec
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
@@ -25,10 +26,11 @@ from tui.panel.widgets.launch.details import (
     with_details,
 )
 from tui.panel.widgets.launch.drafts import RunDraft
-from tui.panel.widgets.launch.fields import FormField, parameter_field
+from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
 from tui.panel.widgets.launch.presets import LaunchChoice
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
+_SHELL = "as in a shell: pipes, variables and `cd … && …` work"
 _SHORTEST, _LONGEST = 15, 28
 """Cells for the names of fields."""
 _RULES = ("linear", "sqrt", "none")
@@ -84,9 +86,10 @@ class LaunchForm(VerticalScroll):
         await self._replace("#parameters", list(self._parameter_fields()))
         await self._replace("#details", self._detail_fields())
         single = self.single
-        gpus = [FormField("gpus:0", "GPUs", single.gpus, _GPUS)] if single is not None else []
+        gpus = [] if single is None else [_DraftField(single, "gpus", "GPUs", single.gpus, _GPUS)]
         await self._replace("#gpufield", gpus)
         self.fold()
+        self.picker.show({}, {})
         self.describe_gpus()
         fields = list(self.query(FormField))
         longest = max((len(field.title) for field in fields), default=0)
@@ -102,20 +105,17 @@ class LaunchForm(VerticalScroll):
             await box.mount_all(fields)
 
     def _parameter_fields(self) -> Iterator[Widget]:
-        for number, draft in enumerate(self.drafts):
+        for draft in self.drafts:
             if draft.member:
                 yield Label(draft.member, classes="heading", markup=False)
-                yield FormField(f"gpus:{number}", "GPUs", draft.gpus, _GPUS)
+                yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
             if draft.has_command:
-                yield FormField(
-                    f"command:{number}",
-                    "command",
-                    draft.command,
-                    empty="python train.py --epochs 10",
-                    wide=True,
+                words = "python train.py --epochs 10"
+                yield _DraftField(
+                    draft, "command", "command", draft.command, _SHELL, words, wide=True
                 )
             for parameter in draft.base.parameters:
-                yield parameter_field(f"p:{number}:{parameter.name}", parameter)
+                yield _DraftField.of(draft, parameter)
 
     def _detail_fields(self) -> list[Widget]:
         if self._spec is None:
@@ -163,22 +163,23 @@ class LaunchForm(VerticalScroll):
     def _edited(self, event: Input.Changed) -> None:
         event.stop()
         field = event.input.parent
-        if not isinstance(field, FormField) or not field.is_attached:
-            return
-        field.mark()
-        kind, _, rest = field.key.partition(":")
-        if kind == "gpus":
-            draft = self.drafts[int(rest)]
-            if draft.gpus != field.value:
-                draft.gpus = field.value
-                draft.rescale(len(self.picker.gpus))
-                self._show_texts()
-        elif kind == "command":
-            self.drafts[int(rest)].command = field.value
-        elif kind == "p":
-            number, _, name = rest.partition(":")
-            self.drafts[int(number)].texts[name] = field.value
+        if isinstance(field, FormField):
+            field.mark()
+        if isinstance(field, _DraftField):
+            self._take_text(field)
         self.post_message(self.FormChanged())
+
+    def _take_text(self, field: _DraftField) -> None:
+        """What stands in a field goes into its draft; another one's if that was replaced since."""
+        draft = field.draft
+        if field.key == "command":
+            draft.command = field.value
+        elif field.key != "gpus":
+            draft.texts[field.title] = field.value
+        elif draft.gpus != field.value:
+            draft.gpus = field.value
+            draft.rescale(len(self.picker.gpus))
+            self._show_texts()
 
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:
@@ -193,8 +194,8 @@ class LaunchForm(VerticalScroll):
 
     def type_command(self, text: str) -> None:
         """Have this stand in the command's field."""
-        for field in self.query(FormField):
-            if field.key == "command:0":
+        for field in self.query(_DraftField):
+            if field.key == "command":
                 field.put(text)
 
     def next_rule(self) -> None:
@@ -210,11 +211,9 @@ class LaunchForm(VerticalScroll):
         self.post_message(self.FormChanged())
 
     def _show_texts(self) -> None:
-        for field in self.query(FormField):
-            kind, _, rest = field.key.partition(":")
-            if kind == "p":
-                number, _, name = rest.partition(":")
-                field.put(self.drafts[int(number)].texts[name])
+        for field in self.query(_DraftField):
+            if field.key == "parameter":
+                field.put(field.draft.texts[field.title])
 
     # ---- the GPUs
 
@@ -257,3 +256,28 @@ class LaunchForm(VerticalScroll):
         if self.drafts and self.drafts[0].is_new and not values.get("name"):
             values.pop("name", None)
         return values
+
+
+class _DraftField(FormField):
+    """A field of one run: a parameter, its command, its GPUs."""
+
+    def __init__(
+        self,
+        draft: RunDraft,
+        key: str,
+        name: str,
+        value: str,
+        hint: str = "",
+        empty: str = "",
+        wide: bool = False,
+    ) -> None:
+        super().__init__(key, name, value, hint, empty, wide)
+        self.draft = draft
+
+    @classmethod
+    def of(cls, draft: RunDraft, parameter: Parameter) -> _DraftField:
+        """The field of one parameter."""
+        value, hint, wide = describe_parameter(parameter)
+        field = cls(draft, "parameter", parameter.name, value, hint, wide=wide)
+        field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
+        return field
