@@ -122,6 +122,8 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
 def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     """What this panel did or saw itself: a stop, a limit, the guard, a start that failed."""
     reason = evidence.reason
+    if evidence.state is State.CANCELLED:
+        return Diagnosis("cancelled", "", reason, "", ("the queue it was taken out of",), looked)
     if evidence.state is State.STOPPED:
         kind = "stopped"
         if reason.startswith("guard:"):
@@ -258,7 +260,15 @@ def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> 
     cause = fill_cause(signature.cause, suspect.fields)
     line, rank = _shortened(suspect.line), suspect.rank
     return Diagnosis(
-        signature.kind, signature.id, cause, signature.remedy, rests, looked, line, rank
+        signature.kind,
+        signature.id,
+        cause,
+        signature.remedy,
+        rests,
+        looked,
+        line,
+        rank,
+        signature.remedies,
     )
 
 

@@ -28,13 +28,15 @@ from runners.presets.build import (
     build_total,
 )
 from runners.presets.config_parameters import config_parameters
+from runners.presets.declared_checks import build_checks, build_verify
 from runners.presets.expectations import build_expectation
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
 from runners.presets.placeholders import check_placeholders
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.renamed_keys import known_key, rename_keys
-from runners.presets.schema import ParameterKeys, PresetKeys
+from runners.presets.schema import PresetKeys
+from runners.presets.schema_program import ParameterKeys
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
 
@@ -155,6 +157,8 @@ def _build_spec(
         expect=build_expectation(keys.expect, source),
         keep=build_retention(keys.keep),
         needs=Needs(tuple(keys.needs.packages), keys.needs.install),
+        checks=build_checks(keys.checks, parameters, source),
+        verify=build_verify(keys.verify),
     )
 
 

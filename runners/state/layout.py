@@ -10,6 +10,8 @@ from runners.host.ownership import keep_private, permission_problem
 
 SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
+TERMINAL_STATUS = "tty.json"
+"""Who waits at a run's own terminal, in its folder; `lifecycle/supervisor/pty.py` writes it."""
 
 
 def state_dir() -> Path:
@@ -49,10 +51,16 @@ class StateDirectory:
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
         self.session = self.host / "session.json"
+        self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.ended_rows = self.root / "ended.rows"
+        self.letters = self.root / "letters.json"
+        self.letters_lock = self.root / "letters.lock"
+        self.trash = self.root / "trash"
+        self.labels_lock = self.root / "labels.lock"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only; DeniedError for a folder that others may
@@ -130,6 +138,8 @@ class RunDirectory:
     source = _File("source.json")
     source_diff = _File("source.diff")
     fetched = _File("fetched.json")
+    labels = _File("labels.json")
+    deleted = _File("deleted.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
 

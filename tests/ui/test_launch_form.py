@@ -30,7 +30,7 @@ def presets(tmp_path: Path) -> Path:
 def show(presets: Path) -> Iterator[object]:
     opened: list[Terminal] = []
 
-    def show_it(columns: int = 120, rows: int = 40, **environment: str) -> Terminal:
+    def show_it(columns: int = 168, rows: int = 40, **environment: str) -> Terminal:
         opened.append(Terminal(panel_command(), columns, rows, **environment))
         opened[-1].wait_for(r"press n|in all")
         return opened[-1]

@@ -38,6 +38,10 @@ def session() -> dict[str, object]:
     return found
 
 
+def is_drained() -> bool:
+    return bool(json.loads(headless("drain", "status", "--json").stdout)["drained"])
+
+
 def test_a_session_is_started_given_a_budget_and_ended(panel: Terminal) -> None:
     panel.press("$")
     panel.wait_for("none is open: s starts one")
@@ -106,12 +110,12 @@ def test_a_drain_is_asked_for_shown_and_ended(panel: Terminal) -> None:
     panel.wait_for("no new run starts until drain is ended")
     panel.press("Enter")
     panel.wait_gone("no new run starts until drain is ended")
-    assert json.loads(headless("drain", "status", "--json").stdout) == {"drained": False}
+    assert not is_drained()
     panel.press("D")
     panel.wait_for("no new run starts until drain is ended")
     panel.press("y")
     panel.wait_for("⚠ drain")
-    assert json.loads(headless("drain", "status", "--json").stdout) == {"drained": True}
+    assert is_drained()
     panel.press("D")
     panel.wait_for("End the drain")
     panel.press("y")

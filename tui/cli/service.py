@@ -10,8 +10,8 @@ from runners.host.identity import user_name
 from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview
-from runners.lifecycle.launch.planning import MASK
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
+from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
@@ -25,8 +25,6 @@ def run_service(arguments: argparse.Namespace) -> int:
     actions = {"install": _install, "status": _status, "remove": _remove, "boot": _boot}
     if arguments.what == "unit":
         return _print_unit(arguments)
-    if arguments.preset is not None:
-        raise WrongInput(f"service {arguments.what} takes no preset", "service unit PRESET does")
     return actions[arguments.what](arguments)
 
 

@@ -1,10 +1,12 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
+import shlex
 import time
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
+from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.views.diagnosis_text import diagnosis_pairs
@@ -35,7 +37,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     """A run as names and values for people."""
     run, plan = view.run, view.run.plan
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    pairs = [("run", run.id), *_labels(run), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)
@@ -65,6 +67,20 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs.append(("cost", _cost(view)))
     pairs.append(("folder", run.directory))
     return pairs
+
+
+def _labels(run: Run) -> list[tuple[str, str]]:
+    labels = run.labels
+    star = "★ " if labels.starred else ""
+    pairs = [("name", star + (run.name or DASH))]
+    if labels.tags:
+        pairs.append(("tags", ", ".join(labels.tags)))
+    return pairs + [("your note", line) for line in labels.note.splitlines()]
+
+
+def command_of(plan: LaunchPlan) -> str:
+    """The command of a run as a line for a shell."""
+    return shlex.join(plan.argv)
 
 
 def asks_text(view: RunView) -> str:
