@@ -1,7 +1,9 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,7 +15,7 @@ from runners.model.errors import WrongInput
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
-from runners.presets.parameters import parse_value, with_value
+from runners.presets.parameters import parse_scalar, parse_value, with_value
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.scaling import devices_of, rescaled, with_values
 from runners.state.layout import StateDirectory
@@ -96,25 +98,41 @@ def _resumed(arguments: argparse.Namespace) -> RunSpec:
 
 
 def _varied(spec: RunSpec, overrides: list[str], name: str) -> RunSpec:
-    """`spec` of an old run with parameters changed by `NAME=VALUE`, under another name if one is
-    given.
+    """`spec` of an old run with parameters, folder or checkpoints changed by `NAME=VALUE`, under
+    another name if one is given.
     """
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
+        if equals and key in _KEYS:
+            spec = msgspec.structs.replace(spec, **{key: _KEYS[key](text)})
+            continue
         parameter = next(
             (one for one in spec.parameters if one.name == key.removeprefix("parameters.")), None
         )
         if parameter is None or not equals:
             raise WrongInput(
                 f"--set {override}: --again changes parameters as NAME=VALUE",
-                f"those of this run: {', '.join(one.name for one in spec.parameters) or 'none'}",
+                f"those of this run: {', '.join(one.name for one in spec.parameters) or 'none'}; "
+                f"and {', '.join(_KEYS)}",
             )
         try:
             changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
         except ValueError as error:
             raise WrongInput(f"--set {override}: {error}") from None
     return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+
+
+def _as_patterns(text: str) -> tuple[str, ...]:
+    value = parse_scalar(text)
+    return tuple(map(str, value)) if isinstance(value, list) else (text,)
+
+
+_KEYS: dict[str, Callable[[str], Any]] = {
+    "working_directory": str,
+    "checkpoints": _as_patterns,
+}
+"""What `--again` changes besides parameters, and how its text is read."""
 
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
