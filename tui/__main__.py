@@ -21,6 +21,7 @@ COMMANDS = frozenset(
     | {"doctor", "prune", "guard", "fetched", "metrics"}
     | {"diagnose", "checkpoint"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}
+    | {"host", "push", "fetch"}
 )
 
 
@@ -31,6 +32,10 @@ def main() -> None:
 
         answer()
     words = sys.argv[1:]
+    if words and words[0] == "host-agent":  # started by ssh, on a rented machine
+        from tui.agent.main import run_agent
+
+        sys.exit(run_agent(words[1:]))
     if "--no-ui" in words or (
         words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))
     ):

@@ -53,6 +53,8 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        # Rented machines that were added: what is known of each, and what was seen of its runs.
+        self.remote = self.root / "remote"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only; DeniedError for a folder that others may

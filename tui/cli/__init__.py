@@ -8,6 +8,7 @@ from importlib import import_module
 from runners.model.errors import ExitCode, FresnelError
 from runners.state.layout import state_dir
 from tui.cli.arguments import build_parser, split_command
+from tui.cli.host_arguments import ELSEWHERE
 
 
 def run_command(words: Sequence[str]) -> int:
@@ -22,6 +23,9 @@ def run_command(words: Sequence[str]) -> int:
     if command is not None and arguments.command_name not in ("launch", "plan"):
         parser.error("`-- COMMAND` goes with launch and plan")
     try:
+        if arguments.command_name in ELSEWHERE and isinstance(arguments.host, str):
+            arguments.mine = list(words)
+            arguments.action = "host_run:run_there"
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
     except FresnelError as error:

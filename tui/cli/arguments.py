@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from runners import __version__
+from tui.cli.host_arguments import add_elsewhere, add_hosts
 
 _EXIT_CODES = """\
 exit codes:
@@ -47,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_money(commands)
     _add_keeping(commands)
     _add_opening(commands)
+    add_hosts(commands, _command)
     return parser
 
 
@@ -56,6 +58,7 @@ def _command(
     parser = commands.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
+    add_elsewhere(parser, name)
     return parser
 
 
@@ -175,7 +178,12 @@ def _add_inspecting(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "--watch", action="store_true", help="go on with every new reading; JSON lines with --json"
     )
     parser.add_argument(
-        "--host", action="store_true", help="the host too; with --json one object around the GPUs"
+        "--host",
+        nargs="?",
+        const=True,
+        metavar="NAME",
+        help="the host too; with --json one object around the GPUs. With NAME: those of that "
+        "rented machine",
     )
     parser.set_defaults(action="gpus:run_gpus")
     parser = _command(

@@ -1,0 +1,26 @@
+"""`fresnel-tui host-agent`: what ssh starts on a rented machine. People have no use for it."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from runners.remote.protocol import MARKER
+
+
+def run_agent(words: Sequence[str]) -> int:
+    """Answer on stdin and stdout until stdin ends; a word names one of the tools for copying."""
+    if words:
+        from tui.agent.tools import run_tool
+
+        return run_tool(words)
+    # Whatever prints goes to stderr: the line is the link's alone.
+    line = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        os.write(line, b"\n" + MARKER)
+    except BrokenPipeError:
+        return 0
+    from tui.agent.serve import serve
+
+    return serve(line)

@@ -1,0 +1,113 @@
+"""`--host NAME`: a headless command, run on a rented machine through its link."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.remote.connection import AgentConnection, LineLost
+from runners.remote.pushed import pushed_overrides
+from runners.remote.registry import RemoteHost, RemoteRegistry
+from runners.remote.ssh import RemoteTrouble, Ssh, Trouble, quoted
+from runners.state.layout import StateDirectory
+from tui.cli.output import say
+
+ACTING = frozenset({"launch", "stop", "drain", "session", "guard", "fetched", "prune", "service"})
+"""What is asked for once: when the line breaks it is not known whether it was done."""
+
+_TRIES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+def run_there(arguments: argparse.Namespace) -> int:
+    """Run the command on the machine `--host` names, and be its output and its exit code."""
+    registry = RemoteRegistry(StateDirectory())
+    host = registry.find(arguments.host)
+    mine = without_host(arguments.mine, arguments.host)
+    ssh = Ssh(registry, host)
+    if arguments.command_name in ("attach", "shell"):
+        return _with_terminal(ssh, mine)
+    if arguments.command_name == "logs" and arguments.follow:
+        from tui.cli.host_logs import follow_there
+
+        return follow_there(ssh, arguments.run, arguments.lines)
+    if arguments.command_name in ("launch", "plan") and arguments.preset:
+        mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
+        if arguments.command_words is not None:
+            raise WrongInput("give one of them: a preset, or a command behind --")
+    return _patiently(ssh, mine, arguments.command_name)
+
+
+def without_host(words: Sequence[str], name: str) -> list[str]:
+    """The command without `--host NAME`, which means us here."""
+    listed = list(words)
+    end = listed.index("--") if "--" in listed else len(listed)
+    for i, word in enumerate(listed[:end]):
+        if word == "--host" and i + 1 < end and listed[i + 1] == name:
+            return listed[:i] + listed[i + 2 :]
+        if word == f"--host={name}":
+            return listed[:i] + listed[i + 1 :]
+    raise WrongInput("--host: write it in full")
+
+
+def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
+    """Run a command; one that only reads, and has said nothing yet, is asked again when the line
+    breaks.
+    """
+    for pause in (*_TRIES_S, None):
+        said = False
+        try:
+            with AgentConnection(ssh) as connection:
+                connection.begin()
+                connection.send(
+                    {
+                        "do": "command",
+                        "id": 1,
+                        "words": words,
+                        "folder": ssh.host.folder,
+                        "keep": name in ACTING,
+                        "environment": _shown_as(),
+                    }
+                )
+                try:
+                    for frame in connection.answers(1):
+                        if "exit" in frame.fields:
+                            return int(frame.fields["exit"])
+                        said = said or bool(frame.payload)
+                        stream = sys.stderr if frame.fields.get("stream") == 2 else sys.stdout
+                        stream.buffer.write(frame.payload)
+                        stream.flush()
+                except KeyboardInterrupt:
+                    connection.send({"do": "interrupt", "id": 1})
+                    raise
+        except LineLost as error:
+            if name in ACTING:
+                raise FresnelError(
+                    f"the line to {ssh.host.name} broke: {error}",
+                    f"whether it was done: fresnel-tui list --host {ssh.host.name}",
+                ) from None
+            if said or pause is None:
+                raise RemoteTrouble(
+                    Trouble.NOT_REACHED, f"the line to {ssh.host.name} broke", "ask again"
+                ) from None
+            time.sleep(pause)
+    return ExitCode.RUN_FAILED
+
+
+def _shown_as() -> dict[str, str]:
+    """What a command there should know of the terminal here."""
+    columns = os.environ.get("COLUMNS")
+    return {"COLUMNS": columns} if columns else {}
+
+
+def _with_terminal(ssh: Ssh, words: list[str]) -> int:
+    """Become ssh with a terminal: for joining one, and for a shell."""
+    host: RemoteHost = ssh.host
+    try:
+        line = " ".join(["exec", quoted(host.command), *(quoted(word) for word in words)])
+    except ValueError as error:
+        raise WrongInput(str(error)) from None
+    say(f"on {host.name}; what ends it there ends it here")
+    os.execvp("ssh", [*ssh.command("use", terminal=True), "--", host.address, line])
+    return ExitCode.RUN_FAILED
