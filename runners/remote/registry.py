@@ -41,6 +41,8 @@ class RemoteHost(msgspec.Struct, frozen=True):
     installed: str = ""
     """The digest of the source that `host setup` put there."""
     has_rsync: bool = False
+    python: str = ""
+    """The interpreter that was chosen there."""
 
 
 class RemoteRegistry:

@@ -6,7 +6,10 @@ BEGIN = "fresnel:"
 
 LOOK_AT_PYTHON = """\
 import sys
-said = [sys.executable, ".".join(map(str, sys.version_info[:3]))]
+from importlib.util import find_spec
+needed = "textual rich watchfiles yaml psutil pynvml msgspec re2 argcomplete".split()
+whole = all(find_spec(name) is not None for name in needed)
+said = [sys.executable, ".".join(map(str, sys.version_info[:3])), "whole" if whole else ""]
 try:
     import torch
     said.append(torch.__version__)
@@ -17,7 +20,8 @@ except Exception as error:
     said += ["", "0", "" if isinstance(error, ImportError) else str(error).splitlines()[0]]
 print("fresnel:python=" + "\\t".join(said))
 """
-"""The interpreter, its version, torch's, how many GPUs torch sees, and the first one's name."""
+"""The interpreter, its version, whether all we need is there, torch's version, how many GPUs torch
+sees, and the first one's name (or why torch does not load)."""
 
 PROBE = (
     """\
@@ -42,13 +46,15 @@ command -v loginctl >/dev/null 2>&1 && say linger "$(loginctl show-user "$(id -u
     -p Linger --value 2>/dev/null)"
 login=$(bash -lc 'command -v python3; command -v python' </dev/null 2>/dev/null)
 tried=
-for python in "$CHOSEN" python3.13 python3.12 python3.11 python3.10 python3 python $login \
-    /opt/venv/bin/python /opt/conda/bin/python /venv/main/bin/python "$HOME/miniconda3/bin/python" \
-    "$HOME/.venv/bin/python"; do
+others="python3.13 python3.12 python3.11 python3.10 python3 python $login
+    /opt/venv/bin/python /opt/conda/bin/python /venv/main/bin/python $HOME/miniconda3/bin/python
+    $HOME/.venv/bin/python"
+[ -n "$CHOSEN" ] && command -v "$CHOSEN" >/dev/null 2>&1 && others=
+for python in "$CHOSEN" $others; do
     path=$(command -v "$python" 2>/dev/null) || continue
     case " $tried " in *" $path "*) continue ;; esac
     tried="$tried $path"
-    "$path" - </dev/null <<'PYTHON' 2>/dev/null
+    "$path" - <<'PYTHON' 2>/dev/null
 """
     + LOOK_AT_PYTHON
     + """\
@@ -58,7 +64,8 @@ say done yes
 """
 )
 
-INSTALL = """\
+INSTALL = (
+    """\
 set -e
 say() { printf 'fresnel:%s=%s\\n' "$1" "$2"; }
 base="$HOME/.local/share/fresnel-tui"
@@ -96,9 +103,9 @@ else
     printf '%s\\n' "$NEEDED" >"$environment/requirements.txt"
     say step 'installing what it needs'
     if [ -n "$TORCH_INDEX" ] && [ -z "$torch" ]; then
-        $pip torch --index-url "$TORCH_INDEX" >&2
+        $pip torch --index-url "$TORCH_INDEX" >&2 || return 1
     fi
-    $pip -r "$environment/requirements.txt" -c "$environment/constraints.txt" >&2
+    $pip -r "$environment/requirements.txt" -c "$environment/constraints.txt" >&2 || return 1
 fi
 rm -f "$base/source.new"
 ln -s "source-$DIGEST" "$base/source.new"
@@ -106,21 +113,27 @@ mv -T "$base/source.new" "$base/source" 2>/dev/null || \\
     { rm -f "$base/source"; mv "$base/source.new" "$base/source"; }
 cat >"$base/bin/fresnel-tui.new" <<LAUNCHER
 #!/bin/sh
-exec "$python" -c 'import sys; sys.path[0] = "$source"; from tui.__main__ import main; main()' "\\$@"
+exec "$python" -c 'import sys; sys.path[0] = "$source"
+from tui.__main__ import main
+main()' "\\$@"
 LAUNCHER
 chmod 755 "$base/bin/fresnel-tui.new"
 mv "$base/bin/fresnel-tui.new" "$base/bin/fresnel-tui"
-[ -e "$HOME/.local/bin/fresnel-tui" ] || ln -s "$base/bin/fresnel-tui" "$HOME/.local/bin/fresnel-tui"
+mine="$HOME/.local/bin/fresnel-tui"
+[ -e "$mine" ] || ln -s "$base/bin/fresnel-tui" "$mine"
 say launcher "$base/bin/fresnel-tui"
 say folder "$(cd "$FOLDER" && pwd -P)"
 if command -v loginctl >/dev/null 2>&1; then
     loginctl enable-linger >/dev/null 2>&1 && say linger yes || true
 fi
-"$python" - </dev/null <<'PYTHON'
-""" + LOOK_AT_PYTHON + """\
+"$python" - <<'PYTHON'
+"""
+    + LOOK_AT_PYTHON
+    + """\
 PYTHON
 say done yes
 """
+)
 
 BRING_UV = """\
 for python in python3 python; do

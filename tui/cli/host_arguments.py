@@ -94,6 +94,12 @@ def _add_setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train", action="store_true", help="with setup: what the shipped trainers need, too"
     )
+    parser.add_argument(
+        "--torch-index",
+        default="",
+        metavar="URL",
+        help="with setup --train, where there is no torch: pip's index for its ROCm or CUDA build",
+    )
 
 
 def _add_copying(

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.remote.connection import AgentConnection, LineLost
@@ -93,6 +94,31 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
                 ) from None
             time.sleep(pause)
     return ExitCode.RUN_FAILED
+
+
+class DoneThere(NamedTuple):
+    """What a command on another machine came to."""
+
+    exit_code: int
+    output: bytes
+    errors: bytes
+
+
+def output_there(ssh: Ssh, words: Sequence[str], keep: bool = True) -> DoneThere:
+    """Run one command on a machine and take down what it says; RemoteTrouble when that fails."""
+    parts: dict[int, bytes] = {1: b"", 2: b""}
+    try:
+        with AgentConnection(ssh) as connection:
+            connection.begin()
+            asked = {"do": "command", "id": 1, "words": list(words), "keep": keep}
+            connection.send({**asked, "folder": ssh.host.folder})
+            for frame in connection.answers(1):
+                if "exit" in frame.fields:
+                    return DoneThere(int(frame.fields["exit"]), parts[1], parts[2])
+                parts[int(frame.fields.get("stream", 1))] += frame.payload
+    except LineLost as error:
+        raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "ask again") from None
+    raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")
 
 
 def _shown_as() -> dict[str, str]:
