@@ -7,10 +7,11 @@ PYTHON ?= python3
 PRESET ?= gaussian-validate
 VENV   := .venv
 BIN    := $(VENV)/bin
+KFD    := /dev/kfd
+ROCM   := /opt/rocm
 STAMP  := $(VENV)/installed
-# A test that fails beside others is run once more, alone: only a failure there decides, and both are shown.
-ALONE  = { test $$? -eq 1 && echo "== what failed, once more, each alone" && \
-	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none; }
+# What fails beside other tests is run once more, alone: that decides, and both are shown.
+ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
 .PHONY: run install test test-oldest bench screenshots clean
 
@@ -21,15 +22,27 @@ run: $(STAMP)
 install: $(STAMP)
 
 # A Python that already imports torch (an image with a ROCm or CUDA build) lends it to the environment, untouched.
+# Where AMD's driver is and no torch, the ordinary build would see no GPU: TORCH_INDEX says where one is that does.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "fresnel-tui needs Python 3.10 or newer; this is $$($(PYTHON) --version). Try make PYTHON=python3.12 …"; exit 2; }
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
-		echo "using the torch of $$(command -v $(PYTHON))"; \
+		echo "using the torch of $$(command -v $(firstword $(PYTHON)))"; \
 		test -d $(VENV) || $(PYTHON) -m venv --system-site-packages $(VENV); \
 		$(BIN)/python -c 'import torch; print("torch==" + torch.__version__)' >$(VENV)/constraints.txt; \
+	elif [ -e $(KFD) ] && [ -z "$(TORCH_INDEX)" ]; then \
+		version=$$(cut -d. -f1,2 $(ROCM)/.info/version 2>/dev/null || true); \
+		echo "This machine has AMD GPUs and $(PYTHON) has no torch: the build on PyPI would not see them."; \
+		echo "Use the image's Python that has one (make PYTHON=…), or name the index of the build for your ROCm$${version:+ $$version}:"; \
+		echo "  make install TORCH_INDEX=https://download.pytorch.org/whl/rocm$${version:-VERSION}"; \
+		echo "Which indexes there are: https://pytorch.org/get-started/locally/"; \
+		exit 2; \
 	else \
 		test -d $(VENV) || $(PYTHON) -m venv $(VENV); cp constraints.txt $(VENV)/constraints.txt; \
+		if [ -n "$(TORCH_INDEX)" ]; then \
+			$(BIN)/python -m pip install --quiet --disable-pip-version-check --index-url "$(TORCH_INDEX)" torch && \
+			$(BIN)/python -c 'import torch; print("torch==" + torch.__version__)' >$(VENV)/constraints.txt; \
+		fi; \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e '.[train,dev]'
 	@touch $@
@@ -39,7 +52,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup || $(ALONE)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:
@@ -50,7 +63,8 @@ test-oldest:
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
-	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process
+	{ $(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process || \
+		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
 
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py

@@ -7,18 +7,22 @@ from collections.abc import Iterable
 from runners.cost.overrun import warn_of_overrun
 from runners.cost.run_costs import RunCost
 from runners.guard.spawn import ensure_guard
+from runners.host import helpers
 from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.control.trash import expired
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 
 
 def tend(state: StateDirectory) -> list[str]:
-    """Adopt the runs that lost their supervisor and start the guard that is set; return the
-    adopted ids.
+    """Adopt the runs that lost their supervisor, start the guard that is set, have the trash
+    emptied of what is old; return the adopted ids.
 
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """
     ensure_guard(state)
+    if expired(state):
+        helpers.spawn("empty-trash", state.root)
     return adopt_orphans(state)
 
 

@@ -18,6 +18,8 @@ COMMANDS = frozenset(
         "session",
         "presets",
     }
+    | {"rename", "tag", "untag", "note", "star", "unstar", "delete", "undelete"}
+    | {"priority", "cancel"}
     | {"doctor", "prune", "guard", "fetched", "metrics"}
     | {"diagnose", "checkpoint"}
     | {"completion", "serve", "monitor", "attach", "shell", "service"}

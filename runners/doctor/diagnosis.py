@@ -122,6 +122,8 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
 def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     """What this panel did or saw itself: a stop, a limit, the guard, a start that failed."""
     reason = evidence.reason
+    if evidence.state is State.CANCELLED:
+        return Diagnosis("cancelled", "", reason, "", ("the queue it was taken out of",), looked)
     if evidence.state is State.STOPPED:
         kind = "stopped"
         if reason.startswith("guard:"):

@@ -52,9 +52,12 @@ HELPERS = {
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
     ),
     "summarize": HelperProcess(
-        "runners.watch.metrics.final", "keeps an ended run's final and best values"
+        "runners.watch.metrics.final_maker", "keeps an ended run's final and best values"
     ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
+    "empty-trash": HelperProcess(
+        "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
+    ),
 }
 
 

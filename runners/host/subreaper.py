@@ -3,7 +3,6 @@
 Standard library only: the supervisor imports it.
 """
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +13,8 @@ _on = False
 def become_subreaper(on: bool = True) -> None:
     """Take orphans in from now on, or no longer; nothing happens where the kernel has no such."""
     global _on
+    import ctypes  # two milliseconds of every command, where only a supervisor needs it
+
     try:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
         _on = on

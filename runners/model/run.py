@@ -3,6 +3,7 @@
 import msgspec
 
 from runners.host.clock import Moment, seconds_between
+from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
 from runners.model.states import State, is_terminal
 
@@ -123,6 +124,8 @@ class Run(msgspec.Struct, frozen=True):
     created: float
     plan: LaunchPlan | None = None
     record: RunRecord | None = None
+    labels: Labels = NO_LABELS
+    """What people wrote on it; `name` is the one they gave it, else that of its launch."""
 
     @property
     def is_live(self) -> bool:

@@ -7,7 +7,9 @@ from enum import Enum
 
 
 class State(str, Enum):
-    """Where a run stands. `orphaned` and `lost` are derived, never recorded while it runs."""
+    """Where a run stands. `cancelled` was stopped before it ever started; `orphaned` and `lost`
+    are derived, never recorded while it runs.
+    """
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -16,6 +18,7 @@ class State(str, Enum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    CANCELLED = "cancelled"
     ORPHANED = "orphaned"
     LOST = "lost"
 
@@ -24,7 +27,7 @@ class State(str, Enum):
     __format__ = str.__format__  # type: ignore[assignment]
 
 
-TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.LOST})
+TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.CANCELLED, State.LOST})
 
 SIGNS = {
     State.QUEUED: "◷",
@@ -34,18 +37,23 @@ SIGNS = {
     State.DONE: "✔",
     State.FAILED: "✘",
     State.STOPPED: "■",
+    State.CANCELLED: "□",
     State.ORPHANED: "⚠",
     State.LOST: "?",
 }
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.QUEUED: frozenset({State.STARTING, State.STOPPED, State.FAILED, State.LOST}),
+    # A run that was queued again after a reboot has started before: it is stopped, not cancelled.
+    State.QUEUED: frozenset(
+        {State.STARTING, State.CANCELLED, State.STOPPED, State.FAILED, State.LOST}
+    ),
     State.STARTING: frozenset(
         {
             State.QUEUED,  # adopted after its GPUs were granted, which somebody else may have now
             State.RUNNING,
             State.STOPPING,
             State.STOPPED,
+            State.CANCELLED,
             State.FAILED,
             State.LOST,
         }
@@ -65,6 +73,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.DONE: frozenset(),
     State.FAILED: frozenset(),
     State.STOPPED: frozenset(),
+    State.CANCELLED: frozenset(),
     State.ORPHANED: frozenset(
         {State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.LOST}
     ),

@@ -29,20 +29,19 @@ from runners.presets.reading.units import (
     parse_gpu_request,
     parse_size,
 )
-from runners.presets.schema import (
+from runners.presets.schema import PresetKeys
+from runners.presets.schema_course import (
     AfterKeys,
     EstimateKeys,
-    GpuKeys,
     KeepKeys,
     LimitKeys,
-    MetricKeys,
-    PresetKeys,
     RestartKeys,
     ResumeKeys,
-    ScalingKeys,
     StopKeys,
     TotalKeys,
 )
+from runners.presets.schema_metrics import MetricKeys
+from runners.presets.schema_program import GpuKeys, ScalingKeys
 
 SMALLEST_OUTPUT = 64 << 10
 

@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.groups import load_group
 from runners.presets.load import open_preset, spec_of
+from runners.presets.reading.diagnostics import Diagnostics
 from runners.state.layout import preset_folders
 
 NOT_PRESETS = frozenset({"prices"})
@@ -71,7 +73,16 @@ def resolve_runs(name: str, overrides: Sequence[str] = (), run_name: str = "") -
 
 
 def _resolve(path: Path, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
-    values, source = open_preset(path)
+    return _specs(path, *open_preset(path), overrides, run_name)
+
+
+def _specs(
+    path: Path,
+    values: dict[str, Any],
+    source: Diagnostics,
+    overrides: Sequence[str] = (),
+    run_name: str = "",
+) -> list[RunSpec]:
     if "runs" in values:
         return load_group(path, values, source, find_preset, overrides, run_name)
     return [spec_of(path, run_name, values, overrides, source)]
@@ -87,8 +98,8 @@ def resolve_preset(name: str, overrides: Sequence[str] = (), run_name: str = "")
 
 def _entry(path: Path) -> PresetEntry:
     try:
-        specs = tuple(_resolve(path))
-        values, _ = open_preset(path)
+        values, source = open_preset(path)
+        specs = tuple(_specs(path, values, source))
         return PresetEntry(path.stem, str(path), specs, str(values.get("description", "")))
     except FresnelError as error:
         return PresetEntry(path.stem, str(path), problem=str(error))

@@ -5,7 +5,7 @@ import re
 from runners.model.spec import Expectation
 from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.reading.units import parse_duration, parse_size
-from runners.presets.schema import ExpectKeys, StageExpectKeys
+from runners.presets.schema_course import ExpectKeys, StageExpectKeys
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
 

@@ -34,7 +34,8 @@ from runners.presets.placeholders import check_placeholders
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.renamed_keys import known_key, rename_keys
-from runners.presets.schema import ParameterKeys, PresetKeys
+from runners.presets.schema import PresetKeys
+from runners.presets.schema_program import ParameterKeys
 
 _ENTRY: Any = ParameterKeys | bool | int | float | str | list[bool | int | float | str] | None
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from runners.model.spec import Parameter, ParameterValue
 from runners.presets.reading.yaml_lines import CoreLoader
-from runners.presets.schema import ParameterKeys
+from runners.presets.schema_program import ParameterKeys
 
 _TYPE_WORDS = {
     "int": "a whole number",

@@ -20,8 +20,10 @@ WORDS = {
     "preset_dir": "the folder of the preset file",
     "working_directory": "the directory that fresnel-tui was started in",
 }
+"""Beside them `parameters.NAME`: the value that a parameter of the preset has in this run."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_PARAMETER = re.compile(r"parameters\.[A-Za-z_][\w.]*")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
@@ -36,7 +38,7 @@ def check_placeholders(text: str) -> None:
     """
     for match in _REFERENCE.finditer(text):
         name = match.group(1)
-        if name is None or name in WORDS:
+        if name is None or name in WORDS or _PARAMETER.fullmatch(name):
             continue
         parsed = _NAME.fullmatch(name)
         looks_like_ours = (
@@ -63,6 +65,8 @@ def substitute(text: str, words: Mapping[str, str], environment: Mapping[str, st
             return "${"
         if name in words:
             return words[name]
+        if _PARAMETER.fullmatch(name):
+            raise ValueError(f"${{{name}}}: no such parameter, or it has no value")
         parsed = _NAME.fullmatch(name)
         if parsed is None:
             raise ValueError(f"${{{name}}} is not a name")

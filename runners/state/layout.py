@@ -10,6 +10,8 @@ from runners.host.ownership import keep_private, permission_problem
 
 SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
+TERMINAL_STATUS = "tty.json"
+"""Who waits at a run's own terminal, in its folder; `lifecycle/supervisor/pty.py` writes it."""
 
 
 def state_dir() -> Path:
@@ -55,6 +57,8 @@ class StateDirectory:
         self.drain = self.root / "drain.json"
         # Rented machines that were added: what is known of each, and what was seen of its runs.
         self.remote = self.root / "remote"
+        self.trash = self.root / "trash"
+        self.labels_lock = self.root / "labels.lock"
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only; DeniedError for a folder that others may
@@ -132,6 +136,8 @@ class RunDirectory:
     source = _File("source.json")
     source_diff = _File("source.diff")
     fetched = _File("fetched.json")
+    labels = _File("labels.json")
+    deleted = _File("deleted.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
 

@@ -15,7 +15,8 @@ from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
 from runners.model.states import State, is_terminal
-from runners.state.codec import read_outline, read_plan, read_record, read_waits
+from runners.state.codec import PlanOutline, read_outline, read_plan, read_record, read_waits
+from runners.state.labels import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
 from runners.state.trust import run_permission_problem
@@ -28,16 +29,18 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
     directory = state.run(run_id)
     plan, record = read_plan(directory), read_record(directory)
     now, reason = derive_state(directory, plan, record)
+    labels = read_labels(directory)
     return Run(
         id=run_id,
         preset=plan.preset if plan else "",
-        name=plan.name if plan else "",
+        name=labels.name or (plan.name if plan else ""),
         state=now,
         reason=reason,
         directory=str(directory.path),
         created=plan.origin.created if plan else _created(directory.path),
         plan=plan,
         record=record,
+        labels=labels,
     )
 
 
@@ -156,7 +159,7 @@ def list_runs(
 
 def find_run(state: StateDirectory, name: str) -> Run:
     """The run named by id, unique prefix, the last part of its id, `last`, or a preset's or run's
-    name (its newest).
+    name (its newest; a name that a run had before it was renamed counts when no run has it now).
     """
     ids = list_run_ids(state)
     if not name:
@@ -173,9 +176,14 @@ def find_run(state: StateDirectory, name: str) -> Run:
             f"`{name}` is the beginning of {len(matching)} runs",
             f"newest: {', '.join(matching[-3:])}",
         )
+    former = ""
     for run_id in reversed(ids):
-        if name in _names(state.run(run_id)):
+        names, launched = _names(state.run(run_id))
+        if name in names:
             return read_run(state, run_id)
+        former = former or (run_id if name == launched else "")
+    if former:
+        return read_run(state, former)
     raise NotFound(
         f"no run `{name}`",
         f"`fresnel-tui list` shows them; newest: {ids[-1] if ids else 'none yet'}",
@@ -202,17 +210,26 @@ def _group_members(state: StateDirectory, name: str) -> list[Run]:
         if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
             group = mine
             members.append(read_run(state, run_id))
-        elif name in (run_id, outline.name if outline else "") or (name == "last" and not group):
+        elif (name == "last" and not group) or name in (run_id, _called(state, run_id, outline)):
             break
     return list(reversed(members))
 
 
-def _names(directory: RunDirectory) -> tuple[str, ...]:
-    """What a run is called besides its id; a run without a plan goes by what its id says."""
+def _names(directory: RunDirectory) -> tuple[tuple[str, ...], str]:
+    """What a run is called besides its id, and the name of its launch if it has another now; a run
+    without a plan goes by what its id says.
+    """
     _, _, rest = directory.id.partition("-")
     label, _, token = rest.partition("-")[2].rpartition("-")
     outline = read_outline(directory)
-    return (token, outline.name, outline.preset) if outline else (token, label)
+    launched = label if outline is None else outline.name
+    given = read_labels(directory).name
+    names = (token, given or launched, outline.preset if outline else launched)
+    return names, launched if given else ""
+
+
+def _called(state: StateDirectory, run_id: str, outline: PlanOutline | None) -> str:
+    return read_labels(state.run(run_id)).name or (outline.name if outline else "")
 
 
 def _created(path: Path) -> float:

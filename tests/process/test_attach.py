@@ -2,15 +2,21 @@
 
 import json
 import os
+import shlex
+import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from runners.state.layout import RunDirectory
 from tests.process.conftest import COMMAND, CommandLine
+from tests.sshd import running_sshd
 from tests.support import eventually
 from tests.terminal import Terminal
+from tests.ui.tmux import Tmux
 
 ASKING = (
     "import os, signal, sys\n"
@@ -109,6 +115,47 @@ def test_the_program_sees_the_size_of_the_terminal_that_types(
     terminal.wait_for("columns=100, lines=30")
     terminal.child.setwinsize(50, 132)
     eventually(lambda: "columns=132, lines=50" in run.output.read_text(), what="the new size")
+
+
+def test_over_a_connection_that_is_cut_nothing_ends_and_one_types_again(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    run = asking(cli)
+    with running_sshd(tmp_path / "ssh") as sshd:
+        first = Terminal(sshd.command(*COMMAND, "attach", run.id), 80, 24)
+        first.wait_for("columns=80, lines=24")
+        first.press("y", "Enter")
+        first.wait_for("answered 'y'")
+        first.child.kill(signal.SIGKILL)
+        first.close()
+        second = Terminal(sshd.command(*COMMAND, "attach", run.id), 100, 30)
+        second.wait_for("columns=100, lines=30")
+        second.press("n", "Enter")
+        second.wait_for("answered 'n'")
+        assert cli.status(run)["state"] == "running"
+        second.press("s", "t", "o", "p", "Enter")
+        second.wait_for("has ended, exit code 3")
+        second.close()
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_inside_tmux_it_is_resized_left_and_found_again(cli: CommandLine, tmp_path: Path) -> None:
+    run = asking(cli)
+    tmux = Tmux(tmp_path, ["sh", "-i"], 80, 24)
+    try:
+        tmux.press(shlex.join([*COMMAND, "attach", run.id]), "Enter")
+        tmux.wait_for("columns=80, lines=23|columns=80, lines=24")
+        tmux.resize(60, 15)
+        tmux.wait_for("columns=60, lines=15|columns=60, lines=14")
+        tmux.press("maybe", "Enter")
+        tmux.wait_for("answered 'maybe'")
+        tmux.press("C-]")
+        tmux.wait_for("which goes on")
+        tmux.press(shlex.join([*COMMAND, "attach", run.id]), "Enter")
+        tmux.press("stop", "Enter")
+        tmux.wait_for("exit code 3")
+    finally:
+        tmux.call("kill-server")
 
 
 def test_what_cannot_be_attached_to_says_why(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from runners.host.procfs import command_of, is_zombie, start_ticks
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.state.leases import held_leases
-from tests.process.conftest import CommandLine, events, leader, record
+from tests.process.conftest import COMMAND, CommandLine, events, leader, record
 from tests.support import eventually
 
 # Each leaves a `sleep` behind that has no mark; the last closes the run's lock and its output too.
@@ -87,7 +88,7 @@ def test_a_gpu_is_leased_while_a_process_without_mark_is_alive(
 def test_a_run_launched_from_within_a_run_goes_its_own_way(
     cli: CommandLine, tmp_path: Path
 ) -> None:
-    inner = f"{sys.executable} -P -m tui launch --gpus 0 -- sleep 600 >{tmp_path}/inner"
+    inner = f"{shlex.join(COMMAND)} launch --gpus 0 -- sleep 600 >{tmp_path}/inner"
     outer = cli.launch("--gpus", "0", "--", "sh", "-c", inner, PYTHONPATH=str(Path.cwd()))
     assert cli.ended(outer)["state"] == "done"
     run = cli.state.run((tmp_path / "inner").read_text().strip())

@@ -209,7 +209,7 @@ def test_no_run_looks_at_this_host_and_past_a_queue_that_cannot_start(
         with cli.state.ledger.open("a") as file:
             file.write(json.dumps(elsewhere) + "\n")
 
-    cli.run("drain")
+    cli.run("drain", "on")
     waiting = cli.launch("--gpus", "0", "--", "sleep", "600")
     assert record(waiting).get("state") in (None, "queued", "starting")
     cli.run("guard", "set", "--no-run", "3s", "--countdown", "1h")

@@ -79,7 +79,7 @@ def test_a_queued_run_says_when_the_code_changed_while_it_waited(
     cli: CommandLine, code: Path
 ) -> None:
     first = git(code, "rev-parse", "HEAD")
-    cli.run("drain")
+    cli.run("drain", "on")
     run = cli.launch("--gpus", "0", "--", sys.executable, "train.py")
     assert cli.status(run)["state"] == "queued"
     second = commit(code, "print('two')")
@@ -96,7 +96,7 @@ def test_a_queued_run_says_when_the_code_changed_while_it_waited(
 
 
 def test_a_queued_run_whose_code_stayed_has_nothing_to_say(cli: CommandLine, code: Path) -> None:
-    cli.run("drain")
+    cli.run("drain", "on")
     run = cli.launch("--gpus", "0", "--", sys.executable, "train.py")
     cli.run("drain", "off")
     assert cli.ended(run)["state"] == "done"

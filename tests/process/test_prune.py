@@ -118,7 +118,7 @@ def test_a_live_run_stays_and_so_does_what_looks_ended_but_is_not(
 def test_a_run_that_another_waits_for_stays(cli: CommandLine) -> None:
     first = cli.command("echo", "over", ready="over")
     cli.ended(first)
-    cli.run("drain")
+    cli.run("drain", "on")
     second = cli.launch("--gpus", "0", "--after", first.id, "--", "true")
     eventually(lambda: cli.status(second)["state"] == "queued", what="a queued run")
     found = cli.json("prune", "--keep", "0")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.identity import user_name
 from runners.lifecycle.control import start
 from runners.lifecycle.launch.dispatch import dispatch, set_drain
 from runners.model.states import State
@@ -65,11 +66,8 @@ def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> 
     waiting = cli.launch("--gpus", "1", "--", "echo", "never")
     cli.run("stop", waiting.id, "--wait")
     ended = cli.status(waiting)
-    assert (ended["state"], ended["started"], ended["reason"]) == (
-        "stopped",
-        None,
-        "stopped before it started",
-    )
+    assert (ended["state"], ended["started"]) == ("cancelled", None)
+    assert ended["reason"] == f"cancelled by {user_name()} before it started"
     assert waiting.output.read_text() == ""
     release(cli, first)
 
@@ -133,7 +131,7 @@ def test_chains_start_after_their_run_or_fail_with_it(cli: CommandLine) -> None:
 
 def test_drain_lets_what_runs_finish_and_starts_nothing(cli: CommandLine) -> None:
     running = holder(cli, "--gpus", "1")
-    cli.run("drain")
+    cli.run("drain", "on")
     waiting = cli.launch("--gpus", "1", "--", "true")
     assert state_of(cli, waiting)[0] is State.QUEUED
     assert "drained since" in state_of(cli, waiting)[1]
@@ -258,7 +256,8 @@ def test_leases_pass_from_hand_to_hand_under_kills(cli: CommandLine) -> None:
 
 def test_drain_survives_in_the_state_folder(cli: CommandLine) -> None:
     set_drain(cli.state, True)
-    assert cli.json("drain", "status") == {"drained": True}
+    shown = cli.run("drain", "--json")
+    assert '"drained": true' in shown.stdout and "only shows" in shown.stderr
     set_drain(cli.state, False)
-    assert cli.json("drain", "status") == {"drained": False}
+    assert cli.json("drain", "status") == {"drained": False, "since": None}
     assert eventually(lambda: not cli.state.drain.exists())

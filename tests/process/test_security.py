@@ -76,7 +76,7 @@ def test_everything_is_for_its_owner_alone_whatever_the_umask(cli: CommandLine) 
         )
         cli.run("gpus", FRESNEL_GPUS="sim:1xH100")
         cli.run("stop", run.id, "--force", "--wait")
-        cli.run("drain")
+        cli.run("drain", "on")
     finally:
         os.umask(before)
     found = modes(cli.state.root)
@@ -119,7 +119,7 @@ def test_another_user_s_state_folder_is_refused_by_every_command_that_acts(
     for words in (
         ["launch", "--gpus", "0", "--", "true"],
         ["prune", "--keep", "0"],
-        ["drain"],
+        ["drain", "on"],
         ["drain", "off"],
     ):
         said = cli.run(*words, exits=4).stderr
@@ -215,7 +215,7 @@ def test_another_host_s_run_is_neither_stopped_nor_adopted_nor_pruned(cli: Comma
 def test_another_host_s_queue_is_left_alone(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli.run("drain")
+    cli.run("drain", "on")
     run = cli.launch("--gpus", "0", "--", "true")
     eventually(lambda: cli.status(run)["state"] == "queued", what="a queued run")
     cli.state.drain.unlink()  # as if the other host had lifted it: nobody here is told

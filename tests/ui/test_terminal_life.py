@@ -2,13 +2,11 @@
 small and large.
 """
 
-import getpass
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.sshd import Sshd, running_sshd
 from tests.support import REPOSITORY, eventually
 from tests.terminal import Terminal, panel_command
 from tests.ui.tmux import Tmux
@@ -420,69 +419,14 @@ def test_no_mouse_leaves_it_to_the_terminal(terminal: Callable[..., Terminal]) -
 
 # ── ssh ───────────────────────────────────────────────────────────────────────────────────────────
 
-SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 GONE_S = 2.0
 """What is promised: so long after a connection was cut, the panel is gone."""
 
 
-class Sshd:
-    """A server of our own on loopback: own host key, own port, one key of ours."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700)
-        for name in ("host", "mine"):
-            subprocess.run(
-                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True
-            )
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        (folder / "sshd_config").write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile "
-            f"{folder}/mine.pub\n"
-            f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication "
-            "no\nPermitRootLogin yes\n"
-        )
-        (folder / "ssh_config").write_text(
-            f"Host box\nHostName 127.0.0.1\nPort {port}\nUser "
-            f"{getpass.getuser()}\nIdentityFile {folder}/mine\n"
-            f"IdentitiesOnly yes\nUserKnownHostsFile {folder}/known\nStrictHostKeyChecking "
-            "accept-new\nLogLevel ERROR\n"
-        )
-        if os.geteuid() == 0:
-            Path("/run/sshd").mkdir(exist_ok=True)  # Debian's sshd asks for it
-        self.folder = folder
-        assert SSHD is not None
-        self.process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=subprocess.DEVNULL
-        )
-
-        def answers() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        eventually(answers, what="sshd listening")
-
-    def command(self, *words: str) -> list[str]:
-        """The client's command line for a program in a terminal over there."""
-        kept = [
-            f"{name}={os.environ[name]}"
-            for name in os.environ
-            if name.startswith(("FRESNEL_", "XDG_", "HOME"))
-        ]
-        there = ["env", *kept, f"PYTHONPATH={REPOSITORY}", "LANG=C.UTF-8", *words]
-        return ["ssh", "-F", str(self.folder / "ssh_config"), "-tt", "box", " ".join(there)]
-
-
 @pytest.fixture
 def sshd(place: Path) -> Iterator[Sshd]:
-    if SSHD is None or shutil.which("ssh") is None:
-        pytest.skip("no sshd here")
-    server = Sshd(place / "ssh")
-    yield server
-    for process in psutil.Process(server.process.pid).children(recursive=True):
-        process.kill()
-    server.process.kill()
-    server.process.wait()
+    with running_sshd(place / "ssh") as server:
+        yield server
 
 
 @pytest.mark.parametrize("cut", ["the client is killed", "the server's side is killed"])

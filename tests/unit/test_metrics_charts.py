@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from runners.model.run import Run
 from runners.model.states import State
-from runners.watch.metrics.series import Series
 from tests.support import make_run
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
-from tui.panel.widgets.metrics.curves import Curve, places, smooth
-from tui.panel.widgets.metrics.scales import scale_for, short
+from tui.views.curves import Curve, smooth
 from tui.views.format import axis_time
+from tui.views.scales import scale_for, short
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -178,19 +177,6 @@ def test_smoothing_follows_and_does_not_begin_at_zero() -> None:
     assert list(smoothed[:5]) == pytest.approx([10.0] * 5) and math.isnan(smoothed[5])
     assert 10 < smoothed[6] < 20 and smoothed[-1] == pytest.approx(20, abs=1e-3)
     assert smooth([1.0, 2.0], 0.0) == [1.0, 2.0]
-
-
-def test_epochs_are_spread_over_their_steps_and_gpus_stand_where_the_run_was_at_the_time() -> None:
-    loss = Series("loss")
-    for i in range(4):
-        loss.add(i + 1, 1.0, 1 + i // 2, 1000.0 + 10 * i)
-    assert list(places(loss, "epoch", 1000.0, None) or ()) == [0.5, 1.0, 1.5, 2.0]
-    assert list(places(loss, "time", 1000.0, None) or ()) == [0, 10, 20, 30]
-    use = Series("device0/util", "gpus")
-    for seconds in (5, 15, 99):
-        use.add(seconds, 50.0, math.nan, 1000.0 + seconds)
-    assert list(places(use, "step", 1000.0, loss) or ()) == [1.5, 2.5, 4]
-    assert places(use, "step", 1000.0, None) is None
 
 
 def a_run(folder: Path, losses: list[float], letter: str) -> RunCurve:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from runners.model.run import Run
 from runners.model.states import State
-from runners.watch.metrics.final import keep_final, make_final, read_final
+from runners.watch.metrics.final import read_final
+from runners.watch.metrics.final_maker import keep_final, make_final
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_plan, make_run

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.lifecycle.launch.planning import MASK, Planned, make_plan, masked_spec
+from runners.lifecycle.launch.planning import Planned, make_plan, masked_spec
+from runners.lifecycle.launch.words import MASK
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RunSpec

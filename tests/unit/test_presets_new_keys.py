@@ -8,6 +8,7 @@ from runners.lifecycle.launch.planning import make_plan
 from runners.lifecycle.launch.resume import changes_on_resume, resume_arguments, resumed
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
+from runners.model.plan import LaunchPlan
 from runners.model.spec import Expectation, Retention, RunSpec
 from runners.presets.load import command_spec, load_preset
 from runners.presets.scaling import batch_notes
@@ -33,6 +34,24 @@ def test_a_run_resumes_by_the_parameter_its_preset_names(tmp_path: Path) -> None
     plan = make_plan(again, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert plan.argv[-4:] == ("--epochs", "40", "--resume", "/c/epoch_3.pt")
     assert (plan.parent, plan.resumed_from) == ("the-parent", "/c/epoch_3.pt")
+
+
+def test_patterns_follow_a_parameter(tmp_path: Path) -> None:
+    keys = "checkpoints: ['${parameters.out}/*.pt', '${run_dir}/c/*']\nmetrics: {tensorboard: '${parameters.out}/logs'}\n"
+    text = "launcher: command\ncommand: [echo, '${parameters.out}']\nparameters:\n  out: {value: %s, type: str}\n"
+
+    def plan_of(value: str, *overrides: str) -> LaunchPlan:
+        spec = load(tmp_path, text % value + keys, *overrides)
+        return make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
+
+    plan = plan_of("results", "out=other[1]", f"working_directory={tmp_path}")
+    assert plan.checkpoints[0] == f"{tmp_path}/other[[]1]/*.pt"
+    assert plan.metrics.tensorboard == (f"{tmp_path}/other[[]1]/logs",)
+    assert plan.argv[-3:] == ("other[1]", "--out", "other[1]")
+    with pytest.raises(
+        WrongInput, match=r"parameters\.out}: no such parameter, or it has no value"
+    ):
+        plan_of("null")
 
 
 def test_or_by_arguments_or_as_a_restart_does(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runners.presets.parameters import arguments_of, build_parameter
-from runners.presets.schema import ParameterKeys
+from runners.presets.schema_program import ParameterKeys
 
 
 @pytest.mark.parametrize(

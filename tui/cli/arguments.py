@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_launching(commands)
     _add_inspecting(commands)
     _add_ending(commands)
+    _add_labelling(commands)
     _add_money(commands)
     _add_keeping(commands)
     _add_opening(commands)
@@ -259,13 +260,64 @@ def _add_ending(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--wait", action="store_true", help="return when they have ended")
     parser.set_defaults(action="stop:run_stop")
     parser = _command(
-        commands, "drain", "let what runs finish, and nothing start; `drain off` ends it"
+        commands, "drain", "let what runs finish, and nothing start: on, off, or show which"
     )
-    parser.add_argument("what", nargs="?", choices=["on", "off", "status"], default="on")
+    parser.add_argument("what", nargs="?", choices=["on", "off", "status"])
     parser.set_defaults(action="stop:run_drain")
     parser = _command(commands, "wait", "wait until a run has ended; its ending is the exit code")
     parser.add_argument("run", metavar="RUN")
     parser.set_defaults(action="stop:run_wait")
+
+
+def _add_labelling(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "rename", "give a run another name")
+    parser.add_argument("run", metavar="RUN", help="the run")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="its name from now on")
+    parser.add_argument("--reset", action="store_true", help="back to the name of its launch")
+    parser.set_defaults(action="labels:run_rename")
+    parser = _command(commands, "tag", "add tags to a run or group, or show those it has")
+    parser.add_argument("run", metavar="RUN", help="a run, or a group")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="one word each")
+    parser.set_defaults(action="labels:run_tag")
+    parser = _command(commands, "untag", "take tags from a run or group")
+    parser.add_argument("run", metavar="RUN", help="a run, or a group")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="which tags")
+    parser.add_argument("--all", action="store_true", help="all of them")
+    parser.set_defaults(action="labels:run_untag")
+    parser = _command(commands, "note", "write a note on a run, or show it")
+    parser.add_argument("run", metavar="RUN", help="the run")
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="the note, in place of any older")
+    parser.add_argument("--clear", action="store_true", help="remove it")
+    parser.set_defaults(action="labels:run_note")
+    for name, text in (
+        ("star", "mark runs as ones to keep: prune leaves them alone"),
+        ("unstar", "take the star from runs"),
+    ):
+        parser = _command(commands, name, text)
+        parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, or groups")
+        parser.set_defaults(action="labels:run_star")
+    parser = _command(commands, "delete", "delete ended runs; undelete brings them back")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, or groups")
+    parser.add_argument(
+        "--forever", action="store_true", help="free the disk at once: nothing brings them back"
+    )
+    parser.set_defaults(action="trash:run_delete")
+    parser = _command(commands, "undelete", "bring deleted runs back, or list them")
+    parser.add_argument(
+        "runs", nargs="*", metavar="DELETED", help="id, its beginning, name, or last"
+    )
+    parser.add_argument("--empty", action="store_true", help="remove all of them for good")
+    parser.set_defaults(action="trash:run_undelete")
+    parser = _command(commands, "priority", "change or show the priority of a queued run")
+    parser.add_argument("run", metavar="RUN", help="a run that waits")
+    parser.add_argument(
+        "number", nargs="?", type=int, metavar="N", help="higher goes first (default 0)"
+    )
+    parser.set_defaults(action="queue:run_priority")
+    parser = _command(commands, "cancel", "take queued runs out of the queue")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs that wait, or groups")
+    parser.add_argument("--all", action="store_true", help="every queued run")
+    parser.set_defaults(action="queue:run_cancel")
 
 
 def _add_money(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -14,7 +14,7 @@ import tty
 from pathlib import Path
 
 from runners.host.procfs import MARK
-from runners.lifecycle.launch.planning import MASK
+from runners.lifecycle.launch.words import MASK
 from runners.lifecycle.supervisor.pty import SOCKET
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.run import Run

@@ -10,8 +10,8 @@ from runners.host.identity import user_name
 from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview
-from runners.lifecycle.launch.planning import MASK
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
+from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory

@@ -73,15 +73,18 @@ def run_wait(arguments: argparse.Namespace) -> int:
 def run_drain(arguments: argparse.Namespace) -> int:
     """Hold the queue, let it go on, or say which."""
     state = StateDirectory()
-    if arguments.what != "status":
+    if arguments.what in ("on", "off"):
         set_drain(state, arguments.what == "on")
+    elif arguments.what is None:
+        say("`drain` alone only shows, since version 0.2; `drain on` lets nothing start")
     since = drained_since(state)
     if arguments.json:
-        print_json({"drained": bool(since)})
+        print_json({"drained": bool(since), "since": since.removeprefix("since ") or None})
     else:
         say(
-            f"drained {since}: what runs finishes, nothing starts; `fresnel-tui drain off` ends it"
+            f"draining {since}: running jobs finish, no new ones start; `fresnel-tui drain off` "
+            "ends it"
             if since
-            else "not drained"
+            else "not draining"
         )
     return ExitCode.DONE

@@ -22,6 +22,7 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.model.states import is_terminal
+from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
 from runners.state.runs import list_run_ids, list_runs
@@ -70,6 +71,7 @@ class SnapshotFeed:
         self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, RunView] = {}
+        self._labels_stamp = 0
         self._costs = CostReader(state)
         self._turn = 0
         self._ids_of: tuple[int, list[str]] = (-1, [])
@@ -133,6 +135,7 @@ class SnapshotFeed:
         announce_reader(self.state)
         now = time.time()
         ids = self._run_ids()
+        self._take_in_labels()
         runs = self._list_runs(ids)
         costs = self._costs.read(runs, moment_now(), whole=True)
         views = self._views(runs, now, costs)
@@ -161,6 +164,21 @@ class SnapshotFeed:
         if changed != self._ids_of[0]:
             self._ids_of = (changed, list_run_ids(self.state))
         return self._ids_of[1]
+
+    def _take_in_labels(self) -> None:
+        """Read the labels of the ended runs again when any were changed: nothing else of these
+        changes.
+        """
+        stamp = labels_stamp(self.state)
+        if stamp == self._labels_stamp:
+            return
+        self._labels_stamp = stamp
+        for run_id, view in self._ended.items():
+            labels = read_labels(self.state.run(run_id))
+            if labels != view.run.labels:
+                self._ended[run_id] = msgspec.structs.replace(
+                    view, run=with_labels(view.run, labels)
+                )
 
     def _ended_among(self, ids: list[str]) -> int:
         live = set(live_run_ids(self.state))

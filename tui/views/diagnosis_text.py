@@ -27,7 +27,7 @@ def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
 
 def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str]]:
     """A verdict as names and values; of a plain stop, whose reason says all, nothing."""
-    if verdict is None or verdict.kind == "stopped":
+    if verdict is None or verdict.kind in ("stopped", "cancelled"):
         return []
     if isinstance(verdict, NotKnown):
         return [("cause", verdict.words)]

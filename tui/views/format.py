@@ -19,14 +19,18 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
-def axis_time(seconds: float) -> str:
-    """A time since the start as one number, for an axis: `90s`, `12m`, `3.5h`, `2.1d`."""
+def axis_time(seconds: float, decimals: int = 0) -> str:
+    """A time since the start as one number, for an axis: `90s`, `12m`, `3.5h`, `2.1d`; with more
+    `decimals` than usual where near times shall differ.
+    """
     size = abs(seconds)
     if size < 100:
-        return f"{seconds:.0f}s"
+        return f"{seconds:.{decimals}f}s"
     if size < 6000:
-        return f"{seconds / 60:.0f}m"
-    return f"{seconds / 3600:.1f}h" if size < 100 * 3600 else f"{seconds / 86400:.1f}d"
+        return f"{seconds / 60:.{decimals}f}m"
+    if size < 100 * 3600:
+        return f"{seconds / 3600:.{decimals + 1}f}h"
+    return f"{seconds / 86400:.{decimals + 1}f}d"
 
 
 def size(count: int | float | None) -> str:

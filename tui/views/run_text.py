@@ -35,7 +35,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     """A run as names and values for people."""
     run, plan = view.run, view.run.plan
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    pairs = [("run", run.id), *_labels(run), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)
@@ -65,6 +65,15 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs.append(("cost", _cost(view)))
     pairs.append(("folder", run.directory))
     return pairs
+
+
+def _labels(run: Run) -> list[tuple[str, str]]:
+    labels = run.labels
+    star = "★ " if labels.starred else ""
+    pairs = [("name", star + (run.name or DASH))]
+    if labels.tags:
+        pairs.append(("tags", ", ".join(labels.tags)))
+    return pairs + [("your note", line) for line in labels.note.splitlines()]
 
 
 def asks_text(view: RunView) -> str:

@@ -14,13 +14,12 @@ from runners.doctor.verdict import to_json as diagnosis_json
 from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json
-from runners.lifecycle.supervisor.pty import STATUS
 from runners.model.gpus import GpuUse
 from runners.model.run import Checkpoint, Progress, Run
-from runners.watch.logs.render import plain
+from runners.state.layout import TERMINAL_STATUS
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
-from runners.watch.metrics.final import FinalMetric, keep_final, read_final
+from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
 
@@ -90,6 +89,8 @@ def view_run(
         progress = msgspec.structs.replace(progress, eta_s=None)
         final = read_final(run)
         if final is None and thorough and run.started is not None:
+            from runners.watch.metrics.final_maker import keep_final  # all readers: not for `list`
+
             final = keep_final(run)
     if final is not None and final.metrics:
         progress = final.progress
@@ -123,9 +124,11 @@ def _prompt(run: Run) -> str | None:
     """What a run with a terminal of its own asks there, as its keeper has noted it."""
     if not run.is_live or run.plan is None or not run.plan.terminal:
         return None
-    noted = read_json(Path(run.directory) / STATUS)
+    noted = read_json(Path(run.directory) / TERMINAL_STATUS)
     if noted is None or noted.get("waiting") is not True:
         return None
+    from runners.watch.logs.render import plain  # only where somebody is asked
+
     return plain(str(noted.get("prompt", "")).encode()).strip()
 
 
@@ -136,6 +139,9 @@ def to_json(view: RunView) -> dict[str, Any]:
         "id": run.id,
         "preset": run.preset,
         "name": run.name,
+        "tags": list(run.labels.tags),
+        "note": run.labels.note or None,
+        "starred": run.labels.starred,
         "group": plan.group or None if plan else None,
         "state": str(run.state),
         "reason": run.reason or None,
@@ -167,6 +173,7 @@ def to_json(view: RunView) -> dict[str, Any]:
             }
             for use in view.usage
         ],
+        "priority": plan.priority if plan else None,
         "created": iso(run.created),
         "started": iso(run.started),
         "ended": iso(run.ended),

@@ -7,25 +7,22 @@ lists runs sees it whole or not at all, and what a crash leaves is finished by t
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from runners.cost.ledger import append_missing
 from runners.host.identity import host_name
-from runners.host.locks import is_held, locked
-from runners.host.ownership import permission_problem
-from runners.host.procfs import all_marks
+from runners.host.locks import locked
 from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.control.removal import reasons_to_stay
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, list_run_ids, read_run
 
 _HIDDEN = ".pruned-"
-_HALF_MADE_S = 3600.0
 
 
 class Criteria(msgspec.Struct, frozen=True):
@@ -116,35 +113,8 @@ def ended_at(run: Run) -> float:
 
 
 def _reasons(state: StateDirectory) -> Callable[[Run], str]:
-    """What tells, under the lock, why a run must stay; empty when it may go."""
-    marks, live = all_marks(), set(live_run_ids(state))
-    awaited = _awaited(state, live)
-
-    def reason(run: Run) -> str:
-        directory = state.run(run.id)
-        home = home_of(run.plan, run.record)
-        if home != host_name():
-            return f"belongs to host {home}"
-        if run.id in live:
-            return "its ending is not recorded yet"
-        if is_held(directory.supervisor_lock) or is_held(directory.run_lock):
-            return "something still holds its locks"
-        if run.id in marks:
-            return f"pid {', '.join(map(str, marks[run.id]))} of it is alive"
-        if run.id in awaited:
-            return f"{awaited[run.id]} waits for it"
-        if run.plan is None and run.record is None and time.time() - run.created < _HALF_MADE_S:
-            return "half made, perhaps just now by another host"
-        return permission_problem(directory.path)
-
-    return reason
-
-
-def _awaited(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
-    """Runs whose ending a queued run waits for, and which it is."""
-    plans = [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]
-    waiting = [plan for plan in plans if plan.phase == "queued"]
-    return {plan.after.run: plan.run for plan in waiting if plan.after is not None}
+    reason_to_stay = reasons_to_stay(state)
+    return lambda run: reason_to_stay(run) or ("is starred" if run.labels.starred else "")
 
 
 def _take(

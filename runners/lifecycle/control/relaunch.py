@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from runners.lifecycle.launch.planning import MASK
+from runners.lifecycle.launch.words import MASK
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec

@@ -28,7 +28,8 @@ from runners.lifecycle.launch.dispatch import (
 )
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
-from runners.lifecycle.launch.planning import SECRET_PREFIX, Planned, masked_spec
+from runners.lifecycle.launch.planning import Planned, masked_spec
+from runners.lifecycle.launch.words import SECRET_PREFIX
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput

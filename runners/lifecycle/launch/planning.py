@@ -1,11 +1,7 @@
 """RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
 
-import glob
 import os
-import re
 import shutil
-import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -22,26 +18,24 @@ from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.resume import resume_arguments
+from runners.lifecycle.launch.words import (
+    SECRET_PREFIX,
+    fill,
+    fill_patterns,
+    fill_visible,
+    mask,
+    words_of,
+)
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan, Origin
 from runners.model.spec import Price, RestartRule, RunSpec
 from runners.presets.parameters import arguments_of
-from runners.presets.placeholders import substitute, used_words
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
-from runners.state.layout import SHIPPED_PRESETS, TRAINERS, RunDirectory
+from runners.state.layout import RunDirectory
 
-MASK = "********"
-SECRET_PREFIX = "FRESNEL_SECRET_"
-"""Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
-_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
-_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
-_REFERENCE = re.compile(
-    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
-)
 _DEFAULT_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     # A crash in C leaves a Python stack in the output; costs nothing otherwise.
@@ -73,7 +67,7 @@ def make_plan(
     Raises WrongInput when a path, program or variable it names does not exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
-    words = _words(spec, run.id, run.path, allocation, processes)
+    words = words_of(spec, run.id, run.path, allocation, processes)
     added, environment, removed = _environment(spec, allocation, reading, words)
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
@@ -98,8 +92,8 @@ def make_plan(
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
         stop=spec.stop,
-        checkpoints=tuple(
-            _pattern(pattern, folder, words) for pattern in spec.checkpoints or _DEFAULT_CHECKPOINTS
+        checkpoints=fill_patterns(
+            spec.checkpoints or _DEFAULT_CHECKPOINTS, spec, folder, words, "checkpoints"
         ),
         price=price,
         estimate=spec.estimate,
@@ -120,7 +114,9 @@ def make_plan(
         output_limit=spec.output_limit,
         metrics=msgspec.structs.replace(
             spec.metrics,
-            tensorboard=tuple(_pattern(path, folder, words) for path in spec.metrics.tensorboard),
+            tensorboard=fill_patterns(
+                spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard"
+            ),
         ),
         **limits,
     )
@@ -140,7 +136,7 @@ def _environment(
         **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
         **{
-            name: _fill(value, words, f"environment.{name}")
+            name: fill(value, words, f"environment.{name}")
             for name, value in spec.environment.items()
         },
     }
@@ -198,17 +194,9 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
 def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
     known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
     arguments = tuple(
-        _fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
+        fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
     )
     return msgspec.structs.replace(spec.restart, arguments=arguments)
-
-
-def mask(name: str, value: str, written: str = "") -> str:
-    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
-    it, or it is an address with a password.
-    """
-    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
-    return MASK if secret else value
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
@@ -218,65 +206,9 @@ def masked_spec(spec: RunSpec) -> RunSpec:
     )
 
 
-def _words(
-    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
-) -> dict[str, str]:
-    words = {
-        "run_dir": str(directory),
-        "run_id": run_id,
-        "gpu_count": str(len(allocation.gpus)),
-        "gpu_ids": ",".join(str(gpu.index) for gpu in allocation.gpus),
-        "processes": str(processes),
-        "python": sys.executable,
-        "trainers": str(TRAINERS),
-        "preset_dir": str(Path(spec.source).absolute().parent)
-        if spec.source
-        else str(SHIPPED_PRESETS),
-        "working_directory": str(Path.cwd()),
-    }
-    texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
-    values = tuple(str(parameter.value) for parameter in spec.parameters)
-    needs_port = spec.launcher in ("torchrun", "accelerate")
-    if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
-        words["port"] = str(find_free_port())
-    return words
-
-
-def find_free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _fill(text: str, words: Mapping[str, str], key: str) -> str:
-    try:
-        return substitute(text, words, os.environ)
-    except ValueError as error:
-        raise WrongInput(f"{key}: {error}") from None
-
-
-def _fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
-    secret = _REFERENCE.search(text)
-    if secret:
-        raise WrongInput(
-            f"{key}: ${{{secret[1]}}} on a command line can be read by everyone on this machine",
-            "pass it in the environment: programs inherit the variables of the panel",
-        )
-    return _fill(text, words, key)
-
-
-def _pattern(pattern: str, folder: Path, words: Mapping[str, str]) -> str:
-    """A checkpoint pattern made absolute; a `[` in the name of a folder is that sign, not a
-    glob.
-    """
-    literal = {name: glob.escape(value) for name, value in words.items()}
-    return str(Path(glob.escape(str(folder))) / _fill_visible(pattern, literal, "checkpoints"))
-
-
 def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
-    text = _fill_visible(spec.working_directory, words, "working_directory")
+    text = fill_visible(spec.working_directory, words, "working_directory")
     folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
@@ -299,21 +231,21 @@ def _argv(
     config: Sequence[str] = (),
 ) -> list[str]:
     arguments = [*config]
-    arguments += [_fill_visible(word, words, "arguments") for word in spec.arguments]
+    arguments += [fill_visible(word, words, "arguments") for word in spec.arguments]
     for parameter in spec.parameters:
         if parameter.config_key:
             continue
         arguments += [
-            _fill_visible(word, words, f"parameters.{parameter.name}")
+            fill_visible(word, words, f"parameters.{parameter.name}")
             for word in arguments_of(parameter)
         ]
-    extra = [_fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
+    extra = [fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
     interpreter, program = "", _program(spec, words, folder)
     if spec.launcher == "command":
         program[0] = _executable(program[0], folder, environment)
     else:
         interpreter = _interpreter(
-            _fill_visible(spec.interpreter, words, "interpreter"), folder, environment
+            fill_visible(spec.interpreter, words, "interpreter"), folder, environment
         )
     port = int(words["port"]) if words.get("port") else None
     argv = build_argv(
@@ -327,11 +259,11 @@ def _argv(
 
 def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]:
     if spec.launcher == "command":
-        command = [_fill_visible(word, words, "command") for word in spec.command]
+        command = [fill_visible(word, words, "command") for word in spec.command]
         return ["/bin/sh", "-c", *command] if spec.shell else command
     if spec.module:
         return ["-m", spec.module]
-    script = folder / Path(_fill_visible(spec.script, words, "script")).expanduser()
+    script = folder / Path(fill_visible(spec.script, words, "script")).expanduser()
     if not script.is_file():
         raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
     return [str(script)]

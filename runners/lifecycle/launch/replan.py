@@ -17,7 +17,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.outlook import plan_launch
-from runners.lifecycle.launch.planning import MASK, SECRET_PREFIX
+from runners.lifecycle.launch.words import MASK, SECRET_PREFIX
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.scheduling.allocation import Allocation

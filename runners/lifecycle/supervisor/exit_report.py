@@ -10,8 +10,9 @@ from pathlib import Path
 
 from runners.host.files import read_json
 from runners.host.tail import read_tail
+from runners.model.states import State
 from runners.state.layout import RunDirectory
-from runners.state.records import PlanFields
+from runners.state.records import IntentFields, PlanFields
 
 _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
@@ -28,6 +29,24 @@ _WRAPPERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt")
 _ROOT_CAUSE = re.compile(
     r"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
 )
+
+
+def judge_ending(
+    run: RunDirectory, intent: IntentFields | None, code: int | None
+) -> tuple[State, str]:
+    """How a run whose program ended with `code` (None: not known) ended, and why; `intent` is the
+    stop that was asked for, if one was.
+    """
+    if intent is not None:
+        did = "killed" if intent["force"] and code == 128 + signal.SIGKILL else "stopped"
+        return State.STOPPED, intent["reason"] or f"{did} by {intent['by']}"
+    if code is None:
+        # Neither the waiter nor the kernel could tell: it may have succeeded or not.
+        return State.LOST, "ended, exit code unknown"
+    if code == 0:
+        return State.DONE, ""
+    reasons = (last_error(run.output), failed_rank(run.output), explain_exit(code))
+    return State.FAILED, "; ".join(filter(None, reasons))
 
 
 def explain_exit(code: int) -> str:

@@ -20,47 +20,39 @@ sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
 from runners.host.clock import moment_now
-from runners.host.files import append_event, read_json, write_json
-from runners.host.identity import boot_id, boot_time, host_name
+from runners.host.files import append_event, read_json
+from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
-from runners.host.newest_file import newest
 from runners.host.procfs import HELPER_MARK, cgroup_of, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt
-from runners.lifecycle.supervisor.exit_report import (
-    explain_exit,
-    failed_rank,
-    last_error,
-    still_held,
-)
+from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
+from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
     forget_environment,
     keep_environment,
     kept_environment,
 )
-from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
+from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
-    attempt_report,
-    notify,
     replan,
     requeue,
-    summarize,
     wait_for_grant,
 )
+from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.stop_escalation import leader_of
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.model.states import State, check_transition, is_terminal
+from runners.model.states import State, is_terminal
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
     FINAL,
     PlanFields,
     RecordFields,
+    intent_fields,
     plan_fields,
     record_fields,
 )
 from runners.state.trust import run_permission_problem
-
-_RETRY_WRITE_S = 2.0
 
 
 class Supervisor:
@@ -71,17 +63,19 @@ class Supervisor:
     def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
         self.directory = directory
         self.plan: PlanFields = plan_fields(read_json(directory.plan))
-        self.record: RecordFields = record_fields(read_json(directory.state))
+        self.keeper = RecordKeeper(directory, record_fields(read_json(directory.state)))
         self.kept = kept
         self.wakes = WakeupLoop()
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
         }
         self.ended_unobserved = False  # the program ended while nobody watched
-        self._reported: set[tuple[State, State]] = set()
-        self.went_on_from: str | None = None
-        self.useless: list[str] = []  # checkpoints that an attempt died on before its first step
-        self.printed: list[str] = []
+        self.checkpoints = CheckpointChoice(directory)
+
+    @property
+    def record(self) -> RecordFields:
+        """What was last recorded of the run."""
+        return self.keeper.record
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
@@ -100,10 +94,10 @@ class Supervisor:
         """Start attempt `number` once the queue grants it; None when it ended before that."""
         # The queue may have granted it before this process began: it still has to be spelled out.
         if self.plan["phase"] != FINAL:
-            self.write({"state": State.QUEUED, "reason": "", "attempt": number})
+            self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
                 if not wait_for_grant(self.directory, self.wakes):
-                    self.end(State.STOPPED, "stopped before it started", None)
+                    self.end_unstarted()
                     return None
                 self.environment = replan(self.directory, self.environment or {})
             except LaunchRefused as refusal:
@@ -123,7 +117,7 @@ class Supervisor:
             self.end(State.FAILED, f"{reason}; {gone}".removeprefix("; "), None)
             return None
         self.ended_unobserved = False
-        self.write(
+        self.keeper.write(
             {
                 "state": State.STARTING,
                 "reason": "",
@@ -134,7 +128,7 @@ class Supervisor:
                 "waiter_ticks": None,
             }
         )
-        attempt = Attempt(self.directory, self.plan, self.wakes, self.write, self.record)
+        attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
         try:
             waiter = attempt.start([*self.plan["argv"], *more], self.environment, self.kept[1:])
         except OSError as error:
@@ -149,7 +143,7 @@ class Supervisor:
             "waiter_ticks": start_ticks(waiter),
             "cgroup": self.own_cgroup(),
         }
-        self.write(changes)
+        self.keeper.write(changes)
         if not self.plan["restart"]["times"]:
             forget_environment(self.directory)
         append_event(
@@ -176,7 +170,7 @@ class Supervisor:
         self.ended_unobserved = True
         if recorded and recorded != boot_id():
             return self.after_reboot()
-        attempt = Attempt(self.directory, self.plan, self.wakes, self.write, self.record)
+        attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
             self.environment = kept
@@ -231,7 +225,7 @@ class Supervisor:
         proven = leader is not None and mark_of(leader) == self.directory.id
         self.environment = kept or (environment_of(leader) if leader and proven else None)
         append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
-        self.write(
+        self.keeper.write(
             {
                 "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,
                 "started": self.record.get("started") or self.leader_since(),
@@ -254,7 +248,7 @@ class Supervisor:
         if number:
             return self.start_again(number, self.record.get("next_at") or 0.0)
         if self.directory.stop.exists():
-            self.end(State.STOPPED, "stopped before it started", None)
+            self.end_unstarted()
             return None
         attempt = self.record.get("attempt", 1)
         return self.first_attempt() if attempt == 1 else self.start(attempt, self.more_arguments())
@@ -283,18 +277,7 @@ class Supervisor:
         left = list(attempt.clear_stragglers())
         attempt.output.compact()
         code = attempt.exit_code()
-        intent = attempt.stop.read()
-        if intent is not None:
-            state, reason = State.STOPPED, intent["reason"] or f"stopped by {intent['by']}"
-        elif code is None:
-            # Neither the waiter nor the kernel could tell: it may have succeeded or not.
-            state, reason = State.LOST, "ended, exit code unknown"
-        elif code == 0:
-            state, reason = State.DONE, ""
-        else:
-            output = self.directory.output
-            words = (last_error(output), failed_rank(output), explain_exit(code))
-            state, reason = State.FAILED, "; ".join(filter(None, words))
+        state, reason = judge_ending(self.directory, attempt.stop.read(), code)
         held = [f"pid {pid} is still alive" for pid in left] or still_held(
             self.directory, self.plan
         )
@@ -320,7 +303,7 @@ class Supervisor:
             seconds=pause,
         )
         due = time.time() + pause
-        self.write(
+        self.keeper.write(
             {
                 "state": State.STARTING,
                 "reason": words,
@@ -344,10 +327,21 @@ class Supervisor:
             code = self.record.get("exit_code")
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
-        self.judge_attempt()
+        self.checkpoints.judge_attempt()
         self.set_aside(number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
+
+    def end_unstarted(self) -> None:
+        """Record that a run was cancelled while it waited, or stopped while it waited again."""
+        if self.record.get("started"):
+            self.end(State.STOPPED, "stopped before it started again", None)
+            return
+        wish = read_json(self.directory.stop)
+        intent = intent_fields(wish)
+        by = f" by {intent['by']}" if wish else ""
+        reason = intent["reason"] or f"cancelled{by} before it started"
+        self.end(State.CANCELLED, reason, None)
 
     def set_aside(self, number: int) -> None:
         """Make room for the attempt after `number`, whose output is kept."""
@@ -361,96 +355,14 @@ class Supervisor:
         """True when somebody wants the run stopped, by the disk or by a signal."""
         return self.directory.stop.exists() or self.wakes.is_requested
 
-    def judge_attempt(self) -> None:
-        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
-        on from was any good.
-        """
-        told = attempt_report(self.directory)
-        if self.went_on_from is not None and told.stepped is False:
-            self.useless.append(self.went_on_from)
-        self.printed += told.checkpoints
-
     def more_arguments(self) -> list[str]:
-        """What a later attempt is told: the restart rule's arguments, with the newest checkpoint of
-        this run that is whole and on which no attempt died before its first step.
-        """
-        checkpoint = newest(
-            [*self.plan["checkpoints"], *self.printed],
-            since=(self.record.get("started") or 0.0) - 1.0,
-            own=str(self.directory.path),
-            besides=self.useless,
-        )
-        words = self.plan["restart"]["arguments"]
-        self.went_on_from = checkpoint.path if checkpoint and words else None
-        if not checkpoint:
-            return []
-        return [word.replace("${checkpoint}", checkpoint.path) for word in words]
+        """What a later attempt is told beside its command."""
+        return self.checkpoints.arguments(self.plan, self.record.get("started") or 0.0)
 
     def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:
-        """Record the ending, trying until the disk takes it, then take the run off the list of
-        live ones. Processes in `left` would not go: their run still holds its GPUs.
-        """
-        forget_environment(self.directory)
-        append_event(
-            self.directory.supervisor_events, "state", state=state, reason=reason, exit_code=code
-        )
-        ending: RecordFields = {
-            "state": state,
-            "reason": reason,
-            "exit_code": code,
-            "stop": None,
-            "next_attempt": None,
-            "next_at": None,
-            "ended": time.time(),
-            "finished": moment_now(),
-        }
-        if self.ended_unobserved:
-            ending["seen"] = last_activity(self.directory, self.record)
-        if left:
-            pairs = [(pid, start_ticks(pid)) for pid in left]
-            ending["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
-            self.mark_held()
-        while not self.write(ending):
-            if not self.directory.path.is_dir():
-                break  # somebody removed the run: nobody is left to tell
-            time.sleep(_RETRY_WRITE_S)
-        home = self.directory.home
-        append_run(self.directory, self.plan, self.record)
-        home.live_marker(self.directory.id).unlink(missing_ok=True)
-        notify(self.directory, state, f"{state}: {reason}" if reason else str(state))
-        if self.record.get("started"):
-            summarize(self.directory)
-
-    def mark_held(self) -> None:
-        """Let the run's GPUs stay leased although it has ended."""
-        home = self.directory.home
-        try:
-            home.held.mkdir(mode=0o700, exist_ok=True)
-            home.held_marker(self.directory.id).touch(mode=0o600)
-        except OSError:
-            pass  # a full disk: the alert and the reason still say so
-
-    def write(self, changes: RecordFields) -> bool:
-        """Replace state.json with the record so changed; False when the disk refuses (the run goes
-        on). A transition that should not be is told as an alert, never refused: what happened did.
-        """
-        before, after = self.record.get("state"), changes.get("state")
-        if before is not None and after is not None and (before, after) not in self._reported:
-            try:
-                check_transition(before, after)
-            except ValueError as error:
-                self._reported.add((before, after))
-                append_event(self.directory.supervisor_events, "alert", text=str(error))
-        self.record = {**self.record, **changes}
-        self.record.update(
-            {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
-        )
-        self.record["leader_pid"] = leader_of(self.directory)
-        try:
-            write_json(self.directory.state, self.record)
-        except OSError:
-            return False
-        return True
+        """Record how the run ended; processes in `left` would not go."""
+        ending: RecordFields = {"state": state, "reason": reason, "exit_code": code}
+        self.keeper.end(self.plan, ending, left, self.ended_unobserved)
 
 
 def supervise(run: RunDirectory, descriptors: list[int]) -> None:

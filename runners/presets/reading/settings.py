@@ -42,7 +42,7 @@ class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Telling somebody who is not looking."""
 
     on: Annotated[
-        list[Literal["done", "failed", "stopped", "lost", "alert"]],
+        list[Literal["done", "failed", "stopped", "cancelled", "lost", "alert"]],
         Meta(description="What is worth a notice: how runs end, and their alerts."),
     ] = msgspec.field(default_factory=lambda: ["done", "failed", "lost", "alert"])
     bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True

@@ -2,9 +2,12 @@
 none.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runners.model.run import Run
 from runners.model.spec import MetricRule
@@ -12,9 +15,11 @@ from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.events import EventStream
 from runners.watch.metrics.output import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.run_files import RunFiles
 from runners.watch.metrics.sample import headline
 from runners.watch.metrics.series import Series
+
+if TYPE_CHECKING:
+    from runners.watch.metrics.run_files import RunFiles
 
 _FILES_EVERY_S = 5.0
 
@@ -33,7 +38,7 @@ class LiveReport:
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
-        self._files = RunFiles(run)
+        self._files: RunFiles | None = None
         self._looked = 0.0
         self._output: OutputSource | None = None
 
@@ -47,7 +52,8 @@ class LiveReport:
     def metrics(self) -> dict[str, float | int | None]:
         """The newest value of every metric: what the run tells, then what its files hold."""
         found: dict[str, Series] = {}
-        self._files.add_to(found)
+        if self._files is not None:
+            self._files.add_to(found)
         told = self.course.metrics
         held = {
             name: series.last if math.isfinite(series.last) else None
@@ -108,6 +114,11 @@ class LiveReport:
         if not thorough and (self._printed.metrics or not waited):
             return
         self._looked = now
+        if self._files is None:
+            # All readers of files: not for every command that looks at runs.
+            from runners.watch.metrics.run_files import RunFiles
+
+            self._files = RunFiles(run)
         self._files.poll(run, self.printed_paths)
         if self._printed.metrics:
             return

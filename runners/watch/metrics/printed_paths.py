@@ -6,7 +6,7 @@ from pathlib import Path
 
 _WORDS = re.compile(
     rb"sav(?:e|ed|ing)|checkpoint|writ(?:e|ing|ten)|logg(?:ing|ed)|tensorboard|logs? (?:to|in|dir)"
-    rb"|output|stored|ckpt",
+    rb"|output|stored|ckpt|wandb sync",
     re.IGNORECASE,
 )
 _SLASH = re.compile(rb"/[A-Za-z_]")

@@ -13,12 +13,14 @@ from runners.model.run import Run
 from runners.watch.metrics.log_files import LogFileSource
 from runners.watch.metrics.series import Series
 from runners.watch.metrics.tensorboard import BoardSource
+from runners.watch.metrics.wandb_files import SUFFIX as WANDB
+from runners.watch.metrics.wandb_files import WandbSource, patterns_in
 
 _LOOK_EVERY_S = 5.0
 _DEPTHS = ("", "*/", "*/*/", "*/*/*/")
 _NEAR = 0.01
 _TRAIN = re.compile(r"^(?:train|training)[/_]")
-_LOGS = re.compile(r"tfevents|metrics\.csv$|trainer_state\.json$")
+_LOGS = re.compile(r"tfevents|metrics\.csv$|trainer_state\.json$|\.wandb$")
 
 
 class RunFiles:
@@ -30,12 +32,14 @@ class RunFiles:
         named = list(run.plan.metrics.tensorboard) if run.plan else []
         self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
         self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
+        self._wandb = WandbSource(patterns_in(run.directory), since - 1.0)
         self._looked = 0.0
 
     @property
     def problems(self) -> list[str]:
         """Files that could not be read on."""
-        return [problem for board in self._boards for problem in board.problems]
+        boards = [problem for board in self._boards for problem in board.problems]
+        return boards + self._wandb.problems
 
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
         """Read what is new; look for new files now and then. `printed` are folders and files that
@@ -49,24 +53,35 @@ class RunFiles:
             board.poll()
         for table in self._tables:
             table.poll()
+        self._wandb.poll()
 
     def _look(self, run: Run, printed: tuple[str, ...]) -> None:
-        told = [glob.escape(path) for path in printed if _is_own_log(path, run)]
+        own = [path for path in printed if _is_own_log(path, run)]
+        told = [glob.escape(path) for path in own]
         found = {*self._boards[1].patterns, *told}
         if run.plan is not None and run.record is not None and run.record.leader_pid:
             top = glob.escape(run.plan.working_directory)
             pid = run.record.leader_pid
             found.update(f"{top}/{depth}*tfevents.*.{pid}.*" for depth in _DEPTHS)
-            found.update(glob.escape(path) for path in _open_logs(pid) if run.is_live)
+            opened = _open_logs(pid) if run.is_live else set()
+            found.update(glob.escape(path) for path in opened)
+            own += [path for path in opened if path.endswith(WANDB)]
         self._boards[1].patterns = sorted(found)
         self._tables[1].patterns = sorted({*self._tables[1].patterns, *told})
+        places = [place for path in own for place in (glob.escape(path), *patterns_in(path))]
+        self._wandb.patterns = sorted({*self._wandb.patterns, *places})
 
     def add_to(self, found: dict[str, Series]) -> None:
         """Put the series into `found` that are not there yet, by another name where theirs is."""
         boards = [board.collection for board in self._boards]
-        for collection in (*boards, *(table.collection for table in self._tables)):
+        tables = [table.collection for table in self._tables]
+        for collection in (*boards, self._wandb.collection, *tables):
             for name, series in collection.filled().items():
-                if not _is_told(series, name, found):
+                known = found.get(name)
+                if known and len(known) == 1 <= len(series) and _agree(known, series):
+                    # What was printed is the end of it, such as wandb's summary of a run.
+                    found[name] = series
+                elif not _is_told(series, name, found):
                     found[name if name not in found else f"{series.source}/{name}"] = series
 
 

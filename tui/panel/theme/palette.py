@@ -12,6 +12,7 @@ STATE_STYLES = {
     State.DONE: "bright_black",
     State.FAILED: "red bold",
     State.STOPPED: "bright_black",
+    State.CANCELLED: "bright_black",
     State.ORPHANED: "yellow bold",
     State.LOST: "red bold",
 }

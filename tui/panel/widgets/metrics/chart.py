@@ -9,9 +9,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
-from tui.panel.widgets.metrics.curves import AxisName, Curve
-from tui.panel.widgets.metrics.scales import Scale, scale_for, short, stride
+from tui.views.curves import AxisName, Curve
 from tui.views.format import axis_time
+from tui.views.scales import Scale, scale_for, short, stride
 
 Row = tuple[Segment, ...]
 

@@ -18,7 +18,7 @@ from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
 from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
-from tui.panel.widgets.metrics.curves import SMOOTHINGS, AxisName, Curve, by_time, places, smooth
+from tui.views.curves import SMOOTHINGS, AxisName, Curve, by_time, join, stretch_of
 
 
 class RunCurve(NamedTuple):
@@ -228,22 +228,12 @@ class ChartModel:
         others: dict[str, Series],
     ) -> Curve | None:
         key = (run.id, series.name, axis, asked.smoothing)
-        reference = _reference(others) if by_time(series) else None
-        version = (
-            id(series),
-            len(series),
-            repr(series.last),
-            series.steps[-1],
-            len(reference) if reference else 0,
-        )
+        part = stretch_of(run, others, series.name)
+        version = part.version
         known = self._curves.get(key)
         if known is not None and known[0] == version:
             return known[1]
-        xs = places(series, axis, run.started or run.created, reference)
-        curve = None
-        if xs is not None:
-            lost = sum(1 for value in series.values if not math.isfinite(value))
-            curve = Curve(xs, smooth(series.values, SMOOTHINGS[asked.smoothing]), lost)
+        curve = join([part], axis, SMOOTHINGS[asked.smoothing])
         self._curves[key] = version, curve
         return curve
 
@@ -255,17 +245,6 @@ def _ordered(found: dict[str, dict[str, Series]]) -> list[str]:
         for name, one in series.items():
             names.setdefault(name, by_time(one))
     return sorted(names, key=lambda name: (names[name], headline_rank(name)))
-
-
-def _reference(series: dict[str, Series]) -> Series | None:
-    """The series with most values whose steps, epochs and times are known."""
-    known = [
-        one
-        for one in series.values()
-        if not by_time(one) and one.times and math.isfinite(one.times[-1])
-    ]
-    known = [one for one in known if math.isfinite(one.times[0])]
-    return max(known, key=len, default=None)
 
 
 def _grid(asked: ChartRequest, count: int) -> tuple[int, int]:

@@ -1,15 +1,20 @@
 """From values to dots and back, and the numbers beside an axis."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """Values from `low` to `high` on a length of 1, evenly or by their logarithm."""
+    """Values from `low` to `high` on a length of 1, evenly or by their logarithm.
+
+    `constant` is the one value of a metric that never changes, which stands in the middle.
+    """
 
     low: float
     high: float
     log: bool = False
+    constant: float | None = None
 
     def place(self, value: float) -> float:
         """Where a value stands, 0 at `low`; below the least that a logarithm has, at the bottom."""
@@ -33,13 +38,13 @@ def scale_for(least: float, greatest: float, log: bool) -> Scale:
     if log and greatest > 0:
         low = least if least > 0 else greatest / 1e6
         return (
-            Scale(low / 1.3, greatest * 1.3, True)
+            Scale(low / 1.3, greatest * 1.3, True, least)
             if low == greatest
             else Scale(low, greatest, True)
         )
     if least == greatest:
         room = abs(least) * 0.1 or 1.0
-        return Scale(least - room, greatest + room)
+        return Scale(least - room, greatest + room, constant=least)
     room = (greatest - least) * 0.02
     step = stride((greatest - least) / 50)
     # A quantity that is never negative begins at 0 where that is near.
@@ -59,8 +64,51 @@ def stride(size: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= size * 0.999_999)
 
 
+def ticks(scale: Scale, most: int) -> list[float]:
+    """At most about `most` round values inside a scale, rising: its only value when constant."""
+    if scale.constant is not None:
+        return [scale.constant]
+    if scale.log:
+        first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
+        if last - first >= 1:
+            every = max(1, math.ceil((last - first + 1) / most))
+            return [10.0**power for power in range(first, last + 1, every)]
+    step = stride((scale.high - scale.low) / max(1, most))
+    first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+_CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+
+
+def clock_ticks(scale: Scale, most: int) -> list[float]:
+    """At most about `most` round times inside a scale of seconds, rising."""
+    wanted = (scale.high - scale.low) / max(1, most)
+    if scale.constant is not None or wanted <= 1:
+        return ticks(scale, most)
+    days = 86400 * stride(wanted / 86400)
+    step = next((one for one in _CLOCK if one >= wanted), days)
+    return [k * step for k in range(math.ceil(scale.low / step), int(scale.high // step) + 1)]
+
+
+def axis_numbers(values: Sequence[float]) -> list[str]:
+    """The numbers of one axis with as many digits as tell them apart, at least three."""
+    return distinct(values, short)
+
+
+def distinct(values: Sequence[float], write: Callable[[float, int], str]) -> list[str]:
+    """Each value by `write(value, digits)`, with as few digits from 3 on as make them differ."""
+    texts: list[str] = []
+    for digits in range(3, 16):
+        texts = [write(value, digits) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
 def short(value: float, digits: int = 3) -> str:
     """A number in few cells: `0.0123`, `1.5e-05`, `12.3k`, `2M`."""
+    value += 0.0  # no -0
     if not math.isfinite(value):
         return str(value)
     size = abs(value)

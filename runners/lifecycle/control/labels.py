@@ -1,0 +1,102 @@
+"""What people write on runs: rename, tag, untag, note, star. Any run, live or ended."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.labels import Labels
+from runners.model.run import Run
+from runners.state.labels import change_labels
+from runners.state.layout import StateDirectory
+
+LONGEST_NAME = 80
+LONGEST_TAG = 40
+LONGEST_NOTE = 10_000
+
+
+def rename(state: StateDirectory, run: Run, name: str) -> Labels:
+    """Give `run` another name, by which it is found from then on; empty: the one of its launch.
+
+    WrongInput for a name that could not be typed or is another run's id.
+    """
+    name = name.strip()
+    if name:
+        _check_name(state, run, name)
+    launched = run.plan.name if run.plan else ""
+    kept = "" if name == launched else name
+    return _change(state, run, lambda labels: msgspec.structs.replace(labels, name=kept))
+
+
+def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
+    """Add `tags` to those of `run`; WrongInput for one with blanks, commas or colons."""
+    added = [_checked_tag(text) for text in tags]
+    return _change(
+        state,
+        run,
+        lambda labels: msgspec.structs.replace(
+            labels, tags=tuple(dict.fromkeys((*labels.tags, *added)))
+        ),
+    )
+
+
+def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) -> Labels:
+    """Take `tags`, or all, from `run`."""
+    gone = None if tags is None else set(tags)
+    return _change(
+        state,
+        run,
+        lambda labels: msgspec.structs.replace(
+            labels, tags=tuple(one for one in labels.tags if gone is not None and one not in gone)
+        ),
+    )
+
+
+def note(state: StateDirectory, run: Run, text: str) -> Labels:
+    """Write a note on `run`, in place of the one that is there; empty: none."""
+    text = text.strip()
+    if len(text) > LONGEST_NOTE:
+        raise WrongInput(
+            f"the note has {len(text):,} characters; {LONGEST_NOTE:,} is the most",
+            "keep long texts in a file, and note its path",
+        )
+    if any(not char.isprintable() and char not in "\n\t" for char in text):
+        raise WrongInput("the note holds characters that cannot be shown", "leave them out")
+    return _change(state, run, lambda labels: msgspec.structs.replace(labels, note=text))
+
+
+def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:
+    """Mark `run` as one to keep, or take the mark away; `prune` leaves such runs alone."""
+    return _change(state, run, lambda labels: msgspec.structs.replace(labels, starred=starred))
+
+
+def _check_name(state: StateDirectory, run: Run, name: str) -> None:
+    if len(name) > LONGEST_NAME:
+        raise WrongInput(f"the name has {len(name)} characters; {LONGEST_NAME} is the most")
+    if any(not char.isprintable() for char in name):
+        raise WrongInput(f"name {name!r}: holds characters that cannot be shown")
+    if name == "last" or name.startswith("-"):
+        raise WrongInput(f"name {name!r}: means something else at the command line")
+    if name != run.id and state.run(name.replace("/", "_")).path.exists():
+        raise WrongInput(f"name {name!r}: is the id of another run")
+
+
+def _checked_tag(text: str) -> str:
+    ok = text and len(text) <= LONGEST_TAG and text.isprintable() and not text.startswith("-")
+    if not ok or any(char.isspace() or char in ",:" for char in text):
+        raise WrongInput(
+            f"tag {text!r}: expected one word of at most {LONGEST_TAG} characters",
+            "without blanks, commas and colons, so that `tag:good` finds it",
+        )
+    return text
+
+
+def _change(state: StateDirectory, run: Run, change: Callable[[Labels], Labels]) -> Labels:
+    refuse_untrusted(state)
+    try:
+        return change_labels(state.run(run.id), change)
+    except FileNotFoundError:
+        raise NotFound(f"{run.id} has been deleted", "`fresnel-tui undelete` lists these") from None
+    except OSError as error:
+        raise FresnelError(f"{run.id}: labels.json cannot be written: {error.strerror}") from None

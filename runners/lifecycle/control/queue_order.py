@@ -1,0 +1,56 @@
+"""What may be done with a run that waits in the queue: another priority, or cancel it."""
+
+from runners.host.files import read_json, write_json
+from runners.host.identity import user_name
+from runners.host.locks import locked
+from runners.lifecycle.control.preconditions import refuse_elsewhere, refuse_untrusted_run
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.dispatch import dispatch
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.run import Run
+from runners.state.codec import read_plan
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+
+HIGHEST = 1_000_000
+
+
+def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
+    """Let a queued `run` go before those of lower `priority`; the queue is looked through at once.
+
+    WrongInput when it does not wait, DeniedError for another host's run.
+    """
+    refuse_elsewhere(run, "priority")
+    directory = state.run(run.id)
+    refuse_untrusted_run(directory)
+    if abs(priority) > HIGHEST:
+        raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
+    with locked(state.allocation_lock):
+        _refuse_unqueued(state, run, "its priority decides nothing any more")
+        for path in (directory.spec, directory.plan):
+            content = read_json(path)
+            if content is None:
+                raise FresnelError(f"{path} is missing or damaged", "launch the run again")
+            write_json(path, {**content, "priority": priority})
+    dispatch(state)
+    return read_run(state, run.id)
+
+
+def cancel(state: StateDirectory, run: Run) -> None:
+    """Take a queued `run` out of the queue before it starts; it ends as cancelled.
+
+    WrongInput when it does not wait, DeniedError for another host's run.
+    """
+    refuse_elsewhere(run, "cancel")
+    state.create()
+    # Under the lock nobody grants it GPUs, and what is to be stopped is granted none afterwards.
+    with locked(state.allocation_lock):
+        _refuse_unqueued(state, run, f"`fresnel-tui stop {run.id}` stops what runs")
+        request_stop(state, run, reason=f"cancelled by {user_name()} before it started")
+
+
+def _refuse_unqueued(state: StateDirectory, run: Run, hint: str) -> None:
+    plan = read_plan(state.run(run.id))
+    if plan is None or plan.phase != "queued" or not run.is_live:
+        now = read_run(state, run.id)
+        raise WrongInput(f"{run.id} does not wait in the queue: it is {now.state}", hint)

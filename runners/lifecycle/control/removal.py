@@ -1,0 +1,53 @@
+"""Why an ended run must stay where it is, asked under the allocation lock."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.host.ownership import permission_problem
+from runners.host.procfs import all_marks
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.leases import holds_gpus, live_run_ids
+from runners.state.runs import home_of, read_run
+
+_HALF_MADE_S = 3600.0
+
+
+def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
+    """What tells, under the lock, why a run must stay; empty when it may go."""
+    marks, live = all_marks(), set(live_run_ids(state))
+    needed = _needed(state, live)
+
+    def reason(run: Run) -> str:
+        directory = state.run(run.id)
+        home = home_of(run.plan, run.record)
+        if home != host_name():
+            return f"belongs to host {home}"
+        if run.id in live:
+            return f"is {run.state}" if run.is_live else "its ending is not recorded yet"
+        if is_held(directory.supervisor_lock) or is_held(directory.run_lock):
+            return "something still holds its locks"
+        if run.id in marks:
+            return f"pid {', '.join(map(str, marks[run.id]))} of it is alive"
+        if state.held_marker(run.id).exists() and holds_gpus(directory):
+            return "processes of it are alive"
+        if run.id in needed:
+            return needed[run.id]
+        if run.plan is None and run.record is None and time.time() - run.created < _HALF_MADE_S:
+            return "half made, perhaps just now by another host"
+        return permission_problem(directory.path)
+
+    return reason
+
+
+def _needed(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
+    """Runs that a live run needs, and what for: their ending, or a checkpoint in their folder."""
+    needed = {}
+    for plan in [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]:
+        if plan.parent and plan.resumed_from.startswith(f"{state.run(plan.parent).path}/"):
+            needed[plan.parent] = f"{plan.run} goes on from its checkpoint"
+        if plan.phase == "queued" and plan.after is not None:
+            needed[plan.after.run] = f"{plan.run} waits for it"
+    return needed

@@ -1,0 +1,182 @@
+"""Delete runs so that they can be brought back: for some days they lie in the trash, a folder
+beside the runs.
+
+A run's folder is renamed as a whole, under the allocation lock. The ledger has its line before
+that, so what it cost stays counted.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.ledger import append_missing
+from runners.host.files import replace
+from runners.host.identity import user_name
+from runners.host.locks import locked
+from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.control.removal import reasons_to_stay
+from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.codec import read, read_outline, read_record
+from runners.state.labels import read_labels
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import read_run
+
+KEPT_S = 7 * 86_400.0
+"""So long a deleted run can be brought back."""
+_GOING = ".gone-"
+
+
+class DeletedMark(msgspec.Struct, frozen=True):
+    """deleted.json: who deleted the run, and when (unix seconds)."""
+
+    by: str
+    time: float
+
+
+class DeletedRun(msgspec.Struct, frozen=True):
+    """A run in the trash; `until` is when it goes for good (unix seconds)."""
+
+    id: str
+    name: str
+    state: State
+    by: str
+    deleted: float
+    until: float
+
+
+class Deletion(msgspec.Struct):
+    """What `delete` did: runs gone to the trash, and those that stay, with the reason."""
+
+    deleted: list[Run] = []
+    kept: dict[str, str] = {}
+
+
+_mark = msgspec.json.Decoder(DeletedMark)
+
+
+def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
+    """Move ended `runs` to the trash, each whole; one that must stay is named, with the reason.
+
+    DeniedError when others may write the state folder. Nothing of a live run is ever touched.
+    """
+    refuse_untrusted(state.create())
+    state.trash.mkdir(mode=0o700, exist_ok=True)
+    result = Deletion(kept=append_missing(state, runs))
+    mark = msgspec.json.encode(DeletedMark(user_name(), time.time()))
+    with locked(state.allocation_lock):
+        reason_to_stay = reasons_to_stay(state)
+        for run in runs:
+            reason = result.kept.get(run.id) or reason_to_stay(run)
+            if reason:
+                result.kept[run.id] = reason
+                continue
+            directory = state.run(run.id)
+            try:
+                replace(directory.deleted, mark)
+                directory.path.rename(state.trash / run.id)
+            except OSError as error:
+                result.kept[run.id] = error.strerror or str(error)
+            else:
+                result.deleted.append(run)
+    return result
+
+
+def undelete(state: StateDirectory, names: Iterable[str]) -> list[Run]:
+    """Bring runs back from the trash, named by id, its beginning, name, or `last` (deleted last).
+
+    NotFound for what is not there, WrongInput for an ambiguous beginning; then nothing is moved.
+    """
+    refuse_untrusted(state.create())
+    found = list_deleted(state)
+    chosen = {run.id: run for name in names for run in [_named(found, name)]}
+    with locked(state.allocation_lock):
+        for run_id in chosen:
+            place = state.run(run_id).path
+            if place.exists():
+                raise WrongInput(f"{run_id} exists already", "nothing was overwritten")
+            try:
+                (state.trash / run_id).rename(place)
+            except OSError as error:
+                raise FresnelError(f"{run_id} cannot be moved back: {error.strerror}") from None
+            state.run(run_id).deleted.unlink(missing_ok=True)
+    return [read_run(state, run_id) for run_id in chosen]
+
+
+def list_deleted(state: StateDirectory) -> list[DeletedRun]:
+    """The runs in the trash, the one deleted last at the end."""
+    try:
+        places = [place for place in state.trash.iterdir() if not place.name.startswith(".")]
+    except OSError:
+        return []
+    return sorted(
+        (_deleted_run(state, place) for place in places), key=lambda run: (run.deleted, run.id)
+    )
+
+
+def empty_trash(state: StateDirectory, runs: Iterable[DeletedRun]) -> list[DeletedRun]:
+    """Remove `runs` of the trash for good; those that went. What a crash leaves of one goes with
+    the next call.
+    """
+    refuse_untrusted(state.create())
+    going = []
+    with locked(state.allocation_lock):
+        for run in runs:
+            try:
+                (state.trash / run.id).rename(state.trash / f"{_GOING}{run.id}")
+            except OSError:
+                continue  # brought back, or emptied by somebody else
+            going.append(run)
+    if state.trash.is_dir():
+        for place in state.trash.glob(f"{_GOING}*"):
+            shutil.rmtree(place, ignore_errors=True)
+    return going
+
+
+def expired(state: StateDirectory) -> list[DeletedRun]:
+    """The runs that have been in the trash for longer than `KEPT_S`."""
+    return [run for run in list_deleted(state) if run.until <= time.time()]
+
+
+def _named(deleted: Sequence[DeletedRun], name: str) -> DeletedRun:
+    if name == "last" and deleted:
+        return deleted[-1]
+    exact = [run for run in deleted if run.id == name]
+    found = exact or [run for run in deleted if name and run.id.startswith(name)]
+    if len(found) > 1:
+        raise WrongInput(
+            f"`{name}` is the beginning of {len(found)} deleted runs",
+            f"newest: {', '.join(run.id for run in found[-3:])}",
+        )
+    named = found or [run for run in deleted if name and run.name == name][-1:]
+    if not named:
+        raise NotFound(f"no deleted run `{name}`", "`fresnel-tui undelete` lists those there are")
+    return named[0]
+
+
+def _deleted_run(state: StateDirectory, place: Path) -> DeletedRun:
+    directory = _InTrash(state, place.name)
+    mark = read(directory.deleted, _mark)
+    if mark is None:
+        mark = DeletedMark("", place.stat().st_ctime if place.exists() else time.time())
+    outline, record = read_outline(directory), read_record(directory)
+    name = read_labels(directory).name or (outline.name if outline else "")
+    ending = record.state if record else State.LOST
+    return DeletedRun(place.name, name, ending, mark.by, mark.time, mark.time + KEPT_S)
+
+
+class _InTrash(RunDirectory):
+    def __init__(self, home: StateDirectory, run_id: str) -> None:
+        super().__init__(home, run_id)
+        self.path = home.trash / run_id
+
+
+def main() -> None:
+    """Remove what has lain in the trash long enough, of the state folder on the command line."""
+    state = StateDirectory(Path(sys.argv[-1]))
+    empty_trash(state, expired(state))

@@ -1,0 +1,117 @@
+"""What the `${...}` of a preset stand for in one run, and what of it may be seen by others."""
+
+import glob
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
+from runners.presets.placeholders import substitute, used_words
+from runners.scheduling.allocation import Allocation
+from runners.state.layout import SHIPPED_PRESETS, TRAINERS
+
+MASK = "********"
+SECRET_PREFIX = "FRESNEL_SECRET_"
+"""Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
+_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
+_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_REFERENCE = re.compile(
+    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
+)
+
+
+def words_of(
+    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
+) -> dict[str, str]:
+    """Our own words and the parameters' values, by the name that stands in `${...}`."""
+    words = {
+        "run_dir": str(directory),
+        "run_id": run_id,
+        "gpu_count": str(len(allocation.gpus)),
+        "gpu_ids": ",".join(str(gpu.index) for gpu in allocation.gpus),
+        "processes": str(processes),
+        "python": sys.executable,
+        "trainers": str(TRAINERS),
+        "preset_dir": str(Path(spec.source).absolute().parent)
+        if spec.source
+        else str(SHIPPED_PRESETS),
+        "working_directory": str(Path.cwd()),
+    }
+    texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
+    values = tuple(str(parameter.value) for parameter in spec.parameters)
+    needs_port = spec.launcher in ("torchrun", "accelerate")
+    if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
+        words["port"] = str(find_free_port())
+    return words | _parameter_words(spec, words)
+
+
+def _parameter_words(spec: RunSpec, words: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that have a value, as `${parameters.NAME}` gives them."""
+    given = {}
+    for parameter in spec.parameters:
+        if isinstance(parameter.value, (str, int, float)) and not _REFERENCE.search(
+            str(parameter.value)
+        ):
+            # One that cannot be filled is reported by whoever needs it.
+            with suppress(ValueError):
+                text = substitute(str(parameter.value), words, os.environ)
+                given[f"parameters.{parameter.name}"] = text
+    return given
+
+
+def fill_patterns(
+    patterns: Sequence[str], spec: RunSpec, folder: Path, words: Mapping[str, str], key: str
+) -> tuple[str, ...]:
+    """Patterns of files made absolute; one that names a parameter without a value is left out."""
+    empty = {f"parameters.{one.name}" for one in spec.parameters} - words.keys()
+    return tuple(
+        fill_pattern(pattern, folder, words, key)
+        for pattern in patterns
+        if not any(f"${{{name}}}" in pattern for name in empty)
+    )
+
+
+def find_free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fill(text: str, words: Mapping[str, str], key: str) -> str:
+    """`text` of the preset's `key` with every `${...}` replaced; WrongInput names the key."""
+    try:
+        return substitute(text, words, os.environ)
+    except ValueError as error:
+        raise WrongInput(f"{key}: {error}") from None
+
+
+def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
+    """As `fill`, for what everyone on the machine can read: no secret may go there."""
+    secret = _REFERENCE.search(text)
+    if secret:
+        raise WrongInput(
+            f"{key}: ${{{secret[1]}}} on a command line can be read by everyone on this machine",
+            "pass it in the environment: programs inherit the variables of the panel",
+        )
+    return fill(text, words, key)
+
+
+def fill_pattern(pattern: str, folder: Path, words: Mapping[str, str], key: str) -> str:
+    """A pattern of files made absolute; a `[` in a folder's name is that sign, not a glob."""
+    literal = {name: glob.escape(value) for name, value in words.items()}
+    return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
+
+
+def mask(name: str, value: str, written: str = "") -> str:
+    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
+    it, or it is an address with a password.
+    """
+    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
+    return MASK if secret else value

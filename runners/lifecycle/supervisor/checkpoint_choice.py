@@ -1,0 +1,44 @@
+"""Which checkpoint a later attempt of a run goes on from.
+
+Standard library only: the supervisor imports it.
+"""
+
+from runners.host.newest_file import newest
+from runners.lifecycle.supervisor.queue_wait import attempt_report
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields
+
+
+class CheckpointChoice:
+    """The newest whole checkpoint of a run on which no attempt died before its first step."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._chosen: str | None = None
+        self._useless: list[str] = []
+        self._printed: list[str] = []
+
+    def judge_attempt(self) -> None:
+        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
+        on from was any good.
+        """
+        told = attempt_report(self.directory)
+        if self._chosen is not None and told.stepped is False:
+            self._useless.append(self._chosen)
+        self._printed += told.checkpoints
+
+    def arguments(self, plan: PlanFields, started: float) -> list[str]:
+        """What the next attempt is told, by the plan's restart rule: none without a checkpoint
+        written since `started` (unix seconds).
+        """
+        checkpoint = newest(
+            [*plan["checkpoints"], *self._printed],
+            since=started - 1.0,
+            own=str(self.directory.path),
+            besides=self._useless,
+        )
+        words = plan["restart"]["arguments"]
+        self._chosen = checkpoint.path if checkpoint and words else None
+        if not checkpoint:
+            return []
+        return [word.replace("${checkpoint}", checkpoint.path) for word in words]

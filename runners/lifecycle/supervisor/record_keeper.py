@@ -1,0 +1,106 @@
+"""What a supervisor records of its run: `state.json`, and its ending in every place that keeps one.
+
+Standard library only: the supervisor imports it.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+
+from runners.host.clock import moment_now
+from runners.host.files import append_event, write_json
+from runners.host.identity import boot_id, host_name
+from runners.host.procfs import start_ticks
+from runners.lifecycle.supervisor.kept_environment import forget_environment
+from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
+from runners.lifecycle.supervisor.queue_wait import notify, summarize
+from runners.lifecycle.supervisor.stop_escalation import leader_of
+from runners.model.states import State, check_transition
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields, RecordFields
+
+_RETRY_WRITE_S = 2.0
+
+
+class RecordKeeper:
+    """The record of one run as its supervisor last wrote it, and the only one who writes it."""
+
+    def __init__(self, directory: RunDirectory, record: RecordFields) -> None:
+        self.directory = directory
+        self.record = record
+        self._reported: set[tuple[State, State]] = set()
+
+    def write(self, changes: RecordFields) -> bool:
+        """Replace state.json with the record so changed; False when the disk refuses (the run goes
+        on). A transition that should not be is told as an alert, never refused: what happened did.
+        """
+        before, after = self.record.get("state"), changes.get("state")
+        if before is not None and after is not None and (before, after) not in self._reported:
+            try:
+                check_transition(before, after)
+            except ValueError as error:
+                self._reported.add((before, after))
+                append_event(self.directory.supervisor_events, "alert", text=str(error))
+        self.record = {**self.record, **changes}
+        self.record.update(
+            {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
+        )
+        self.record["leader_pid"] = leader_of(self.directory)
+        try:
+            write_json(self.directory.state, self.record)
+        except OSError:
+            return False
+        return True
+
+    def end(
+        self,
+        plan: PlanFields,
+        ending: RecordFields,
+        left: Sequence[int] = (),
+        unobserved: bool = False,
+    ) -> None:
+        """Record the ending, trying until the disk takes it, then take the run off the list of
+        live ones. Processes in `left` would not go: their run still holds its GPUs. `unobserved`
+        says that the program ended while no supervisor watched.
+        """
+        state, reason = ending["state"], ending.get("reason", "")
+        forget_environment(self.directory)
+        append_event(
+            self.directory.supervisor_events,
+            "state",
+            state=state,
+            reason=reason,
+            exit_code=ending.get("exit_code"),
+        )
+        ending = {
+            **ending,
+            "stop": None,
+            "next_attempt": None,
+            "next_at": None,
+            "ended": time.time(),
+            "finished": moment_now(),
+        }
+        if unobserved:
+            ending["seen"] = last_activity(self.directory, self.record)
+        if left:
+            pairs = [(pid, start_ticks(pid)) for pid in left]
+            ending["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
+            self._mark_held()
+        while not self.write(ending):
+            if not self.directory.path.is_dir():
+                break  # somebody removed the run: nobody is left to tell
+            time.sleep(_RETRY_WRITE_S)
+        append_run(self.directory, plan, self.record)
+        self.directory.home.live_marker(self.directory.id).unlink(missing_ok=True)
+        notify(self.directory, state, f"{state}: {reason}" if reason else str(state))
+        if self.record.get("started"):
+            summarize(self.directory)
+
+    def _mark_held(self) -> None:
+        """Let the run's GPUs stay leased although it has ended."""
+        home = self.directory.home
+        try:
+            home.held.mkdir(mode=0o700, exist_ok=True)
+            home.held_marker(self.directory.id).touch(mode=0o600)
+        except OSError:
+            pass  # a full disk: the alert and the reason still say so

@@ -1,0 +1,56 @@
+"""The labels of runs on disk: `labels.json` in a run's folder, and a stamp that tells when any
+changed.
+"""
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from runners.host.files import read_plain, replace
+from runners.host.locks import locked
+from runners.model.labels import NO_LABELS, Labels
+from runners.model.run import Run
+from runners.state.layout import RunDirectory, StateDirectory
+
+_labels = msgspec.json.Decoder(Labels)
+
+
+def read_labels(directory: RunDirectory) -> Labels:
+    """The run's labels; none where the file is missing or damaged."""
+    try:
+        return _labels.decode(read_plain(f"{directory.path}/labels.json"))
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return NO_LABELS
+
+
+def change_labels(directory: RunDirectory, change: Callable[[Labels], Labels]) -> Labels:
+    """Replace the run's labels by what `change` makes of them, one writer at a time.
+
+    Raises OSError when the folder is gone or the disk refuses.
+    """
+    lock = directory.home.labels_lock
+    with locked(lock):
+        labels = change(read_labels(directory))
+        if labels == NO_LABELS:
+            directory.labels.unlink(missing_ok=True)
+        else:
+            replace(directory.labels, msgspec.json.encode(labels))
+        os.utime(lock)
+    return labels
+
+
+def labels_stamp(state: StateDirectory) -> int:
+    """A number that changes with every change of any run's labels: whoever keeps runs in memory
+    looks at it, and reads their labels again when it is another.
+    """
+    try:
+        return state.labels_lock.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def with_labels(run: Run, labels: Labels) -> Run:
+    """`run` under its labels' name, or the one of its launch."""
+    name = labels.name or (run.plan.name if run.plan else "")
+    return msgspec.structs.replace(run, name=name, labels=labels)

@@ -1,0 +1,108 @@
+"""What a run's whole output and events say, written once when it has ended: final and best values.
+
+As a program (`summarize`), it does so for the run in the folder it is given, in the background.
+"""
+
+import math
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from runners.watch.metrics.events import EventStream
+from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, read_final
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.run_metrics import RunMetrics
+from runners.watch.metrics.sample import headline
+from runners.watch.metrics.series import Series, downsample
+
+_MOST_OUTPUT = 1 << 30
+_TREND_BUCKETS = 60
+_OTHERS = ("gpus", "cost")
+
+
+def keep_final(run: Run) -> FinalReport:
+    """Read all of an ended run, and keep the report where its folder takes it."""
+    report = make_final(run)
+    try:
+        replace(Path(run.directory) / FILE, msgspec.json.encode(report))
+    except OSError:
+        pass  # a full or read-only disk: the report is made anew each time
+    return report
+
+
+def make_final(run: Run) -> FinalReport:
+    """Read all that a run wrote (of an attempt's output of more than 1 GiB, beginning and end)."""
+    tracker = ProgressTracker()
+    metrics = RunMetrics(run, _MOST_OUTPUT, tracker=tracker)
+    while metrics.poll():
+        pass
+    found = {
+        name: series for name, series in metrics.series().items() if series.source not in _OTHERS
+    }
+    events = EventStream(Path(run.directory) / "events.jsonl")
+    events.poll()
+    told = events if events.metrics or events.step is not None else tracker
+    name = headline(found)
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = told.progress(run.ended or 0.0, *stated)
+    if progress.step is None and progress.epoch is None and name is not None:
+        progress = msgspec.structs.replace(progress, step=_whole(found[name]))
+    return FinalReport(
+        run.ended,
+        msgspec.structs.replace(progress, eta_s=None),
+        {name: _metric(series, metrics.higher(name)) for name, series in found.items()},
+        name,
+        metrics.readers[0],
+        () if name is None else _trend(found[name]),
+        metrics.printed_paths,
+    )
+
+
+def _whole(series: Series) -> int | None:
+    """The last step of values that were read from a file which counts steps."""
+    return int(series.steps[-1]) if series.source not in ("output", "events") else None
+
+
+def _metric(series: Series, higher: bool | None) -> FinalMetric:
+    finite = [i for i, value in enumerate(series.values) if math.isfinite(value)]
+    last = series.last if math.isfinite(series.last) else None
+    if not finite:
+        return FinalMetric(last, series.steps[-1], len(series), source=series.source)
+    least = min(finite, key=series.values.__getitem__)
+    most = max(finite, key=series.values.__getitem__)
+    best = None if higher is None else most if higher else least
+    return FinalMetric(
+        last,
+        series.steps[-1],
+        len(series),
+        series.values[least],
+        series.values[most],
+        None if best is None else series.values[best],
+        None if best is None else series.steps[best],
+        series.source,
+    )
+
+
+def _trend(series: Series) -> tuple[float, ...]:
+    places = range(len(series))
+    kept = downsample(places, series.values, _TREND_BUCKETS, 0, max(1, len(series) - 1))
+    return tuple(series.values[i] for i in kept)
+
+
+def main() -> None:
+    """Make the report of the run in the folder `argv[1]`, once its ending is recorded."""
+    os.nice(10)
+    folder = Path(sys.argv[1])
+    run = read_run(StateDirectory(folder.parent.parent), folder.name)
+    if not run.is_live and read_final(run) is None:
+        keep_final(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The runs that a run was resumed from, oldest first."""
+
+from pathlib import Path
+
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+
+_MOST = 64
+
+
+def ancestors(run: Run) -> list[Run]:
+    """The runs before `run`, each resumed from the one before it; one that was deleted, or that
+    names itself, ends the line.
+    """
+    found: list[Run] = []
+    state = StateDirectory(Path(run.directory).parent.parent)
+    seen, parent = {run.id}, run.plan.parent if run.plan else ""
+    while parent and parent not in seen and len(found) < _MOST:
+        seen.add(parent)
+        if not state.run(parent).path.is_dir():
+            break
+        before = read_run(state, parent)
+        if before.plan is None:
+            break
+        found.append(before)
+        parent = before.plan.parent
+    return found[::-1]

@@ -1,0 +1,168 @@
+"""The history in Weights & Biases' `run-ID.wandb` files, read as it grows, offline or not.
+
+Formats: a header of seven bytes, then LevelDB's log format (github.com/google/leveldb,
+doc/log_format.md: blocks of 32 KiB; records of CRC u32, length u16, type u8: whole, first, middle,
+last) around wandb's Record messages (wandb/proto/wandb_internal.proto), of which only the history
+is looked at: items with a key and its value as JSON.
+"""
+
+import glob
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from runners.host.tail import GrowingFile
+from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.series_set import SeriesSet
+from runners.watch.metrics.tensorboard import fields
+
+SUFFIX = ".wandb"
+_MAGIC = b":W&B\xe1\xbe\x00"
+_BLOCK = 32 << 10
+_HEADER = 7
+_WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_MOST_FILES = 20
+
+
+class WandbFile:
+    """One `.wandb` file; `poll` gives what was appended. A record that is not whole yet waits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem = ""
+        self._file = GrowingFile(path)
+        self._restart()
+
+    def _restart(self) -> None:
+        self._rest = b""
+        self._at = 0  # where in the file `_rest` begins
+        self._message = b""
+
+    def poll(self) -> Iterator[Sample]:
+        """A sample for each step of the history written since the last call."""
+        more = not self.problem
+        while more:
+            piece = self._file.read(1 << 20)
+            if piece.restarted:
+                self._restart()
+            self._rest += piece.data
+            for message in self._messages():
+                try:
+                    yield from _history(message)
+                except (ValueError, IndexError, msgspec.DecodeError):
+                    continue  # a message that is damaged: the next begins where its length says
+            more = piece.more and bool(piece.data) and not self.problem
+
+    def _messages(self) -> Iterator[bytes]:
+        content, at = self._rest, 0
+        if self._at == 0:
+            if len(content) < len(_MAGIC):
+                return
+            if not content.startswith(_MAGIC):
+                self.problem = f"{self.path.name} is no file of wandb's"
+                return
+            at = len(_MAGIC)
+        while True:
+            left = _BLOCK - (self._at + at) % _BLOCK
+            if left < _HEADER:  # the end of a block, too short for a record
+                at += left
+                continue
+            if len(content) - at < _HEADER:
+                break
+            length, kind = struct.unpack_from("<HB", content, at + 4)
+            if kind not in (_WHOLE, _FIRST, _MIDDLE, _LAST) or length > left - _HEADER:
+                self.problem = f"{self.path.name} is damaged at byte {self._at + at:,}"
+                break
+            if len(content) - at < _HEADER + length:
+                break
+            piece = content[at + _HEADER : at + _HEADER + length]
+            at += _HEADER + length
+            self._message = piece if kind in (_WHOLE, _FIRST) else self._message + piece
+            if kind in (_WHOLE, _LAST):
+                yield self._message
+        self._rest, self._at = content[at:], self._at + at
+
+
+class WandbSource:
+    """All `.wandb` files of one run; new ones are found as they appear."""
+
+    def __init__(self, patterns: list[str], since: float) -> None:
+        self.collection = SeriesSet("wandb")
+        self.patterns = patterns
+        self._since = since
+        self._files: dict[Path, WandbFile] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that could not be read on."""
+        return [file.problem for file in self._files.values() if file.problem]
+
+    def poll(self) -> None:
+        """Look for files, and read what is new in them."""
+        for pattern in self.patterns:
+            for place in glob.iglob(pattern):  # noqa: PTH207 — Path takes no absolute one
+                path = Path(place)
+                if path in self._files or len(self._files) >= _MOST_FILES:
+                    continue
+                try:
+                    if path.is_file() and path.stat().st_mtime >= self._since:
+                        self._files[path] = WandbFile(path)
+                except OSError:
+                    continue
+        for file in self._files.values():
+            for sample in file.poll():
+                self.collection.note(sample)
+
+
+def patterns_in(folder: str) -> list[str]:
+    """Where wandb's files lie below a folder that is its own, a run's, or the one above them."""
+    own = glob.escape(folder)
+    return [f"{own}/{below}*{SUFFIX}" for below in ("", "*run-*/", "wandb/*run-*/")]
+
+
+def _history(record: bytes) -> Iterator[Sample]:
+    for number, _, value in fields(record):
+        if number == 2 and isinstance(value, bytes):
+            sample = _step(value)
+            if sample.values:
+                yield sample
+
+
+def _step(history: bytes) -> Sample:
+    step: float | None = None
+    found: dict[str, float] = {}
+    for number, _, value in fields(history):
+        if not isinstance(value, bytes):
+            continue
+        if number == 1:
+            name, text = _item(value)
+            one = msgspec.json.decode(text) if text else None
+            if isinstance(one, (int, float)) and not isinstance(one, bool):
+                found[name] = float(one)
+        elif number == 2:
+            step = _number(value)
+    moment, inner = found.get("_timestamp"), found.get("_step")
+    values = {name: one for name, one in found.items() if not name.startswith("_")}
+    return Sample(values, inner if inner is not None else step, time=moment)
+
+
+def _number(message: bytes) -> float:
+    """The first field of a message that counts; nothing written stands for 0."""
+    for number, _, value in fields(message):
+        if number == 1 and isinstance(value, int):
+            return float(value)
+    return 0.0
+
+
+def _item(item: bytes) -> tuple[str, bytes]:
+    keys: list[str] = []
+    text = b""
+    for number, _, value in fields(item):
+        if isinstance(value, bytes):
+            if number in (1, 2):
+                keys.append(value.decode("utf-8", "replace"))
+            elif number == 16:
+                text = value
+    return ".".join(keys), text

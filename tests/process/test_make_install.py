@@ -1,0 +1,37 @@
+"""`make install` never puts a build of torch on a ROCm machine that cannot see its GPUs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import REPOSITORY
+
+# `-S`: a Python without any package, so without torch.
+BARE = f"{sys.executable} -S"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(("version", "index"), [("6.4.1-43\n", "rocm6.4"), (None, "rocmVERSION")])
+def test_an_amd_machine_without_torch_is_told_which_index(
+    tmp_path: Path, version: str | None, index: str
+) -> None:
+    (tmp_path / "rocm" / ".info").mkdir(parents=True)
+    if version:
+        (tmp_path / "rocm" / ".info" / "version").write_text(version)
+    (tmp_path / "kfd").touch()
+    done = subprocess.run(
+        [
+            *("make", "-C", str(REPOSITORY), "install", f"PYTHON={BARE}", f"VENV={tmp_path}/venv"),
+            *(f"KFD={tmp_path}/kfd", f"ROCM={tmp_path}/rocm"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"TORCH_INDEX=https://download.pytorch.org/whl/{index}\n" in done.stdout
+    assert not (tmp_path / "venv").exists()

@@ -1,0 +1,60 @@
+"""What a command says when the ground is missing: no /proc, or a folder that was deleted."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.process.conftest import COMMAND, CommandLine
+
+WITHOUT_PROC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && "$@"', "sh")
+
+
+def _can_hide_proc() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*WITHOUT_PROC, "true"], capture_output=True, check=False).returncode == 0
+
+
+def _run(*words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        words, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.skipif(not _can_hide_proc(), reason="needs a mount namespace of its own")
+def test_without_proc_nothing_is_launched_and_the_reason_is_said(cli: CommandLine) -> None:
+    ended = cli.launch("--gpus", "0", "--wait", "--", "true")
+    refused = _run(*WITHOUT_PROC, *COMMAND, "launch", "--gpus", "0", "--", "true")
+    assert refused.returncode == 4
+    assert "/proc is not mounted" in refused.stderr and "mount -t proc" in refused.stderr
+    assert ended.id in _run(*WITHOUT_PROC, *COMMAND, "list").stdout
+    assert "FAIL  processes: /proc is not mounted" in _run(*WITHOUT_PROC, *COMMAND, "doctor").stdout
+
+
+def test_in_a_deleted_folder_what_needs_none_works(cli: CommandLine, tmp_path: Path) -> None:
+    ended = cli.launch("--gpus", "0", "--wait", "--", "true")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    def there(*words: str) -> "subprocess.CompletedProcess[str]":
+        # The shell's own folder goes before the command starts in it.
+        return _run(
+            "sh", "-c", f'cd {gone} && rmdir {gone} && "$@"; mkdir {gone}', "sh", *COMMAND, *words
+        )
+
+    refused = there("launch", "--gpus", "0", "--", "true")
+    assert "the folder you are in has been deleted" in refused.stderr
+    assert ended.id in there("list").stdout
+
+
+def test_a_run_whose_folder_is_deleted_meanwhile_ends_as_it_ends(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = ("sh", "-c", f"rmdir {gone}; exit 3")
+    run = cli.launch("--gpus", "0", "--set", f"working_directory={gone}", "--", *words)
+    assert cli.ended(run)["exit_code"] == 3

@@ -1,0 +1,83 @@
+"""wandb's own files, as wandb writes them offline: every value, torn anywhere, damaged or foreign."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runners.watch.metrics.wandb_files import WandbFile
+from tests.unit.test_metrics_files import everything, run_in
+
+pytest.importorskip("wandb")
+STEPS = 1500
+PROGRAM = f"""\
+import wandb
+run = wandb.init(project="p", mode="offline", settings=wandb.Settings(console="off"))
+for i in range({STEPS}):
+    run.log({{"loss": 1 / (i + 1), "eval": {{"accuracy": i / 10}}, "note": "x" * 40, "ok": True}})
+run.log({{"late": 7}}, step=5000)
+run.finish()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a program stood that logged to wandb, with what it printed."""
+    folder = tmp_path_factory.mktemp("wandb_run")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    with (folder / "output.log").open("wb") as output:
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, stdout=output,
+            stderr=subprocess.STDOUT, timeout=90, check=True,
+        )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def content(folder: Path) -> bytes:
+    (file,) = folder.glob("wandb/offline-run-*/run-*.wandb")
+    return file.read_bytes()
+
+
+def test_every_step_of_a_real_run_is_read(folder: Path) -> None:
+    series = everything(run_in(folder)).series()
+    assert {name: len(one) for name, one in series.items() if one.source == "wandb"} == {
+        "loss": STEPS,
+        "eval.accuracy": STEPS,
+        "late": 1,
+    }
+    assert list(series["loss"].steps) == list(range(STEPS))
+    assert list(series["loss"].values) == pytest.approx([1 / (i + 1) for i in range(STEPS)])
+    assert list(series["late"].steps) == [5000]
+
+
+def test_a_file_read_in_pieces_says_what_the_whole_says(tmp_path: Path, content: bytes) -> None:
+    torn, found = WandbFile(tmp_path / "torn.wandb"), []
+    with (tmp_path / "torn.wandb").open("wb") as file:
+        for at in range(0, len(content), 4099):
+            file.write(content[at : at + 4099])
+            file.flush()
+            found += torn.poll()
+    (tmp_path / "whole.wandb").write_bytes(content)
+    whole = list(WandbFile(tmp_path / "whole.wandb").poll())
+    assert found == whole and len(whole) == STEPS + 1
+
+
+@pytest.mark.parametrize("damage", ["foreign", "length", "kind"])
+def test_damage_is_told_and_ends_the_reading(tmp_path: Path, content: bytes, damage: str) -> None:
+    file = tmp_path / "run-1.wandb"
+    broken = bytearray(content)
+    if damage == "foreign":
+        broken[:4] = b"LFS\n"
+    elif damage == "length":
+        broken[11:13] = b"\xff\xff"
+    else:
+        broken[13] = 9
+    file.write_bytes(bytes(broken))
+    reader = WandbFile(file)
+    assert not list(reader.poll())
+    assert (
+        "is no file of wandb's" if damage == "foreign" else "damaged at byte 7"
+    ) in reader.problem

@@ -1,0 +1,95 @@
+"""`rename`, `tag`, `untag`, `note`, `star` and `unstar`."""
+
+import argparse
+from collections.abc import Callable
+
+from runners.lifecycle.control import labels as control
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.labels import Labels
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, find_runs, read_run
+from tui.cli.output import print_json, say
+
+
+def run_rename(arguments: argparse.Namespace) -> int:
+    """Give a run another name, or the one of its launch back."""
+    if (arguments.name is None) != arguments.reset:
+        raise WrongInput("rename it to what?", "fresnel-tui rename RUN NAME, or --reset")
+    state = StateDirectory()
+    run = find_run(state, arguments.run)
+    control.rename(state, run, arguments.name or "")
+    return _tell(state, [run], arguments.json)
+
+
+def run_tag(arguments: argparse.Namespace) -> int:
+    """Add tags to a run, or to all runs of a group; without any, show those it has."""
+    return _change_all(
+        arguments, lambda state, run: control.tag(state, run, arguments.tags), arguments.tags
+    )
+
+
+def run_untag(arguments: argparse.Namespace) -> int:
+    """Take tags from a run, or from all runs of a group."""
+    if bool(arguments.tags) == arguments.all:
+        raise WrongInput("name the tags to take away, or --all")
+    tags = None if arguments.all else arguments.tags
+    return _change_all(arguments, lambda state, run: control.untag(state, run, tags), True)
+
+
+def run_note(arguments: argparse.Namespace) -> int:
+    """Write a note on a run, clear it, or show it."""
+    if arguments.text and arguments.clear:
+        raise WrongInput("a text and --clear: choose one")
+    state = StateDirectory()
+    run = find_run(state, arguments.run)
+    if arguments.text or arguments.clear:
+        control.note(state, run, " ".join(arguments.text))
+    return _tell(state, [run], arguments.json)
+
+
+def run_star(arguments: argparse.Namespace) -> int:
+    """Mark runs as ones to keep, or take the mark away."""
+    starred = arguments.command_name == "star"
+    return _change_all(arguments, lambda state, run: control.star(state, run, starred), True)
+
+
+def _change_all(
+    arguments: argparse.Namespace,
+    change: Callable[[StateDirectory, Run], Labels],
+    changes: object,
+) -> int:
+    state = StateDirectory()
+    names = arguments.runs if "runs" in arguments else [arguments.run]
+    runs = find_runs(state, names)
+    if changes:
+        for run in runs:
+            change(state, run)
+    return _tell(state, runs, arguments.json)
+
+
+def _tell(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+    now = [read_run(state, run.id) for run in runs]
+    if as_json:
+        print_json([labels_json(run) for run in now] if len(now) > 1 else labels_json(now[0]))
+        return ExitCode.DONE
+    for run in now:
+        labels = run.labels
+        star = "★ " if labels.starred else ""
+        tags = f"  [{', '.join(labels.tags)}]" if labels.tags else ""
+        say(f"{run.id}  {star}{run.name}{tags}")
+        for line in labels.note.splitlines():
+            say(f"  {line}")
+    return ExitCode.DONE
+
+
+def labels_json(run: Run) -> dict[str, object]:
+    """The documented JSON of what people wrote on a run."""
+    return {
+        "id": run.id,
+        "name": run.name,
+        "launched_as": run.plan.name if run.plan else None,
+        "tags": list(run.labels.tags),
+        "note": run.labels.note or None,
+        "starred": run.labels.starred,
+    }

@@ -1,0 +1,57 @@
+"""`priority` and `cancel`."""
+
+import argparse
+
+from runners.housekeeping import tend
+from runners.lifecycle.control.queue_order import cancel, set_priority
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.codec import read_waits
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, find_runs, list_runs
+from tui.cli.output import print_json, say
+from tui.views.run_view import to_json, view_run
+
+
+def run_priority(arguments: argparse.Namespace) -> int:
+    """Change or show the priority of a queued run."""
+    state = StateDirectory()
+    tend(state)
+    run = find_run(state, arguments.run)
+    if arguments.number is not None:
+        run = set_priority(state, run, arguments.number)
+    waits = read_waits(state.run(run.id)) if run.state is State.QUEUED else None
+    place = waits.place if waits else None
+    number = run.plan.priority if run.plan else 0
+    if arguments.json:
+        print_json({"id": run.id, "state": str(run.state), "priority": number, "place": place})
+    else:
+        where = f", place {place} in the queue: {run.reason}" if place else f", {run.state}"
+        say(f"{run.id} priority {number}{where}")
+    return ExitCode.DONE
+
+
+def run_cancel(arguments: argparse.Namespace) -> int:
+    """Take queued runs out of the queue, and return when that is recorded."""
+    if bool(arguments.runs) == arguments.all:
+        raise WrongInput("name the runs to cancel, or --all", "`fresnel-tui list` shows the queue")
+    state = StateDirectory()
+    tend(state)
+    runs = _queued(state) if arguments.all else find_runs(state, arguments.runs)
+    for run in runs:
+        cancel(state, run)
+    ended = [wait_until_ended(state, run.id) for run in runs]
+    if arguments.json:
+        print_json([to_json(view_run(run)) for run in ended])
+    else:
+        for run in ended:
+            say(f"{run.id} {run.state}: {run.reason}")
+        if not ended:
+            say("the queue is empty")
+    return ExitCode.DONE
+
+
+def _queued(state: StateDirectory) -> list[Run]:
+    return [run for run in list_runs(state, 0) if run.state is State.QUEUED]

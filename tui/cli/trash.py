@@ -1,0 +1,108 @@
+"""`delete` and `undelete`."""
+
+import argparse
+import time
+from typing import Any
+
+from runners.housekeeping import tend
+from runners.lifecycle.control.trash import (
+    KEPT_S,
+    DeletedRun,
+    delete,
+    empty_trash,
+    list_deleted,
+    undelete,
+)
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_runs
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import duration
+from tui.views.run_view import iso
+
+
+def run_delete(arguments: argparse.Namespace) -> int:
+    """Move ended runs to the trash; exit 1 when one had to stay."""
+    state = StateDirectory()
+    tend(state)
+    deletion = delete(state, find_runs(state, arguments.runs))
+    gone = {run.id for run in deletion.deleted}
+    if arguments.forever:
+        empty_trash(state, [run for run in list_deleted(state) if run.id in gone])
+    if arguments.json:
+        kept = [{"run": run, "reason": reason} for run, reason in deletion.kept.items()]
+        print_json({"deleted": sorted(gone), "kept": kept, "forever": arguments.forever})
+    else:
+        for run in deletion.deleted:
+            print(run.id)
+        for run_id, reason in deletion.kept.items():
+            say(f"{run_id} stays: {reason}")
+        _say_deleted(deletion.deleted, arguments.forever)
+    return ExitCode.RUN_FAILED if deletion.kept else ExitCode.DONE
+
+
+def _say_deleted(runs: list[Run], forever: bool) -> None:
+    if not runs:
+        return
+    what = runs[0].id if len(runs) == 1 else f"{len(runs):,} runs"
+    if forever:
+        say(f"{what}: gone for good")
+        return
+    names = " ".join(run.id for run in runs[:4]) + (" …" if len(runs) > 4 else "")
+    say(f"{what}: for {duration(KEPT_S)}, `fresnel-tui undelete {names}` brings back")
+
+
+def run_undelete(arguments: argparse.Namespace) -> int:
+    """Bring deleted runs back; without a name, list them."""
+    state = StateDirectory()
+    if arguments.empty:
+        if arguments.runs:
+            raise WrongInput("--empty takes no run: it removes all deleted runs for good")
+        gone = empty_trash(state, list_deleted(state))
+        if arguments.json:
+            print_json({"removed": [run.id for run in gone]})
+        else:
+            say(f"{len(gone):,} deleted run{'' if len(gone) == 1 else 's'} gone for good")
+        return ExitCode.DONE
+    if not arguments.runs:
+        return _list(list_deleted(state), arguments.json)
+    runs = undelete(state, arguments.runs)
+    if arguments.json:
+        print_json({"restored": [run.id for run in runs]})
+    else:
+        for run in runs:
+            print(run.id)
+    return ExitCode.DONE
+
+
+def _list(deleted: list[DeletedRun], as_json: bool) -> int:
+    if as_json:
+        print_json([_to_json(run) for run in deleted])
+    elif deleted:
+        now = time.time()
+        rows = [
+            (
+                run.id,
+                run.name,
+                str(run.state),
+                f"{duration(now - run.deleted)} ago by {run.by}",
+                f"in {duration(max(0.0, run.until - now))}",
+            )
+            for run in deleted
+        ]
+        print_table(("run", "name", "state", "deleted", "gone for good"), rows)
+    else:
+        say("no deleted runs")
+    return ExitCode.DONE
+
+
+def _to_json(run: DeletedRun) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "name": run.name,
+        "state": str(run.state),
+        "deleted_by": run.by,
+        "deleted": iso(run.deleted),
+        "until": iso(run.until),
+    }
