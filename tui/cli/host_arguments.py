@@ -6,7 +6,8 @@ from collections.abc import Callable
 ELSEWHERE = frozenset(
     {"launch", "plan", "list", "status", "diagnose", "logs", "metrics", "gpus", "monitor"}
     | {"attach", "shell", "presets", "checkpoint", "stop", "drain", "wait", "cost", "session"}
-    | {"guard", "fetched", "doctor", "prune", "service"}
+    | {"guard", "fetched", "doctor", "prune", "service", "priority", "cancel"}
+    | {"rename", "tag", "untag", "note", "star", "unstar", "delete", "undelete"}
 )
 """Commands that `--host NAME` runs on a rented machine."""
 

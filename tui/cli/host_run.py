@@ -15,8 +15,11 @@ from runners.remote.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.output import say
 
-ACTING = frozenset({"launch", "stop", "drain", "session", "guard", "fetched", "prune", "service"})
-"""What is asked for once: when the line breaks it is not known whether it was done."""
+READING = frozenset(
+    {"plan", "list", "status", "diagnose", "logs", "metrics", "gpus", "monitor", "presets", "wait"}
+    | {"cost", "doctor"}
+)
+"""What may be asked again when the line breaks; of all else it is not known whether it was done."""
 
 _TRIES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -67,7 +70,7 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
                         "id": 1,
                         "words": words,
                         "folder": ssh.host.folder,
-                        "keep": name in ACTING,
+                        "keep": name not in READING,
                         "environment": _shown_as(),
                     }
                 )
@@ -83,7 +86,7 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
                     connection.send({"do": "interrupt", "id": 1})
                     raise
         except LineLost as error:
-            if name in ACTING:
+            if name not in READING:
                 raise FresnelError(
                     f"the line to {ssh.host.name} broke: {error}",
                     f"whether it was done: fresnel-tui list --host {ssh.host.name}",
