@@ -8,10 +8,14 @@ from typing import Any
 from runners.remote.difference import difference
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot, SnapshotFeed
-from tui.panel.remote_picture import picture_to_tree
+from tui.panel.remote.tree import picture_to_tree
 
-_CALM_S = 5.0
-"""Where no run lives, so long between two messages about GPUs alone."""
+_CALM_S = 10.0
+"""Where no run lives, so long between two messages about nothing but readings and money."""
+
+_TREMBLING = frozenset(
+    {"gpus", "cpu_percent", "memory_used", "disk_free", "spent", "idle", "budget_left"}
+)
 
 
 async def send_snapshots(
@@ -36,7 +40,7 @@ async def send_snapshots(
                 continue
             now = time.monotonic()
             lives = any(view.run.is_live for view in picture.runs)
-            if changes and not lives and changes.keys() <= {"reading"} and now - sent_at < _CALM_S:
+            if changes and not lives and changes.keys() <= _TREMBLING and now - sent_at < _CALM_S:
                 continue
             message = {"picture": tree} if known is None else {"changes": changes}
             known, sent_at = tree, now

@@ -51,6 +51,7 @@ class CockpitScreen(Screen[None]):
         hotkey("m", "metrics", "metrics: curves of one run or several"),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
         hotkey("p", "postpone", "let the guard hold back for an hour"),
+        hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
@@ -247,6 +248,14 @@ class CockpitScreen(Screen[None]):
         marked = [run.id] if run else []
         self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
 
+    def action_hosts(self) -> None:
+        """Every rented machine on a screen of its own."""
+        from tui.panel.screens.hosts import HostsScreen
+
+        self.app.push_screen(
+            HostsScreen(self.state, self.picture, self.commands.log, self.read_only)
+        )
+
     def action_commands(self) -> None:
         """Show what was done here, as commands."""
         from tui.panel.screens.commands import CommandScreen
@@ -276,6 +285,7 @@ class CockpitScreen(Screen[None]):
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
+            ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
             ("Command log", "what was done here, as commands (c)", self.action_commands),
         )
         for title, words, action in looking if self.read_only else touching + looking:
