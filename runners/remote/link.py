@@ -244,7 +244,7 @@ class Link:
             return
         taken = known.take(frame)
         if taken:
-            connection.send({"id": number, "do": "ack", "bytes": taken})
+            connection.send({"id": number, "do": "ack", "taken": taken})
 
     def _drop_orders(self) -> None:
         lost = [one for one in self._asked.values() if isinstance(one, RemoteRequest)]

@@ -27,7 +27,8 @@ class Frame(NamedTuple):
 
 
 def pack(fields: dict[str, Any], payload: bytes = b"") -> bytes:
-    """A message as it goes over the line."""
+    """A message as it goes over the line; `bytes` among the fields is ours alone."""
+    assert "bytes" not in fields
     if payload:
         fields = {**fields, "bytes": len(payload)}
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n" + payload

@@ -113,7 +113,7 @@ class Agent:
     def _acknowledge(self, number: int, asked: dict[str, Any]) -> None:
         if number in self._acknowledged:
             event, counts = self._acknowledged[number]
-            counts[0] += int(asked.get("bytes", 0))
+            counts[0] += int(asked.get("taken", 0))
             event.set()
 
     async def _answer(self, number: int, what: object, asked: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ from tui.panel.remote.mirror import MirroredLog
 class LinkedHost:
     """One machine: where its link stands, and what it showed last."""
 
-    def __init__(self, ssh: Ssh, mirror: Path, changed: Callable[[], None]) -> None:
+    def __init__(self, app: App[Any], ssh: Ssh, mirror: Path, changed: Callable[[], None]) -> None:
+        self._app = app
         self.host: RemoteHost = ssh.host
         self.snapshot: RemoteSnapshot | None = None
         self.problem = ""
@@ -90,8 +91,13 @@ class LinkedHost:
         return pushed_overrides(self.link.ssh.registry, self.host, preset, given)
 
     def do(self, words: Sequence[str], done: Callable[[RemoteRequest], None]) -> None:
-        """Run a command there; `done` is called in the link's thread."""
-        self.link.order(RemoteRequest(list(words), self.host.folder, done))
+        """Run a command there; `done` is called in the app's own thread."""
+
+        def later(request: RemoteRequest) -> None:
+            if self._app.is_running:
+                self._app.call_later(done, request)
+
+        self.link.order(RemoteRequest(list(words), self.host.folder, later))
 
 
 class LinkedHosts:
@@ -117,7 +123,8 @@ class LinkedHosts:
         for host in known.values():
             if host.command and host.name not in self.hosts:
                 ssh = Ssh(self._registry, host)
-                self.hosts[host.name] = LinkedHost(ssh, self._mirrors / host.name, self._tell)
+                mirror = self._mirrors / host.name
+                self.hosts[host.name] = LinkedHost(self._app, ssh, mirror, self._tell)
 
     def stop(self) -> None:
         """End every link."""

@@ -70,7 +70,7 @@ class HostLaunchScreen(ModalScreen[list[str] | None]):
             return
         if words[1]:
             self._asked = words
-            self.one.do(words, lambda done: self.app.call_later(self._show_plan, words, done))
+            self.one.do(words, lambda done: self._show_plan(words, done))
 
     def _show_plan(self, words: list[str], done: RemoteRequest) -> None:
         if not self.is_mounted or words != self._asked:

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import on, work
-from textual.app import ComposeResult
+from textual import on
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
@@ -72,7 +72,7 @@ class HostsScreen(Screen[None]):
         self.read_only = read_only
         self._log = log
         self._links: LinkedHosts | None = None
-        self._ids: list[str] = []
+        self.ids: list[str] = []
         self._shown = ""
 
     def compose(self) -> ComposeResult:
@@ -112,7 +112,7 @@ class HostsScreen(Screen[None]):
         rows = list(self._rows())
         machines = self.query_one(OptionList)
         ids = [row.id or "" for row in rows]
-        if ids == self._ids:
+        if ids == self.ids:
             for i, row in enumerate(rows):
                 if machines.get_option_at_index(i).prompt != row.prompt:
                     machines.replace_option_prompt_at_index(i, row.prompt)
@@ -130,8 +130,8 @@ class HostsScreen(Screen[None]):
 
     def _replace_rows(self, machines: OptionList, rows: list[Option], ids: list[str]) -> None:
         at = machines.highlighted
-        selected = self._ids[at] if at is not None and at < len(self._ids) else None
-        self._ids = ids
+        selected = self.ids[at] if at is not None and at < len(self.ids) else None
+        self.ids = ids
         machines.clear_options()
         machines.add_options(rows)
         if rows:
@@ -164,13 +164,18 @@ class HostsScreen(Screen[None]):
         shown = [run for run in runs if run.live] + ended
         return [Option(run_line(run, now, dim), id=f"{host}/{run.id}") for run in shown]
 
+    @property
+    def shown_text(self) -> str:
+        """What stands in the list, as text."""
+        return "\n".join(str(row.prompt) for row in self._rows())
+
     # ---- what is selected
 
     @property
     def _selected(self) -> tuple[str, str]:
         """The machine (empty: this one) and the run (empty: none) under the cursor."""
         at = self.query_one(OptionList).highlighted
-        found = self._ids[at] if at is not None and at < len(self._ids) else "/"
+        found = self.ids[at] if at is not None and at < len(self.ids) else "/"
         host, _, run = found.partition("/")
         return host, run
 
@@ -258,10 +263,7 @@ class HostsScreen(Screen[None]):
             self.notify("select a machine that is reached", timeout=3)
             return
 
-        def have(done: RemoteRequest) -> None:
-            self.app.call_later(self._open_launch, host, done)
-
-        host.do(["presets", "--json"], have)
+        host.do(["presets", "--json"], lambda done: self._open_launch(host, done))
 
     def _open_launch(self, host: LinkedHost, done: RemoteRequest) -> None:
         from tui.panel.screens.host_launch import HostLaunchScreen
@@ -296,7 +298,7 @@ class HostsScreen(Screen[None]):
         host, run = chosen
         screen = HostWordsScreen(f"{title}: {run.name or run.id} on {host.name}")
         self.app.push_screen(screen)
-        host.do([word, run.id], lambda done: self.app.call_later(screen.tell, done))
+        host.do([word, run.id], screen.tell)
 
     def action_retry(self) -> None:
         """Reach for it now."""
@@ -311,25 +313,24 @@ class HostsScreen(Screen[None]):
             words = self._words(["fetch", run.id, "--to", "fetched"], host)
             self._log.note(words)
             self.notify(f"fetching {run.name or run.id} into ./fetched…", markup=False)
-            self._fetch(words)
+            app = self.app  # a thread has no app of its own
+            self.run_worker(lambda: self._fetch(words, app), thread=True, group="fetch")
 
-    @work(thread=True, group="fetch")
-    def _fetch(self, words: list[str]) -> None:
+    def _fetch(self, words: list[str], app: App[Any]) -> None:
         argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *words]
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         said = safe_cell(" ".join(done.stderr.split()))
-        severity = "error" if done.returncode else "information"
-        self.app.call_later(self._say, said[-300:], severity)
+        app.call_later(self._say, said[-300:], bool(done.returncode))
 
     def _tell(self, done: RemoteRequest) -> None:
-        """Called in a link's thread: what a command came to, in a notice."""
+        """What a command came to, in a notice."""
         text = (done.errors or done.output).decode("utf-8", "replace")
         words = safe_cell(" ".join((done.problem or text).split()))[:300]
         bad = bool(done.problem) or done.exit_code != 0
-        self.app.call_later(self._say, words or "done", "error" if bad else "information")
+        self._say(words or "done", bad)
 
-    def _say(self, words: str, severity: str) -> None:
-        shown = "error" if severity == "error" else "information"
-        self.app.notify(words, severity=shown, timeout=6, markup=False)
+    def _say(self, words: str, bad: bool) -> None:
+        severity = "error" if bad else "information"
+        self.app.notify(words, severity=severity, timeout=6, markup=False)
