@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from runners.model.errors import FresnelError
+from runners.model.errors import ExitCode, FresnelError
 from runners.remote.protocol import Frame, FrameReader, LinkNoise, pack
 from runners.remote.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
 
@@ -179,7 +179,8 @@ class RefusedThere(FresnelError):
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
-        self.exit_code = code  # type: ignore[assignment]
+        known = {one.value for one in ExitCode}
+        self.exit_code = ExitCode(code) if code in known else ExitCode.RUN_FAILED
 
 
 def refuse(frame: Frame) -> None:

@@ -4,8 +4,11 @@ import json
 import time
 from pathlib import Path
 
-from runners.model.run import Run
+import pytest
+
+from runners.model.run import Run, RunRecord
 from runners.model.states import State
+from runners.watch.metrics import run_files
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
 from runners.watch.metrics.live import LiveReport
@@ -84,3 +87,39 @@ def test_final_values_cost_nothing_the_second_time(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text("")
     assert read_final(run) == kept and kept.last == {"train_loss": 0.05}
     assert read_final(run_in(tmp_path, State.RUNNING)) is None
+
+
+def ended_run_in(folder: Path, top: Path, pid: int) -> Run:
+    """An ended run whose folder is `folder`, and whose program `pid` stood in `top`."""
+    started, ended = time.time() - 60, time.time()
+    record = RunRecord(State.DONE, started=started, ended=ended, leader_pid=pid)
+    plan = make_plan(working_directory=str(top))
+    return make_run(State.DONE, directory=str(folder), plan=plan, record=record)
+
+
+def test_an_ended_run_s_boards_are_found_by_its_pid_below_where_it_stood(tmp_path: Path) -> None:
+    own, top = tmp_path / "own", tmp_path / "top"
+    own.mkdir()
+    (own / "output.log").touch()
+    mine = write(top / "a" / "tb", {"mine": [1.0, 2.0]})
+    write(top / "b", {"foreign": [3.0]})
+    run = ended_run_in(own, top, 4321)
+    assert not everything(run).series()
+    mine.rename(mine.with_name("events.out.tfevents.1795.host.4321.0"))
+    assert set(everything(run).series()) == {"mine"}
+
+
+def test_a_data_set_where_the_program_stood_is_not_walked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, top = tmp_path / "own", tmp_path / "top"
+    own.mkdir()
+    (own / "output.log").touch()
+    for number in range(60):
+        (top / f"class_{number:02}").mkdir(parents=True)
+        (top / f"class_{number:02}" / "image").touch()
+    write(top / "class_59" / "tb", {"far": [1.0]})
+    (file,) = top.glob("*/tb/*")
+    file.rename(file.with_name("events.out.tfevents.1795.host.4321.0"))
+    monkeypatch.setattr(run_files, "_MOST_ENTRIES", 100)
+    assert not everything(ended_run_in(own, top, 4321)).series()

@@ -28,11 +28,11 @@ def run_there(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.host)
-    mine = without_host(arguments.mine, arguments.host)
+    mine: list[str] = arguments.words_there
     ssh = Ssh(registry, host)
     if arguments.command_name in ("attach", "shell"):
         return _with_terminal(ssh, mine)
-    if arguments.command_name == "logs" and arguments.follow:
+    if arguments.command_name == "logs" and arguments.follow and not arguments.json:
         from tui.cli.host_logs import follow_there
 
         return follow_there(ssh, arguments.run, arguments.lines)
@@ -41,18 +41,6 @@ def run_there(arguments: argparse.Namespace) -> int:
         if arguments.command_words is not None:
             raise WrongInput("give one of them: a preset, or a command behind --")
     return _patiently(ssh, mine, arguments.command_name)
-
-
-def without_host(words: Sequence[str], name: str) -> list[str]:
-    """The command without `--host NAME`, which means us here."""
-    listed = list(words)
-    end = listed.index("--") if "--" in listed else len(listed)
-    for i, word in enumerate(listed[:end]):
-        if word == "--host" and i + 1 < end and listed[i + 1] == name:
-            return listed[:i] + listed[i + 2 :]
-        if word == f"--host={name}":
-            return listed[:i] + listed[i + 1 :]
-    raise WrongInput("--host: write it in full")
 
 
 def _patiently(ssh: Ssh, words: list[str], name: str) -> int:

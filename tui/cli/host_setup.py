@@ -32,27 +32,25 @@ def set_up(arguments: argparse.Namespace) -> int:
     )
     registry.save(host)
     ssh = Ssh(registry, host)
-    session = _session(ssh, arguments.budget)
-    pairs = [
-        ("machine", f"{found.user}@{host.address.rpartition('@')[2]}, {found.system}"),
-        ("panel", host.command),
-        ("Python", f"{used.path} ({'.'.join(map(str, used.version))})"),
-        ("GPUs", gpus_text(found, used)),
-        ("runs start in", host.folder),
-        ("copies by", "rsync" if host.has_rsync else "the link alone: no rsync there"),
-        ("at logout", _logout_text(found.lingers)),
-        ("session", session),
-    ]
+    told = {
+        "machine": f"{found.user}@{host.address.rpartition('@')[2]}, {found.system}",
+        "panel": host.command,
+        "python": f"{used.path} ({'.'.join(map(str, used.version))})",
+        "gpus": gpus_text(found, used),
+        "folder": host.folder,
+        "copies_by": "rsync" if host.has_rsync else "the link alone: no rsync there",
+        "at_logout": _logout_text(found.lingers),
+        "session": _session(ssh, arguments.budget),
+    }
     if arguments.json:
-        print_json({**dict(pairs), "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
-    else:
-        print_pairs(pairs)
-        name = host.name
-        say(
-            f"next: fresnel-tui push PRESET --host {name}, then fresnel-tui launch PRESET --host "
-            f"{name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
-            f"--no-run 30m --host {name}"
-        )
+        print_json({**told, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
+        return ExitCode.DONE
+    print_pairs([(name.replace("_", " "), words) for name, words in told.items()])
+    say(
+        f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
+        f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
+        f"--no-run 30m --host {host.name}"
+    )
     return ExitCode.DONE
 
 

@@ -5,6 +5,7 @@ where it writes, when one of its processes has it open, or when its name has the
 """
 
 import glob
+import os
 import re
 import time
 from pathlib import Path
@@ -17,7 +18,8 @@ from runners.watch.metrics.wandb_files import SUFFIX as WANDB
 from runners.watch.metrics.wandb_files import WandbSource, patterns_in
 
 _LOOK_EVERY_S = 5.0
-_DEPTHS = ("", "*/", "*/*/", "*/*/*/")
+_DEEPEST = 4
+_MOST_ENTRIES = 20_000
 _NEAR = 0.01
 _TRAIN = re.compile(r"^(?:train|training)[/_]")
 _LOGS = re.compile(r"tfevents|metrics\.csv$|trainer_state\.json$|\.wandb$")
@@ -34,6 +36,7 @@ class RunFiles:
         self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
         self._wandb = WandbSource(patterns_in(run.directory), since - 1.0)
         self._looked = 0.0
+        self._walked = False
 
     @property
     def problems(self) -> list[str]:
@@ -60,10 +63,13 @@ class RunFiles:
         told = [glob.escape(path) for path in own]
         found = {*self._boards[1].patterns, *told}
         if run.plan is not None and run.record is not None and run.record.leader_pid:
-            top = glob.escape(run.plan.working_directory)
             pid = run.record.leader_pid
-            found.update(f"{top}/{depth}*tfevents.*.{pid}.*" for depth in _DEPTHS)
-            opened = _open_logs(pid) if run.is_live else set()
+            if run.is_live:
+                opened = _open_logs(pid)
+            else:
+                # Once: its files are closed, and no new ones come.
+                opened = set() if self._walked else _boards_of(pid, run.plan.working_directory)
+                self._walked = True
             found.update(glob.escape(path) for path in opened)
             own += [path for path in opened if path.endswith(WANDB)]
         self._boards[1].patterns = sorted(found)
@@ -93,6 +99,33 @@ def _is_own_log(path: str, run: Run) -> bool:
         return False
     begun = (run.started or run.created) - 1.0
     return stat.st_mtime >= begun and (Path(path).is_dir() or _LOGS.search(path) is not None)
+
+
+def _boards_of(leader: int, top: str) -> set[str]:
+    """TensorBoard files below `top` that have the program's pid in their names.
+
+    A working directory may hold a data set of millions of files: the walk goes by levels and ends
+    after 20,000 entries.
+    """
+    found: set[str] = set()
+    folders, seen = [Path(top)], 0
+    for _ in range(_DEEPEST):
+        below: list[Path] = []
+        for folder in folders:
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        seen += 1
+                        if seen > _MOST_ENTRIES:
+                            return found
+                        if entry.is_dir(follow_symlinks=False):
+                            below.append(Path(entry.path))
+                        elif "tfevents" in entry.name and f".{leader}." in entry.name:
+                            found.add(entry.path)
+            except OSError:
+                continue
+        folders = below
+    return found
 
 
 def _open_logs(leader: int) -> set[str]:
