@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.remote.protocol import Frame, FrameReader, LinkNoise, pack
+from runners.remote.protocol import LinkMessage, LinkNoise, MessageReader, pack
 from runners.remote.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
 
 BEGINS_WITHIN_S = 40.0
@@ -45,8 +45,8 @@ class AgentConnection:
             stderr=self._words,
             start_new_session=True,  # Ctrl+C is ours, not ssh's
         )
-        self._reader = FrameReader(marker=True)
-        self._pending: list[Frame] = []
+        self._reader = MessageReader(marker=True)
+        self._pending: list[LinkMessage] = []
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self.heard = time.monotonic()
@@ -92,7 +92,7 @@ class AgentConnection:
         except OSError:
             pass  # it is awake, or gone
 
-    def receive(self, timeout_s: float) -> list[Frame]:
+    def receive(self, timeout_s: float) -> list[LinkMessage]:
         """The messages that came within `timeout_s`; none when woken. LineLost when it broke."""
         if self._pending:
             frames, self._pending = self._pending, []
@@ -106,7 +106,7 @@ class AgentConnection:
             raise LineLost(f"nothing was heard for {SILENT_S:.0f} s")
         return frames
 
-    def answers(self, number: int) -> Iterator[Frame]:
+    def answers(self, number: int) -> Iterator[LinkMessage]:
         """The answers to request `number`, until the last; FresnelError when it was refused.
 
         The last has `exit`, `ended` or `answer`.
@@ -183,7 +183,7 @@ class RefusedThere(FresnelError):
         self.exit_code = ExitCode(code) if code in known else ExitCode.RUN_FAILED
 
 
-def refuse(frame: Frame) -> None:
+def refuse(frame: LinkMessage) -> None:
     """Raise RefusedThere for an answer that is a refusal."""
     error = frame.fields.get("error")
     if error is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from runners.model.errors import FresnelError
 from runners.remote.connection import AgentConnection, LineLost, RefusedThere, refuse
-from runners.remote.protocol import Frame
+from runners.remote.protocol import LinkMessage
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
 
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -54,7 +54,7 @@ class Subscription(Protocol):
     def request(self) -> dict[str, Any]:
         """What to ask for: everything after what was taken."""
 
-    def take(self, frame: Frame) -> int:
+    def take(self, frame: LinkMessage) -> int:
         """Take in an answer; the bytes to acknowledge."""
 
     @property
@@ -233,7 +233,7 @@ class Link:
             asked = {"do": "command", "words": order.words, "folder": order.folder, "keep": True}
             connection.send({**asked, "id": number})
 
-    def _take(self, connection: AgentConnection, frame: Frame) -> None:
+    def _take(self, connection: AgentConnection, frame: LinkMessage) -> None:
         number = frame.fields.get("id")
         known = self._asked.get(number) if isinstance(number, int) else None
         if known is None:
@@ -276,7 +276,7 @@ class Link:
             self._changed(status)
 
 
-def _take_output(request: RemoteRequest, frame: Frame) -> bool:
+def _take_output(request: RemoteRequest, frame: LinkMessage) -> bool:
     """Take in what a command printed; True when it has ended."""
     try:
         refuse(frame)

@@ -19,7 +19,7 @@ class LinkNoise(Exception):
     """What came is no link; the argument is the end of what was said instead."""
 
 
-class Frame(NamedTuple):
+class LinkMessage(NamedTuple):
     """One message: its fields, and the raw bytes behind them."""
 
     fields: dict[str, Any]
@@ -34,7 +34,7 @@ def pack(fields: dict[str, Any], payload: bytes = b"") -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n" + payload
 
 
-class FrameReader:
+class MessageReader:
     """Messages out of a stream of bytes that comes in any pieces.
 
     With `marker`, what comes before the start marker is passed over; LinkNoise when it is too much.
@@ -50,7 +50,7 @@ class FrameReader:
         """What came instead of the marker so far, its end."""
         return bytes(self._buffer[-400:]).decode("utf-8", "replace").strip()
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[LinkMessage]:
         """The messages that are whole now."""
         self._buffer += data
         if not self.begun and not self._find_marker():
@@ -70,7 +70,7 @@ class FrameReader:
         self.begun = True
         return True
 
-    def _next(self) -> Frame | None:
+    def _next(self) -> LinkMessage | None:
         while self._header is None:
             end = self._buffer.find(b"\n")
             if end < 0:
@@ -85,7 +85,7 @@ class FrameReader:
             raise LinkNoise(f"a message of {count} bytes")
         if len(self._buffer) < count:
             return None
-        frame = Frame(self._header, bytes(self._buffer[:count]))
+        frame = LinkMessage(self._header, bytes(self._buffer[:count]))
         del self._buffer[:count]
         self._header = None
         return frame

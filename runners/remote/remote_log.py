@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runners.remote.connection import refuse
-from runners.remote.protocol import Frame
+from runners.remote.protocol import LinkMessage
 
 
 class RemoteOutput:
@@ -49,7 +49,7 @@ class RemoteOutput:
             asked["most"] = self._most
         return asked
 
-    def take(self, frame: Frame) -> int:
+    def take(self, frame: LinkMessage) -> int:
         """Pass on what is new."""
         refuse(frame)
         fields = frame.fields

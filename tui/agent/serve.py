@@ -19,7 +19,7 @@ from runners import __version__
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name, user_name
 from runners.model.errors import FresnelError
-from runners.remote.protocol import FrameReader, pack
+from runners.remote.protocol import MessageReader, pack
 from runners.remote.source import installed_digest
 from runners.state.layout import StateDirectory
 from tui.agent.follow import follow_output
@@ -60,7 +60,7 @@ class Agent:
         stream = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), sys.stdin)
         beats = asyncio.create_task(self._beat())
-        reader = FrameReader()
+        reader = MessageReader()
         while data := await stream.read(_BLOCK):
             for frame in reader.feed(data):
                 self._accept(frame.fields)

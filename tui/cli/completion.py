@@ -272,7 +272,7 @@ def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
 def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
     from runners.remote.registry import RemoteRegistry
 
-    return RemoteRegistry(StateDirectory()).names()
+    return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
 
 
 _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {

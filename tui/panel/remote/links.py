@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 
 from runners.remote.link import Link, LinkState, LinkStatus, RemoteRequest
-from runners.remote.protocol import Frame
+from runners.remote.protocol import LinkMessage
 from runners.remote.pushed import pushed_overrides
 from runners.remote.registry import RemoteHost, RemoteRegistry
 from runners.remote.snapshot import RemoteSnapshot, SnapshotReader
@@ -55,7 +55,7 @@ class LinkedHost:
         """What to ask for, after every break too: everything, and then what changes."""
         return {"do": "watch"}
 
-    def take(self, frame: Frame) -> int:
+    def take(self, frame: LinkMessage) -> int:
         """Take in what changed."""
         try:
             if "error" in frame.fields:

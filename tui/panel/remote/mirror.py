@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from runners.remote.connection import RefusedThere
-from runners.remote.protocol import Frame
+from runners.remote.protocol import LinkMessage
 from runners.remote.remote_log import RemoteOutput
 
 FIRST = 512 << 10
@@ -32,7 +32,7 @@ class MirroredLog:
         """What to ask for after a break."""
         return self._output.request()
 
-    def take(self, frame: Frame) -> int:
+    def take(self, frame: LinkMessage) -> int:
         """Take in a piece."""
         if not self._begun and int(frame.fields.get("at", 0)) > 0:
             self._note(f"… {frame.fields['at']:,} bytes before are over there: {self._all_of_it}")

@@ -332,5 +332,4 @@ class HostsScreen(Screen[None]):
         self._say(words or "done", bad)
 
     def _say(self, words: str, bad: bool) -> None:
-        severity = "error" if bad else "information"
-        self.app.notify(words, severity=severity, timeout=6, markup=False)
+        self.app.notify(words, severity="error" if bad else "information", timeout=6, markup=False)
