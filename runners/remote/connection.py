@@ -27,7 +27,8 @@ class AgentConnection:
     are.
     """
 
-    def __init__(self, ssh: Ssh, sharing: Sharing = "keep", compress: bool = False) -> None:
+    def __init__(self, ssh: Ssh, sharing: Sharing = "keep", watches: bool = False) -> None:
+        """`watches`: it stays, and what it says is worth compressing."""
         host = ssh.host
         if not host.command:
             raise RemoteTrouble(
@@ -37,9 +38,9 @@ class AgentConnection:
             )
         self._ssh = ssh
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
-        remote = f"exec {quoted(host.command)} host-agent"
+        remote = f"exec {quoted(host.command)} host-agent{' watch' if watches else ''}"
         self._process = subprocess.Popen(
-            [*ssh.command(sharing, compress=compress), "--", host.address, remote],
+            [*ssh.command(sharing, compress=watches), "--", host.address, remote],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,

@@ -20,6 +20,7 @@ from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _HOPELESS_S = 60.0
 """Between tries where somebody has to do something first."""
+_HELLO = 1
 _STEADY_S = 10.0
 """A line that held so long begins with short pauses again."""
 
@@ -98,6 +99,7 @@ class Link:
         self._cancelled: list[int] = []
         self._number = 100
         self._connection: AgentConnection | None = None
+        self._greeted_at = 0.0
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"link {ssh.host.name}", daemon=True)
@@ -170,7 +172,7 @@ class Link:
     def _once(self) -> RemoteTrouble:
         """Connect and serve until the line breaks; why it did."""
         try:
-            connection = AgentConnection(self.ssh, self.ssh.link_sharing, compress=True)
+            connection = AgentConnection(self.ssh, self.ssh.link_sharing, watches=True)
         except RemoteTrouble as error:
             return error
         except OSError as error:
@@ -178,7 +180,6 @@ class Link:
         try:
             self._connection = connection
             connection.begin()
-            self._greet(connection)
             self._serve(connection)
             return RemoteTrouble(Trouble.NOT_REACHED, "closed")
         except RemoteTrouble as error:
@@ -193,20 +194,24 @@ class Link:
             self._drop_orders()
 
     def _greet(self, connection: AgentConnection) -> None:
-        before = time.time()
-        told = connection.ask({"do": "hello"})
-        after = time.time()
-        self._set(
-            LinkStatus(
-                LinkState.UP,
-                after,
-                clock_offset=float(told["time"]) - (before + after) / 2,
-                version=str(told.get("version", "")),
-            )
-        )
+        self._greeted_at = time.time()
+        connection.send({"do": "hello", "id": _HELLO})
+
+    def _take_hello(self, connection: AgentConnection, told: dict[str, Any]) -> None:
+        """The first answer says that it is there; the second, which waits for nothing that is
+        still being loaded, how its clock stands.
+        """
+        now = time.time()
+        if self.status.state is LinkState.UP:
+            offset = float(told["time"]) - (self._greeted_at + now) / 2
+            self._set(self.status._replace(clock_offset=offset))
+            return
+        self._set(LinkStatus(LinkState.UP, now, version=str(told.get("version", ""))))
+        self._greet(connection)
 
     def _serve(self, connection: AgentConnection) -> None:
         self._asked = {}
+        self._greet(connection)
         while not self._stop.is_set():
             self._ask_new(connection)
             for frame in connection.receive(1.0):
@@ -235,6 +240,9 @@ class Link:
 
     def _take(self, connection: AgentConnection, frame: LinkMessage) -> None:
         number = frame.fields.get("id")
+        if number == _HELLO and "answer" in frame.fields:
+            self._take_hello(connection, frame.fields["answer"])
+            return
         known = self._asked.get(number) if isinstance(number, int) else None
         if known is None:
             return

@@ -3,12 +3,14 @@ wire that can be cut.
 """
 
 import os
+import queue
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/l
 
 _CONFIGURATION = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {listen}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/authorized_keys
 PidFile none
@@ -44,10 +46,14 @@ def free_port() -> int:
 
 
 class Wire:
-    """A port in front of another: what goes through it can be cut at any byte."""
+    """A port in front of another: what goes through it can be cut at any byte, and slowed down."""
 
-    def __init__(self, target: int) -> None:
-        self._target = target
+    def __init__(
+        self, target: int, machine: str = "127.0.0.1", delay_s: float = 0.0, rate: float = 0.0
+    ) -> None:
+        """`delay_s` each way; `rate` in bytes a second each way, 0 for as many as go."""
+        self._target = machine, target
+        self._delay_s, self._rate = delay_s, rate
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -84,7 +90,12 @@ class Wire:
             try:
                 if not self.is_open:
                     raise OSError
-                far = socket.create_connection(("127.0.0.1", self._target))
+                far = socket.create_connection(self._target)
+                if self._rate:
+                    for end in (near, far):  # a slow line holds little
+                        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SLOW_BUFFER)
+                        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SLOW_BUFFER)
+                        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 near.close()
                 continue
@@ -94,24 +105,55 @@ class Wire:
             threading.Thread(target=self._carry, args=(far, near, True), daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
+        due: queue.Queue[tuple[float, bytes]] = queue.Queue()
+        if self._delay_s:
+            threading.Thread(target=self._deliver, args=(due, sink), daemon=True).start()
+        free = time.monotonic()
         try:
-            while data := source.recv(65536):
+            while data := source.recv(4096 if self._rate else 65536):
                 if counted:
                     self.carried += len(data)
-                sink.sendall(data)
+                if self._rate:
+                    free = max(free, time.monotonic()) + len(data) / self._rate
+                    time.sleep(max(0.0, free - time.monotonic()))
+                if self._delay_s:
+                    due.put((time.monotonic() + self._delay_s, data))
+                else:
+                    sink.sendall(data)
         except OSError:
             pass
+        due.put((0.0, b""))
         for end in (source, sink):
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
 
+    @staticmethod
+    def _deliver(due: "queue.Queue[tuple[float, bytes]]", sink: socket.socket) -> None:
+        while (one := due.get())[1]:
+            time.sleep(max(0.0, one[0] - time.monotonic()))
+            try:
+                sink.sendall(one[1])
+            except OSError:
+                return
+
+
+_SLOW_BUFFER = 64 << 10
+
 
 class RentedMachine:
     """An sshd with one user (whoever runs the tests), a home of its own, and a shell that may talk."""
 
-    def __init__(self, folder: Path, name: str = "rented", more: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "rented",
+        more: str = "",
+        listen: str = "127.0.0.1",
+        space: str = "",
+    ) -> None:
+        """`space`: the network namespace that it runs in."""
         self.name = name
         self.folder = folder
         self.home = folder / "home"
@@ -128,6 +170,8 @@ class RentedMachine:
         make_key(folder / "host_key")
         (folder / "authorized_keys").write_bytes((folder / "client_key.pub").read_bytes())
         self._more = more
+        self._listen = listen
+        self._inside = ["ip", "netns", "exec", space] if space else []
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
         self.wire = Wire(self.port)
@@ -138,6 +182,7 @@ class RentedMachine:
         file.write_text(
             _CONFIGURATION.format(
                 port=self.port,
+                listen=self._listen,
                 folder=self.folder,
                 environment=" ".join(f'"{k}={v}"' for k, v in self.environment.items()),
                 more=self._more,
@@ -147,7 +192,7 @@ class RentedMachine:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         assert SSHD is not None
         self._process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", file],
+            [*self._inside, SSHD, "-D", "-e", "-f", file],
             stdin=subprocess.DEVNULL,
             stderr=(self.folder / "sshd.log").open("ab"),
             start_new_session=True,
@@ -155,6 +200,9 @@ class RentedMachine:
         eventually(self._listens, what=f"an sshd: {(self.folder / 'sshd.log').read_text()}")
 
     def _listens(self) -> bool:
+        if self._inside:
+            said = subprocess.run([*self._inside, "ss", "-Hltn"], capture_output=True, text=True)
+            return f":{self.port} " in said.stdout
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.remote.copying import Copied
 from runners.remote.registry import RemoteRegistry
+from runners.remote.ssh import Ssh
+from runners.remote.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
@@ -51,7 +54,7 @@ def _data(line: CommandLine) -> Path:
     return folder
 
 
-def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine, way: str) -> None:
+def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine) -> None:
     folder = _data(line)
     there = rented.home / "fresnel" / "data" / "training"
     planned = line.json("push", "mine", "--host", "rented", "--dry-run")
@@ -82,9 +85,24 @@ def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine, way: st
     ended = line.run("host", "end", "rented", "--end-command", "touch destroyed", "--yes")
     assert (line.folder / "destroyed").exists()
     assert "ended and forgotten" in ended.stderr
-    assert line.json("host", "list") == []
+    assert RemoteRegistry(line.state).names() == []
     lines = [json.loads(one) for one in StateDirectory().ledger.read_text().splitlines()]
     assert [(one["run"], one["host"]) for one in lines if one["type"] == "run"] == [(run, "rented")]
+
+
+def test_without_rsync_there_too_only_what_changed_goes(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    registry = RemoteRegistry(line.state)
+    copier = StreamCopier(Ssh(registry, registry.find("rented")))
+    folder, there = _data(line), rented.home / "it's there" / "data"
+    assert copier.send(folder, str(there), dry=True) == Copied(3, 3000, 3000)
+    assert not there.exists()
+    copier.send(folder, str(there), ["2*"])
+    assert sorted(path.name for path in there.iterdir()) == ["0 of three.jpg", "1 of three.jpg"]
+    (folder / "1 of three.jpg").write_bytes(b"other")
+    assert copier.send(folder, str(there)) == Copied(2, 1005, 2005)
+    assert (there / "1 of three.jpg").read_bytes() == b"other"
 
 
 def test_what_differs_here_is_copied_anew(

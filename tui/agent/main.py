@@ -8,8 +8,11 @@ from runners.remote.protocol import MARKER
 
 
 def run_agent(words: Sequence[str]) -> int:
-    """Answer on stdin and stdout until stdin ends; a word names one of the tools for copying."""
-    if words:
+    """Answer on stdin and stdout until stdin ends; a word names one of the tools for copying.
+
+    With `watch`, what snapshots need is loaded while the first request is still on its way.
+    """
+    if words and words[0] != "watch":
         from tui.agent.tools import run_tool
 
         return run_tool(words)
@@ -22,5 +25,9 @@ def run_agent(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     from tui.agent.serve import serve
+
+    if words:
+        import tui.agent.follow
+        import tui.agent.snapshots  # noqa: F401
 
     return serve(line)

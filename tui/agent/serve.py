@@ -22,8 +22,6 @@ from runners.model.errors import FresnelError
 from runners.remote.protocol import MessageReader, pack
 from runners.remote.source import installed_digest
 from runners.state.layout import StateDirectory
-from tui.agent.follow import follow_output
-from tui.agent.snapshots import send_snapshots
 
 BEAT_S = 10.0
 _BLOCK = 1 << 16
@@ -124,11 +122,15 @@ class Agent:
                 async with self._slots:
                     await self._command(number, asked)
             elif what == "follow":
+                from tui.agent.follow import follow_output
+
                 self._acknowledged[number] = asyncio.Event(), [0]
                 await follow_output(
                     self.state, number, asked, self.send, self._acknowledged[number]
                 )
             elif what == "watch":
+                from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
+
                 await send_snapshots(self.state, number, self.send)
             else:
                 raise FresnelError(f"this agent does not know `{what}`", "it is of another version")
