@@ -159,7 +159,11 @@ def gpus(parser: CommandParser) -> None:
         "--watch", action="store_true", help="go on with every new reading; JSON lines with --json"
     )
     parser.add_argument(
-        "--host", action="store_true", help="the host too; with --json one object around the GPUs"
+        "--host",
+        nargs="?",
+        const=True,
+        metavar="HOST",
+        help="the host too; with --json one object around the GPUs. With a name: on that machine",
     )
     parser.set_defaults(action="gpus:run_gpus")
     examples(parser, "gpus", "gpus --watch", "gpus --host --json")

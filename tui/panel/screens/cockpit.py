@@ -67,6 +67,7 @@ class CockpitScreen(Screen[None]):
         hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
         hotkey("p", "postpone", "postpone the guard; asks for how long"),
         hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
+        hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
@@ -349,6 +350,14 @@ class CockpitScreen(Screen[None]):
 
             self.app.push_screen(PicturesScreen(self.picture, views))
 
+    def action_hosts(self) -> None:
+        """Every rented machine on a screen of its own."""
+        from tui.panel.screens.hosts import HostsScreen
+
+        self.app.push_screen(
+            HostsScreen(self.state, self.picture, self.commands.log, self.read_only)
+        )
+
     def action_compare(self) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
         from tui.panel.screens.compare import open_compare
@@ -389,6 +398,7 @@ class CockpitScreen(Screen[None]):
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
+            ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
             ("Command log", "what was done here, as commands (c)", self.action_commands),
         )
         for title, words, action in looking if self.read_only else touching + looking:
