@@ -56,6 +56,7 @@ class StateDirectory:
         self.session = self.host / "session.json"
         self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
+        self.charts = self.root / "charts.json"
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"

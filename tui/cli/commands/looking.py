@@ -104,6 +104,13 @@ def compare(parser: CommandParser) -> None:
     )
 
 
+def pictures(parser: CommandParser) -> None:
+    """`pictures`: the images that a run wrote."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.set_defaults(action="pictures:run_pictures")
+    examples(parser, "pictures last", "pictures trial --json")
+
+
 def diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
     parser.add_argument("run", metavar="RUN", help=RUN)
