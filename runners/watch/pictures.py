@@ -80,13 +80,14 @@ class PictureFinder:
         since = (run.started or run.created) - _GRAIN_S
         until = float("inf") if run.ended is None else run.ended + _AFTERWARDS_S
         found: dict[str, RunPicture] = {}
+        roots = Path(run.directory), folder
         for path, event in self._told.items():
-            _add(found, path, folder, event)
+            _add(found, path, roots, event)
         for path in _walk(run.directory, _DEEPEST):
-            _add(found, path, Path(run.directory))
+            _add(found, path, roots)
         for place, depth in _places(run, folder):
             for path in _walk(place, depth):
-                _add(found, path, folder, None, since, until)
+                _add(found, path, roots, None, since, until)
         return sorted(found.values(), key=lambda one: (one.series, *one.place, one.path))
 
     def _note(self, folder: Path) -> None:
@@ -110,12 +111,14 @@ def find_pictures(run: Run) -> list[RunPicture]:
 def _add(
     found: dict[str, RunPicture],
     path: str,
-    root: Path,
+    roots: tuple[Path, ...],
     event: Event | None = None,
     since: float = 0.0,
     until: float = float("inf"),
 ) -> None:
-    """Put the file at `path` into `found` unless it is there, or is none of this run's."""
+    """Put the file at `path` into `found` unless it is there, or is none of this run's; its name
+    counts from the first of `roots` that it lies in.
+    """
     if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
         return
     try:
@@ -124,10 +127,8 @@ def _add(
         return
     if not since <= stat.st_mtime <= until:
         return
-    try:
-        name = str(Path(path).relative_to(root))
-    except ValueError:
-        name = "/".join(Path(path).parts[-2:])
+    root = next((one for one in roots if one in Path(path).parents), Path(path).parent.parent)
+    name = str(Path(path).relative_to(root))
     epoch, step, stem = _read_stem(Path(path).stem)
     if event is not None:
         epoch = event.epoch if event.epoch is not None else epoch

@@ -13,7 +13,6 @@ import msgspec
 
 from runners.host.tail import Follower
 from runners.watch.metrics.numbers import whole_number
-from runners.watch.metrics.readers.objects import ObjectReader
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -69,6 +68,9 @@ class TrainerState:
     """Hugging Face's `trainer_state.json`: the whole history, rewritten at each checkpoint."""
 
     def __init__(self, path: Path) -> None:
+        # Its patterns take longer to compile than most runs' curves to read.
+        from runners.watch.metrics.readers.objects import ObjectReader
+
         self._path = path
         self._seen: tuple[int, int] = (0, 0)
         self._step = -1.0
