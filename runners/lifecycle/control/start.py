@@ -136,7 +136,10 @@ class Foreseen(NamedTuple):
 
 
 def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
-    """As `preview`, with the programs' environments, secrets in clear: only for memory."""
+    """As `preview`, with the programs' environments, secrets in clear: only for memory.
+
+    Raises WrongInput when something that a spec names does not exist.
+    """
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
         _check_texts(spec)

@@ -21,6 +21,7 @@ class RankPattern:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
+        # Coloured prefixes are common, and the colour may change anywhere inside.
         names = "|".join(
             through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker")
         )
