@@ -24,7 +24,9 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
         spec = msgspec.convert(_as_of_today(values), RunSpec)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
-    return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+    return msgspec.structs.replace(
+        spec, environment=_unmasked(spec), group="", parallel=None, after=None
+    )
 
 
 def _as_of_today(values: Any) -> Any:

@@ -192,6 +192,7 @@ def _judge(
 
 def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:
     """DeniedError when a group could not start even on this machine with nobody else on it."""
+    candidates = [candidate for candidate in candidates if candidate.together]
     if len(candidates) < 2 or reading is None:
         return
     empty = [msgspec.structs.replace(gpu, processes=(), memory_used=0) for gpu in reading.gpus]
