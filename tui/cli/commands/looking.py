@@ -1,4 +1,4 @@
-"""Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `remedy`, `gpus`, others."""
+"""Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
 from tui.cli.commands.parts import RUN, RUNS, examples
 from tui.cli.parsing import CommandParser
@@ -8,6 +8,12 @@ WORD finds runs as the panel's filter does: text in name, id, tags, note or reas
 tag:good, preset:P, name:N, group:G, host:H, user:U, gpu:3, is:live, is:starred, since:7d,
 before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50. All must
 hold; !WORD turns one round."""
+
+
+_STACKS = """\
+By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
+kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
+of each thread always. Nothing is stopped. Saved in the run's folder, under stacks/."""
 
 
 def list_runs(parser: CommandParser) -> None:
@@ -110,27 +116,20 @@ def diagnose(parser: CommandParser) -> None:
     )
 
 
-def remedy(parser: CommandParser) -> None:
-    """`remedy`: what mends a run that failed."""
+def stacks(parser: CommandParser) -> None:
+    """`stacks`: where every rank is."""
     parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
-    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
+    parser.add_argument("--brief", action="store_true", help="one line for each rank")
     parser.add_argument(
-        "--apply",
-        action="append",
-        metavar="NAME",
-        help="launch with this remedy (repeatable: together, in this order)",
+        "--saved", action="store_true", help="the newest saved ones; those of an ended run always"
     )
-    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
-    parser.add_argument("--wait", action="store_true", help="return when the run has ended")
-    parser.set_defaults(action="remedy:run_remedy")
+    parser.set_defaults(action="stacks:run_stacks")
     examples(
         parser,
-        "remedy last",
-        "remedy last --apply half-batch",
-        "remedy RUN --apply half-rate --apply earlier-checkpoint --wait",
-        notes="Without --apply, every remedy that fits the cause is shown as a diff of the plan; "
-        "nothing runs.",
+        "stacks last",
+        "stacks RUN --brief",
+        "stacks RUN --saved --json",
+        notes=_STACKS,
     )
 
 
