@@ -349,6 +349,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     output_limit: int | None = None
     after: After | None = None
     group: str = ""
+    parallel: int | None = None
+    """How many runs of its group may run at once, 0 for any number; None: they start together."""
     metrics: MetricRule = MetricRule()
     resume: ResumeRule | None = None
     config: ConfigFile | None = None

@@ -65,6 +65,7 @@ class StateDirectory:
         self.ended_rows = self.root / "ended.rows"
         self.letters = self.root / "letters.json"
         self.letters_lock = self.root / "letters.lock"
+        self.sweeps = self.root / "sweeps"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 

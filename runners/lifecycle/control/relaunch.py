@@ -32,7 +32,9 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
             # A `$` in a folder's name is no placeholder.
             folder = folder.replace("${", "$${")
             spec = msgspec.structs.replace(spec, working_directory=folder)
-    return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+    return msgspec.structs.replace(
+        spec, environment=_unmasked(spec), group="", parallel=None, after=None
+    )
 
 
 def _as_of_today(values: Any) -> Any:

@@ -200,6 +200,7 @@ def _judge(
 
 def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:
     """Raise DeniedError for a group that could not start even on this machine with nobody else."""
+    candidates = [candidate for candidate in candidates if candidate.together]
     if len(candidates) < 2 or reading is None:
         return
     empty = [msgspec.structs.replace(gpu, processes=(), memory_used=0) for gpu in reading.gpus]

@@ -6,6 +6,7 @@ waits first in line, runs the helper `dispatch` for a moment.
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
-from runners.state.codec import read_plan, read_spec, read_waits
+from runners.state.codec import read_outline, read_plan, read_spec, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import find_run, read_run
@@ -56,6 +57,7 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
         spec.after,
         spec.group,
         spec.preset,
+        spec.parallel,
     )
 
 
@@ -66,7 +68,17 @@ def judge(
     endings = {
         c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
     }
-    return decide(candidates, reading, held_leases(state), endings, drained_since(state))
+    running = _running(state, {c.group for c in candidates if c.parallel})
+    return decide(candidates, reading, held_leases(state), endings, drained_since(state), running)
+
+
+def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:
+    """How many runs of `groups` have been given their turn and have not ended."""
+    if not groups:
+        return Counter()
+    outlines = [read_outline(state.run(run_id)) for run_id in live_run_ids(state)]
+    started = [one for one in outlines if one is not None and not one.is_queued]
+    return Counter(one.group for one in started if one.group in groups)
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:

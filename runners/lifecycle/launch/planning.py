@@ -111,6 +111,7 @@ def make_plan(
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
+        parallel=spec.parallel,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
         metrics=_metrics(spec, folder, words),
