@@ -31,6 +31,7 @@ from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
 from runners.lifecycle.launch.words import SECRET_PREFIX
+from runners.lifecycle.probe.notes import probe_notes
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -223,8 +224,11 @@ def _prepare(
 
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """`allocation` with notes on GPUs whose free memory this preset's history exceeds."""
+    """`allocation` with notes on GPUs whose free memory this preset's history exceeds, and on what
+    a probe found to fit.
+    """
     notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
+    notes += probe_notes(state, spec, allocation.gpus)
     return (
         msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
     )
