@@ -56,6 +56,7 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.signatures = self.root / "signatures.json"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 

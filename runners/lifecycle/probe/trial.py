@@ -86,7 +86,7 @@ class _Watch:
     def samples_per_s(self, batch: int) -> float | None:
         """Samples a second in all: as the program says, else by its steps."""
         rate = self.report.course.progress(time.time())
-        if rate.rate is not None and rate.unit in ("samples", "images", "examples"):
+        if rate.rate is not None and rate.rate_unit in ("samples", "images", "examples"):
             return rate.rate
         course = self.report.course
         if course.step is None or self.first is None or self.newest is None or not self.steps:
