@@ -12,6 +12,7 @@ from pathlib import Path
 from runners.doctor.checks import Check
 from runners.doctor.host_facts import HostFacts, kernel_architectures
 from runners.doctor.xid import xid_advice
+from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
 from runners.model.gpus import GpuReading, Xid
@@ -156,10 +157,12 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
         yield Check("network", "PASS", f"default route by {host.routed}")
 
 
-def check_helpers(root: Path = Path("/proc")) -> Iterator[Check]:
-    """Helper processes of ours that are suspended, or run on code that is gone."""
+def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
+    """Helper processes of this installation for the state folder `state` that are suspended, or
+    run on code that is gone.
+    """
     fine = 0
-    for pid, kind in _helpers(root):
+    for pid, kind in _helpers(state, root):
         state = process_state(pid)
         if state in ("T", "t"):
             words = f"{kind} (pid {pid}) is suspended: nothing is done by it"
@@ -183,7 +186,8 @@ def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Itera
         yield Check("packages", "PASS", listed)
 
 
-def _helpers(root: Path) -> Iterator[tuple[int, str]]:
+def _helpers(state: Path, root: Path) -> Iterator[tuple[int, str]]:
+    """Helpers by pid and kind: their command line names our code and that state folder."""
     mark = f"{HELPER_MARK}=".encode()
     for entry in root.iterdir():
         if not entry.name.isdigit():
@@ -191,8 +195,11 @@ def _helpers(root: Path) -> Iterator[tuple[int, str]]:
         try:
             if entry.stat().st_uid != os.getuid():
                 continue
+            words = (entry / "cmdline").read_bytes()
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
+            continue
+        if str(ROOT).encode() not in words or str(state).encode() not in words:
             continue
         kinds = [
             one[len(mark) :].decode("ascii", "replace") for one in variables if one.startswith(mark)

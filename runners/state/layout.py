@@ -50,6 +50,7 @@ class StateDirectory:
         self.sampler_lock = self.host / "sampler.lock"
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
+        self.watcher_lock = self.host / "watcher.lock"
         self.session = self.host / "session.json"
         self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
@@ -57,6 +58,9 @@ class StateDirectory:
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
         self.signatures = self.root / "signatures.json"
+        self.ended_rows = self.root / "ended.rows"
+        self.letters = self.root / "letters.json"
+        self.letters_lock = self.root / "letters.lock"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 
@@ -140,6 +144,7 @@ class RunDirectory:
     deleted = _File("deleted.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
+    health = _File("health.json")
 
     def __init__(self, home: StateDirectory, run_id: str) -> None:
         self.home = home

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from runners.doctor import machine_checks
 from runners.doctor.checks import Check, check_time
 from runners.doctor.host_facts import HostFacts, default_interface, kernel_architectures, read_host
 from runners.doctor.xid import xid_advice
+from runners.host.helpers import ROOT
 from runners.host.procfs import HELPER_MARK, process_state
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
 from tests.support import eventually
@@ -121,16 +123,19 @@ def test_the_network(tmp_path: Path) -> None:
     assert "this machine alone" in told(machine_checks.check_network(HostFacts(), "x"))[0][1]
 
 
-def test_a_suspended_helper_is_named() -> None:
+def test_a_suspended_helper_is_named(tmp_path: Path) -> None:
     environment = {**os.environ, HELPER_MARK: "sampler"}
-    with subprocess.Popen(["sleep", "60"], env=environment) as child:
+    words = [sys.executable, "-c", "import time; time.sleep(60)", str(ROOT), str(tmp_path)]
+    with subprocess.Popen(words, env=environment) as child:
         try:
             child.send_signal(signal.SIGSTOP)
             eventually(lambda: process_state(child.pid) == "T")
-            found = told(machine_checks.check_helpers())
+            found = told(machine_checks.check_helpers(tmp_path))
+            others = told(machine_checks.check_helpers(tmp_path / "another"))
         finally:
             child.kill()
     assert any(f"(pid {child.pid}) is suspended" in words for _, words in found)
+    assert [verdict for verdict, _ in others] == ["PASS"]
 
 
 def test_packages() -> None:

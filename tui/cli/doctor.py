@@ -67,7 +67,7 @@ def _check_more(state: StateDirectory, reading: GpuReading) -> list[Check]:
         *check_disks({"here": Path.cwd(), "temporary files": Path(gettempdir())}),
         *check_network(host, host_name()),
         *check_time(host),
-        *check_helpers(),
+        *check_helpers(state.root),
         *check_versions(_installed(), _PACKAGES),
     ]
 

@@ -1,10 +1,13 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
+import shlex
 import time
+from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
+from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.views.diagnosis_text import diagnosis_pairs
@@ -20,6 +23,7 @@ from tui.views.format import (
     size,
 )
 from tui.views.gpu_text import xid_words
+from tui.views.health_text import health_pairs
 from tui.views.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
@@ -39,6 +43,11 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)
+    pairs += health_pairs(view.health)
+    if view.diagnosis is not None:
+        from tui.views.stack_text import stack_pairs  # the panel's start does without
+
+        pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
@@ -74,6 +83,11 @@ def _labels(run: Run) -> list[tuple[str, str]]:
     if labels.tags:
         pairs.append(("tags", ", ".join(labels.tags)))
     return pairs + [("your note", line) for line in labels.note.splitlines()]
+
+
+def command_of(plan: LaunchPlan) -> str:
+    """The command of a run as a line for a shell."""
+    return shlex.join(plan.argv)
 
 
 def asks_text(view: RunView) -> str:

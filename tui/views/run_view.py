@@ -15,14 +15,19 @@ from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json
 from runners.model.gpus import GpuUse
+from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
+from runners.model.states import State
 from runners.state.layout import TERMINAL_STATUS
+from runners.watch.health.store import health_of
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
+from tui.views.health_text import health_json
 
+_MEAN_PACE_FROM_S = 10.0
 _MICRO = Decimal("0.000001")
 
 
@@ -52,6 +57,8 @@ class RunView(msgspec.Struct, frozen=True):
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
     diagnosis: Diagnosis | NotKnown | None = None
     """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
+    health: Health | None = None
+    """How it is doing while it runs; None where nobody has judged it."""
 
     @property
     def loss(self) -> float | int | None:
@@ -96,7 +103,7 @@ def view_run(
         progress = final.progress
     return RunView(
         run=run,
-        progress=progress,
+        progress=_with_eta(run, progress, run.seconds(at)),
         metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
         trend=tuple(course.trend) if final is None else final.trend,
@@ -117,7 +124,24 @@ def view_run(
         epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
+        health=health_of(run, now),
     )
+
+
+def _goes_on(run: Run) -> bool:
+    again = run.record is not None and run.record.attempt > 1
+    return again or (run.plan is not None and bool(run.plan.resumed_from))
+
+
+def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
+    """Until its own pace is known, the time that is left is told by its mean pace since it began;
+    of one that went on from a checkpoint, that would say nothing.
+    """
+    fraction = progress.fraction
+    guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
+    if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
+        return progress
+    return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)
 
 
 def _prompt(run: Run) -> str | None:
@@ -146,6 +170,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "state": str(run.state),
         "reason": run.reason or None,
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
+        "health": health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],

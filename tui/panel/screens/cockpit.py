@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -15,6 +15,7 @@ from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
@@ -25,7 +26,6 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
@@ -53,6 +53,12 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey(
+            "equals_sign",
+            "compare",
+            "compare the marked runs: what differs, and which is best",
+            display="=",
+        ),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
         hotkey("p", "postpone", "let the guard hold back for an hour"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
@@ -77,7 +83,7 @@ class CockpitScreen(Screen[None]):
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
-            yield RunPane(id="runs")
+            yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
         yield Footer(show_command_palette=True)
 
@@ -99,11 +105,9 @@ class CockpitScreen(Screen[None]):
             self._height = height
             self.query_one("#upper").styles.height = height
         self.query_one(GpuPane).show(picture)
-        if any(view.run.id == self._wanted for view in picture.runs):
-            runs.show(picture, select=self._wanted)
-            self._wanted = None
-        else:
-            runs.show(picture)
+        runs.show(picture, select=self._wanted)
+        self._wanted = None
+        self._explain()
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
@@ -121,18 +125,29 @@ class CockpitScreen(Screen[None]):
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
-        wanted = max(gpus, min(len(picture.runs), 8 if self.size.height < 40 else 14)) + 2
+        wanted = max(gpus, min(len(picture.runs) + 1, 9 if self.size.height < 40 else 15)) + 2
         return max(6, min(wanted, self.size.height // 2))
 
     @on(RunPane.Selected)
     def _select(self, message: RunPane.Selected) -> None:
-        self._show_log(message.view)
+        row = message.row
+        if self._shown != row.id:
+            self._shown = row.id
+            self.area.show(self.state.run(row.id).output, f"{row.name} · output.log")
+            self._explain()
 
-    def _show_log(self, view: RunView) -> None:
-        run = view.run
-        if self._shown != run.id:
-            self._shown = run.id
-            self.area.show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
+    def _explain(self) -> None:
+        """In the log's place, as long as there is none: why the selected run waits."""
+        picture = self.picture
+        runs = picture.runs if picture else ()
+        view = next((one for one in runs if one.run.id == self._shown), None)
+        words: list[str] = []
+        if picture is not None and view is not None and view.run.state is State.QUEUED:
+            from tui.views.queue_text import queue_lines
+
+            live = [one for one in runs if one.run.is_live]
+            words = queue_lines(view, live, picture.leases)
+        self.area.explain(tuple(words))
 
     @on(RunPane.Opened)
     def _open(self) -> None:
@@ -250,6 +265,19 @@ class CockpitScreen(Screen[None]):
 
         self.app.push_screen(RemedyScreen(self.state, run), answered)
 
+    def action_copy_command(self) -> None:
+        """Hand the selected run's command to the terminal's clipboard."""
+        from tui.panel.terminal.osc import describe_copied, osc52, send
+        from tui.views.run_text import command_of
+
+        view = self.query_one(RunPane).selected
+        if view is None or view.run.plan is None:
+            self.notify("no run is selected" if view is None else "its plan is lost", timeout=3)
+            return
+        command = command_of(view.run.plan)
+        send(self.app, osc52(command.encode(), os.environ))
+        self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
+
     def action_drain(self) -> None:
         """Let what runs finish and nothing start, or let the queue go on."""
         self.commands.drain()
@@ -265,6 +293,14 @@ class CockpitScreen(Screen[None]):
         run = self.selected_run
         marked = [run.id] if run else []
         self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+
+    def action_compare(self) -> None:
+        """What differs between the marked runs, or those of the group, and which is best."""
+        from tui.panel.screens.compare import open_compare
+
+        ids = [row.id for row in self.query_one(RunPane).chosen]
+        if not open_compare(self.app, self.state, ids):
+            self.notify("mark the runs to compare with Space, two at least", timeout=4)
 
     def action_commands(self) -> None:
         """Show what was done here, as commands."""
