@@ -163,8 +163,8 @@ def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
     """
     fine = 0
     for pid, kind in _helpers(state, root):
-        state = process_state(pid)
-        if state in ("T", "t"):
+        letter = process_state(pid)
+        if letter in ("T", "t"):
             words = f"{kind} (pid {pid}) is suspended: nothing is done by it"
             yield Check("helpers", "WARN", words, f"kill -CONT {pid}")
         elif kind != "supervisor" and _is_outdated(pid):
