@@ -35,6 +35,9 @@ COMMANDS: dict[str, Command] = {
     "verify": Command(
         "launching:verify", "check what launch would run, and start nothing; exit 1 on a FAIL", _RUN
     ),
+    "probe": Command(
+        "launching:probe", "find the largest batch that fits, by short real runs", _RUN
+    ),
     "remedy": Command(
         "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
     ),
