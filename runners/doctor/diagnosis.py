@@ -166,7 +166,7 @@ def _memory_killer(
         looked,
         records[0] if records else "",
         first[0] if first and killed else None,
-        "out of host memory",
+        title="out of host memory",
     )
 
 
@@ -270,6 +270,7 @@ def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> 
         looked,
         line,
         rank,
+        signature.remedies,
         fill_cause(signature.title, suspect.fields),
         suspect.place[1] if suspect.log == "output.log" else None,
     )

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from runners.doctor.remedies import remedies_of
+
 
 class Diagnosis(msgspec.Struct, frozen=True):
     """A known cause: its class and signature, in words, and the evidence it rests on."""
@@ -16,6 +18,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     looked_at: tuple[str, ...]
     line: str = ""
     rank: int | None = None
+    remedies: tuple[str, ...] = ()
     title: str = ""
     offset: int | None = None
     """Where `line` was found in output.log, in bytes of what is left of it without escapes."""
@@ -46,6 +49,12 @@ def cause_words(verdict: Diagnosis, step: str = "") -> str:
     return f"{whose}{verdict.headline}{after}{line}"
 
 
+def remedies_for(verdict: Diagnosis | NotKnown) -> tuple[str, ...]:
+    """The names of the remedies that `fresnel-tui remedy` may offer."""
+    named = verdict.remedies if isinstance(verdict, Diagnosis) else ()
+    return remedies_of(verdict.kind, named)
+
+
 def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
     """The documented JSON of a verdict; `known` tells which of the two it is."""
     known = isinstance(verdict, Diagnosis)
@@ -56,6 +65,7 @@ def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
         "title": verdict.headline if isinstance(verdict, Diagnosis) else None,
         "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
         "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
+        "remedies": list(remedies_for(verdict)),
         "line": verdict.line or None,
         "line_number": verdict.line_number if isinstance(verdict, Diagnosis) else None,
         "rank": verdict.rank,

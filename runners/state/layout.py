@@ -52,10 +52,14 @@ class StateDirectory:
         self.sampler_log = self.host / "sampler.log"
         self.watcher_lock = self.host / "watcher.lock"
         self.session = self.host / "session.json"
+        self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        self.ended_rows = self.root / "ended.rows"
+        self.letters = self.root / "letters.json"
+        self.letters_lock = self.root / "letters.lock"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 

@@ -238,7 +238,7 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel.wait_for("palette: every action")
     panel.press("Escape")
     panel.wait_gone("palette: every action")
-    panel.press("/")
+    panel.press("3/")
     panel.wait_for("search in the log")
     panel.press("counting 12", "Enter")
     panel.wait_for(r"paused|matches|match")

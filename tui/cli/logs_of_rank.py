@@ -1,7 +1,9 @@
 """`logs --rank` and `logs --ranks`."""
 
 import argparse
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.tail import GrowingFile, data_before_hole
@@ -50,26 +52,58 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
             )
         sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]
 
+    tell = _Telling(run.id, rank, arguments.json, arguments.follow)
+
     def copy() -> None:
         for source in sources:
-            source.copy()
+            for block in source.new():
+                tell.take(block)
 
     copy()
     if arguments.follow and run.is_live:
         wait_until_ended(state, run.id, copy)
         copy()
     for source in sources:
-        source.finish()
+        tell.take(source.rest())
+    tell.end(", ".join(str(source.path) for source in sources))
     return ExitCode.DONE
 
 
+class _Telling:
+    """Where a rank's lines go: to stdout as they are, or into JSON."""
+
+    def __init__(self, run_id: str, rank: int, as_json: bool, follow: bool) -> None:
+        self._facts = {"run": run_id, "rank": rank}
+        self._json = as_json
+        self._follow = follow
+        self._lines: list[str] = []
+
+    def take(self, block: bytes) -> None:
+        """Print a block of lines, or keep them."""
+        if not self._json:
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+            return
+        lines = block.decode("utf-8", "replace").splitlines()
+        if self._follow:
+            for line in lines:
+                print(json.dumps({**self._facts, "text": line}), flush=True)
+        else:
+            self._lines += lines
+
+    def end(self, path: str) -> None:
+        """Print the document, where that is wanted."""
+        if self._json and not self._follow:
+            print_json({**self._facts, "path": path, "lines": self._lines})
+
+
 class _RankOutput:
-    """Copies one rank's lines to stdout: out of the output, or all of a file of its own."""
+    """One rank's lines as they come: out of the output, or all of a file of its own."""
 
     def __init__(
         self, run: RunDirectory, rank: int, last: int | None, own: Path | None = None
     ) -> None:
-        path = own or run.output
+        self.path = path = own or run.output
         self._lines = None if own is not None else RankLines(rank, has_rank_logs(run.path))
         offset = 0 if last is None else self._offset_of_last(path, last)
         self._file = GrowingFile(path, offset, hold=True)
@@ -97,23 +131,20 @@ class _RankOutput:
             stretch *= 8
         return size
 
-    def copy(self) -> None:
-        """Write what is new to stdout."""
+    def new(self) -> Iterator[bytes]:
+        """What is new, whole lines where they have to be chosen."""
         more = True
         while more:
             piece = self._file.read(_BLOCK)
             block = data_before_hole(piece.data) or piece.data.replace(b"\0", b"")
             if block:
-                sys.stdout.buffer.write(self._lines.take(block) if self._lines else block)
+                yield self._lines.take(block) if self._lines else block
             more = piece.more
-        sys.stdout.buffer.flush()
 
-    def finish(self) -> None:
-        """Write a last line without an end."""
-        if self._lines is not None:
-            sys.stdout.buffer.write(self._lines.flush())
-            sys.stdout.buffer.flush()
+    def rest(self) -> bytes:
+        """A last line without an end; nothing comes after it."""
         self._file.close()
+        return self._lines.flush() if self._lines is not None else b""
 
 
 def _row(one: RankOverview) -> tuple[str, ...]:

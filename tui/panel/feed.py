@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from bisect import bisect_left
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -25,8 +25,10 @@ from runners.model.states import is_terminal
 from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
-from runners.state.runs import list_run_ids, list_runs
+from runners.state.live_letters import live_letters
+from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.live import LiveReport
+from tui.views.ended_index import EndedIndex, EndedRows
 from tui.views.run_view import RunView, view_run
 
 _SHOWN_ENDED = 100
@@ -35,11 +37,17 @@ _EVERY_S = 1.0
 _PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
 _ADOPT_EVERY = 3
 _OVERRUNS_EVERY = 30
+_VERIFY_EVERY = 120
+_READ_FOR_S = 0.25  # at a time, of rows that no kept file has: pictures go on meanwhile
+_AT_ONCE_S = 0.01
 
 
 class PanelSnapshot(msgspec.Struct, frozen=True):
-    """Everything the panel shows at one moment; `letters` gives each run the letter it wears in
-    every pane.
+    """Everything the panel shows at one moment; `letters` gives each live run the letter it wears
+    in every pane.
+
+    `runs` are those that live and the newest that ended, in full; `ended` are the rows of all that
+    ended.
     """
 
     time: float
@@ -53,6 +61,7 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     hidden: int
     problem: str = ""
     guard: GuardView | None = None
+    ended: EndedRows = EndedRows()
 
 
 @runtime_checkable
@@ -72,9 +81,13 @@ class SnapshotFeed:
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, RunView] = {}
         self._labels_stamp = 0
+        self._relabelled = False
         self._costs = CostReader(state)
         self._turn = 0
         self._ids_of: tuple[int, list[str]] = (-1, [])
+        self._index = EndedIndex(state, may_write=not read_only)
+        self._unread = True
+        self._also: frozenset[str] = frozenset()
         self._hurry = asyncio.Event()
         self._stop = asyncio.Event()
         # The first picture is taken while the terminal is still being set up.
@@ -85,6 +98,10 @@ class SnapshotFeed:
         """Take the next picture now: something was just done."""
         self._hurry.set()
 
+    def look_at(self, run_ids: Iterable[str]) -> None:
+        """Have these runs in full in every picture from now on, however long ago they ended."""
+        self._also = frozenset(run_ids)
+
     async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
         """Put a picture into `post` whenever there is something new to see; runs until
         cancelled.
@@ -94,7 +111,7 @@ class SnapshotFeed:
             while True:
                 await post.put(await asyncio.wrap_future(self._next))
                 try:
-                    await asyncio.wait_for(self._hurry.wait(), _EVERY_S if notices else _PAINTED_S)
+                    await asyncio.wait_for(self._hurry.wait(), self._pause(notices is not None))
                 except asyncio.TimeoutError:  # a class of its own before Python 3.11
                     pass
                 self._hurry.clear()
@@ -106,6 +123,11 @@ class SnapshotFeed:
             if notices is not None:
                 notices.cancel()
                 await asyncio.gather(notices, return_exceptions=True)
+
+    def _pause(self, is_painted: bool) -> float:
+        if not is_painted:
+            return _PAINTED_S
+        return _AT_ONCE_S if self._unread else _EVERY_S
 
     async def _take_notice(self) -> None:
         """Hurry when runs come or end; should notices not work here, the pictures come once a
@@ -139,13 +161,18 @@ class SnapshotFeed:
         runs = self._list_runs(ids)
         costs = self._costs.read(runs, moment_now(), whole=True)
         views = self._views(runs, now, costs)
+        if self._turn > 2:
+            verify = self._turn % _VERIFY_EVERY == 0 or self._relabelled
+            self._relabelled = False
+            live = live_run_ids(self.state)
+            self._unread = self._index.refresh(ids, live, verify, _READ_FOR_S)
         if self._turn % _OVERRUNS_EVERY == 0:
             find_overruns(self.state, ((view.run, view.money) for view in views))
         return PanelSnapshot(
             time=now,
             host=host_name(),
             runs=tuple(reversed(views)),
-            letters={run.id: chr(65 + bisect_left(ids, run.id) % 26) for run in runs},
+            letters=self._letters(runs),
             reading=latest(self.state),
             leases=held_leases(self.state),
             session=costs.session,
@@ -153,6 +180,12 @@ class SnapshotFeed:
             hidden=len(ids) - len(runs),
             problem=problem,
             guard=read_guard(self.state),
+            ended=self._index.ended,
+        )
+
+    def _letters(self, runs: list[Run]) -> dict[str, str]:
+        return live_letters(
+            self.state, (run.id for run in runs if run.is_live), may_write=not self.read_only
         )
 
     def _run_ids(self) -> list[str]:
@@ -172,7 +205,7 @@ class SnapshotFeed:
         stamp = labels_stamp(self.state)
         if stamp == self._labels_stamp:
             return
-        self._labels_stamp = stamp
+        self._labels_stamp, self._relabelled = stamp, True
         for run_id, view in self._ended.items():
             labels = read_labels(self.state.run(run_id))
             if labels != view.run.labels:
@@ -185,12 +218,19 @@ class SnapshotFeed:
         return sum(run_id not in live for run_id in ids)
 
     def _list_runs(self, ids: list[str]) -> list[Run]:
-        return list_runs(
+        runs = list_runs(
             self.state,
             _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
             {k: v.run for k, v in self._ended.items()},
             ids,
         )
+        listed = {run.id for run in runs}
+        also = sorted(self._also & set(ids) - listed) if self._also else []
+        older = [
+            self._ended[one].run if one in self._ended else read_run(self.state, one)
+            for one in also
+        ]
+        return sorted(older + runs, key=lambda run: run.id) if older else runs
 
     def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
         views = []

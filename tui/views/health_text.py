@@ -1,9 +1,5 @@
 """How a live run is doing, for people and for scripts."""
 
-from typing import Any
-
-import msgspec
-
 from runners.model.health import Health, RankSign
 from tui.views.format import duration
 
@@ -46,8 +42,3 @@ def rank_words(rank: RankSign) -> str:
     if rank.line_age_s is not None:
         parts.append(f"last line {duration(rank.line_age_s)} ago")
     return ", ".join(parts)
-
-
-def health_json(health: Health | None) -> dict[str, Any] | None:
-    """The documented JSON of a run's health; null where nobody has judged it."""
-    return None if health is None else msgspec.to_builtins(health)

@@ -1,11 +1,13 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
+import shlex
 import time
 from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
+from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import SIGNS, State
 from tui.views.diagnosis_text import diagnosis_pairs
@@ -81,6 +83,11 @@ def _labels(run: Run) -> list[tuple[str, str]]:
     if labels.tags:
         pairs.append(("tags", ", ".join(labels.tags)))
     return pairs + [("your note", line) for line in labels.note.splitlines()]
+
+
+def command_of(plan: LaunchPlan) -> str:
+    """The command of a run as a line for a shell."""
+    return shlex.join(plan.argv)
 
 
 def asks_text(view: RunView) -> str:

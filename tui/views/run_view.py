@@ -17,6 +17,7 @@ from runners.host.files import read_json
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
+from runners.model.states import State
 from runners.state.layout import TERMINAL_STATUS
 from runners.watch.health.store import health_of
 from runners.watch.metrics.alerts import Alert
@@ -24,8 +25,8 @@ from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
-from tui.views.health_text import health_json
 
+_MEAN_PACE_FROM_S = 10.0
 _MICRO = Decimal("0.000001")
 
 
@@ -101,7 +102,7 @@ def view_run(
         progress = final.progress
     return RunView(
         run=run,
-        progress=progress,
+        progress=_with_eta(run, progress, run.seconds(at)),
         metrics=dict(report.metrics if final is None else final.last),
         summary=dict(events.summary),
         trend=tuple(course.trend) if final is None else final.trend,
@@ -124,6 +125,22 @@ def view_run(
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
         health=health_of(run, now),
     )
+
+
+def _goes_on(run: Run) -> bool:
+    again = run.record is not None and run.record.attempt > 1
+    return again or (run.plan is not None and bool(run.plan.resumed_from))
+
+
+def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
+    """Until its own pace is known, the time that is left is told by its mean pace since it began;
+    of one that went on from a checkpoint, that would say nothing.
+    """
+    fraction = progress.fraction
+    guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
+    if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
+        return progress
+    return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)
 
 
 def _prompt(run: Run) -> str | None:
@@ -152,7 +169,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "state": str(run.state),
         "reason": run.reason or None,
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
-        "health": health_json(view.health),
+        "health": _health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
@@ -209,6 +226,13 @@ def to_json(view: RunView) -> dict[str, Any]:
         "host": run.record.host if run.record else None,
         "directory": run.directory,
     }
+
+
+def _health_json(health: Health | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    value: dict[str, Any] = msgspec.to_builtins(health)
+    return {**value, "since": iso(health.since), "time": iso(health.time)}
 
 
 def money_json(money: RunCost) -> dict[str, Any]:

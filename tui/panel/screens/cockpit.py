@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SystemCommand
@@ -15,6 +15,7 @@ from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
@@ -25,9 +26,11 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_view import RunView
 
-_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone"})
+if TYPE_CHECKING:
+    from runners.lifecycle.remedy.case import Case
+
+_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
 """Actions that change something: a panel that only shows has none of them."""
 
 
@@ -41,6 +44,7 @@ class CockpitScreen(Screen[None]):
         hotkey(
             "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
         ),
+        hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
         hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
         hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
         hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
@@ -73,7 +77,7 @@ class CockpitScreen(Screen[None]):
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
-            yield RunPane(id="runs")
+            yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
         yield Footer(show_command_palette=True)
 
@@ -95,11 +99,9 @@ class CockpitScreen(Screen[None]):
             self._height = height
             self.query_one("#upper").styles.height = height
         self.query_one(GpuPane).show(picture)
-        if any(view.run.id == self._wanted for view in picture.runs):
-            runs.show(picture, select=self._wanted)
-            self._wanted = None
-        else:
-            runs.show(picture)
+        runs.show(picture, select=self._wanted)
+        self._wanted = None
+        self._explain()
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
@@ -117,18 +119,29 @@ class CockpitScreen(Screen[None]):
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
-        wanted = max(gpus, min(len(picture.runs), 8 if self.size.height < 40 else 14)) + 2
+        wanted = max(gpus, min(len(picture.runs) + 1, 9 if self.size.height < 40 else 15)) + 2
         return max(6, min(wanted, self.size.height // 2))
 
     @on(RunPane.Selected)
     def _select(self, message: RunPane.Selected) -> None:
-        self._show_log(message.view)
+        row = message.row
+        if self._shown != row.id:
+            self._shown = row.id
+            self.area.show(self.state.run(row.id).output, f"{row.name} · output.log")
+            self._explain()
 
-    def _show_log(self, view: RunView) -> None:
-        run = view.run
-        if self._shown != run.id:
-            self._shown = run.id
-            self.area.show(Path(run.directory) / "output.log", f"{run.name or run.id} · output.log")
+    def _explain(self) -> None:
+        """In the log's place, as long as there is none: why the selected run waits."""
+        picture = self.picture
+        runs = picture.runs if picture else ()
+        view = next((one for one in runs if one.run.id == self._shown), None)
+        words: list[str] = []
+        if picture is not None and view is not None and view.run.state is State.QUEUED:
+            from tui.views.queue_text import queue_lines
+
+            live = [one for one in runs if one.run.is_live]
+            words = queue_lines(view, live, picture.leases)
+        self.area.explain(tuple(words))
 
     @on(RunPane.Opened)
     def _open(self) -> None:
@@ -231,6 +244,34 @@ class CockpitScreen(Screen[None]):
 
         self.app.push_screen(StopScreen(view), answered)
 
+    def action_remedy(self) -> None:
+        """Say why the selected run ended, and offer what mends it."""
+        run = self.selected_run
+        if run is None or run.is_live:
+            words = "the selected run has not ended" if run else "no run is selected"
+            self.notify(words, timeout=3)
+            return
+        from tui.panel.screens.remedy import RemedyScreen
+
+        def answered(chosen: tuple[Case, str] | None) -> None:
+            if chosen is not None:
+                self.commands.apply_remedy(*chosen, self.select_when_present)
+
+        self.app.push_screen(RemedyScreen(self.state, run), answered)
+
+    def action_copy_command(self) -> None:
+        """Hand the selected run's command to the terminal's clipboard."""
+        from tui.panel.terminal.osc import describe_copied, osc52, send
+        from tui.views.run_text import command_of
+
+        view = self.query_one(RunPane).selected
+        if view is None or view.run.plan is None:
+            self.notify("no run is selected" if view is None else "its plan is lost", timeout=3)
+            return
+        command = command_of(view.run.plan)
+        send(self.app, osc52(command.encode(), os.environ))
+        self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
+
     def action_drain(self) -> None:
         """Let what runs finish and nothing start, or let the queue go on."""
         self.commands.drain()
@@ -266,6 +307,7 @@ class CockpitScreen(Screen[None]):
             ("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch),
             ("Launch again", "the selected run, or a variation of it (a)", self.action_again),
             ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
+            ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
             ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
             ("Postpone the guard", "by an hour (p)", self.action_postpone),

@@ -70,6 +70,12 @@ def describe_sent(what: str, size: int, cut: bool, environment: Mapping[str, str
     return f"{told}); w writes {'it' if what.startswith(('1 ', 'line')) else 'them'} to a file"
 
 
+def describe_copied(text: str, environment: Mapping[str, str]) -> str:
+    """What was sent to the clipboard, in full; never that it arrived."""
+    through = ", through tmux: needs its allow-passthrough on" if environment.get("TMUX") else ""
+    return f"sent to the terminal's clipboard (OSC 52{through}):\n{text}"
+
+
 def send(app: "App[Any]", sequence: str) -> None:
     """Write a sequence for the terminal itself, past the screen."""
     if app._driver is not None:

@@ -33,7 +33,7 @@ def run_colours(theme: Theme) -> tuple[str, ...]:
 def run_colour(letter: str, theme: Theme) -> str:
     """The colour that goes with a run's letter."""
     colours = run_colours(theme)
-    return colours[(ord(letter) - 65) % len(colours)] if letter else ""
+    return colours[(sum(map(ord, letter)) - 65) % len(colours)] if letter else ""
 
 
 def bar(fraction: float | None, width: int) -> str:

@@ -44,8 +44,10 @@ class RowList(ScrollView):
         self.keys: tuple[str, ...] = ()
         self.key: str | None = None
         """The key that the cursor is on; a list that has not got it has the cursor at its top."""
-        self._above = 0
-        self._rows: list[Text] = []
+        self._above: Sequence[Text] = ()
+        self._rows: Sequence[Text] = ()
+        self._header: Text | None = None
+        self._painted: dict[int, Text] = {}
 
     @property
     def cursor(self) -> int:
@@ -53,21 +55,35 @@ class RowList(ScrollView):
         return self.keys.index(self.key) if self.key in self.keys else 0
 
     def set_rows(
-        self, keys: Sequence[str], rows: Sequence[Text], above: Sequence[Text] = ()
+        self,
+        keys: Sequence[str],
+        rows: Sequence[Text],
+        above: Sequence[Text] = (),
+        header: Text | None = None,
     ) -> None:
-        """Show these rows, a key for each; `above` them rows that cannot be chosen."""
-        before, cursor = self._rows, self._cursor_row
-        self.keys, self._above, self._rows = tuple(keys), len(above), [*above, *rows]
-        height = max(1, len(self._rows))
+        """Show these rows, a key for each; `above` them rows that cannot be chosen, and `header`
+        on top, which stays there.
+
+        Only the rows that are seen are looked at: `rows` may make each when it is asked for.
+        """
+        count, cursor = self._count, self._cursor_row
+        self.keys = keys if isinstance(keys, tuple) else tuple(keys)
+        self._above, self._rows = above, rows
+        whole = header != self._header or count != self._count
+        self._header = header
+        height = max(1, self._count + self._top)
         if self.virtual_size.height != height:
             self.virtual_size = Size(self.size.width, height)
-        if len(before) != len(self._rows):
+        if whole:
+            self._painted.clear()
             self.refresh()
             return
         width = self.scrollable_content_region.width
-        for y, (old, new) in enumerate(zip(before, self._rows, strict=True)):
-            if old != new:
-                self._refresh_row(y, *changed_cells(old, new, width))
+        for row, old in list(self._painted.items()):
+            if not self._is_seen(row):
+                del self._painted[row]
+            elif old != (new := self._row_at(row)):
+                self._refresh_row(row, *changed_cells(old, new, width))
         if cursor != self._cursor_row:
             self._refresh_row(cursor)
             self._refresh_row(self._cursor_row)
@@ -79,7 +95,8 @@ class RowList(ScrollView):
         before, self.key = self._cursor_row, key
         row = self._cursor_row
         if row is not None:
-            self.scroll_to_region(Region(0, row, 1, 1), animate=False)
+            # The line above it too, where a header would else lie over it.
+            self.scroll_to_region(Region(0, row, 1, 1 + self._top), animate=False)
         self._refresh_row(before)
         self._refresh_row(row)
         return True
@@ -89,6 +106,9 @@ class RowList(ScrollView):
 
     def clicked(self) -> None:
         """The row under the cursor was clicked: nothing more happens unless a subclass says so."""
+
+    def header_clicked(self, x: int) -> None:
+        """The header was clicked: nothing happens unless a subclass says so."""
 
     # ---- keys and mouse
 
@@ -112,7 +132,11 @@ class RowList(ScrollView):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked."""
         offset = event.get_content_offset(self)
-        row = (offset.y if offset else -1) + round(self.scroll_offset.y) - self._above
+        y = offset.y if offset else -1
+        if offset is not None and y < self._top:
+            self.header_clicked(offset.x)
+            return
+        row = y - self._top + round(self.scroll_offset.y) - len(self._above)
         if 0 <= row < len(self.keys):
             self._go(row)
             self.clicked()
@@ -133,23 +157,53 @@ class RowList(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row, that of the cursor in its colours; blank below the last."""
-        width, row = self.scrollable_content_region.width, y + round(self.scroll_offset.y)
-        style = self.rich_style
-        if row >= len(self._rows):
+        width, style = self.scrollable_content_region.width, self.rich_style
+        if y < self._top and self._header is not None:
+            return strip_of(self._header, width, self.app.console, style)
+        row = y - self._top + round(self.scroll_offset.y)
+        if row >= self._count:
             return Strip.blank(width, style)
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
             style = self.get_component_rich_style(name)
-        return strip_of(self._rows[row], width, self.app.console, style)
+        text = self._painted[row] = self._row_at(row)
+        return strip_of(text, width, self.app.console, style)
+
+    @property
+    def _top(self) -> int:
+        """Lines that the header takes."""
+        return 0 if self._header is None else 1
+
+    @property
+    def _count(self) -> int:
+        return len(self._above) + len(self._rows)
+
+    @property
+    def seen(self) -> range:
+        """The rows on the screen, those above the list not counted."""
+        first = max(0, round(self.scroll_offset.y) - len(self._above))
+        height = self.scrollable_content_region.height - self._top
+        return range(first, max(first, min(len(self._rows), first + height)))
+
+    def _is_seen(self, row: int) -> bool:
+        first = round(self.scroll_offset.y)
+        height = self.scrollable_content_region.height - self._top
+        return first <= row < min(self._count, first + height)
+
+    def _row_at(self, row: int) -> Text:
+        above = len(self._above)
+        return self._above[row] if row < above else self._rows[row - above]
 
     @property
     def _cursor_row(self) -> int | None:
-        return self._above + self.cursor if self.keys else None
+        return len(self._above) + self.cursor if self.keys else None
 
     def _refresh_row(self, row: int | None, start: int = 0, end: int | None = None) -> None:
         if row is not None:
             end = self.scrollable_content_region.width if end is None else end
-            self.refresh(Region(start, row - round(self.scroll_offset.y), end - start, 1))
+            y = row + self._top - round(self.scroll_offset.y)
+            if y >= self._top:
+                self.refresh(Region(start, y, end - start, 1))
 
 
 def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:

@@ -1,30 +1,51 @@
-"""The run pane: a line per run, newest first, with a cursor."""
+"""The run pane: every run as a line of a table, what lives first, with a cursor.
 
-from typing import ClassVar, NamedTuple
+Which runs, and in which order, is worked out aside where there are thousands of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
 
 from rich.text import Text
+from textual import events
+from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from runners.model.states import SIGNS, State
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
-from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
-from tui.views.format import DASH, dollars, duration, indices, metric
-from tui.views.health_text import health_remark
-from tui.views.run_text import asks_text
-from tui.views.run_view import RunView
-from tui.views.sparkline import sparkline
+from tui.panel.widgets.run_lines import RunLines
+from tui.views.run_query import RunQuery, parse_query
+from tui.views.run_row import RunRow
+from tui.views.run_sort import SortKey
+from tui.views.run_table import Arrangement, Arranger, FoldedGroup, Line
+from tui.views.run_view import RunView, view_run
 
-_ROOM_FOR_ALERTS = 30
+_FEW = 500
+"""So many runs are arranged at once; more of them aside."""
 
 
 class RunPane(RowList):
-    """Runs with state, GPUs, progress, loss, ETA and cost. Announces which one the cursor is on."""
+    """All runs, sorted and filtered as a person likes. Announces which one the cursor is on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("enter", "open", "go to the log of the run"),
+        hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
+        hotkey("slash", "filter", "find runs: words, state:failed tag:good loss<0.1 since:7d"),
+        hotkey("greater_than_sign", "sort(1)", "sort by the next column, the one before"),
+        hotkey("less_than_sign", "sort(-1)", "sort by the next column, the one before"),
+        hotkey("o", "turn", "sort the other way round"),
+        hotkey("b", "metric(1)", "last and best of another metric"),
+        hotkey("B", "metric(-1)", "last and best of another metric"),
+        hotkey("space", "mark", "mark the run for stop, metrics and delete; or no longer"),
+        hotkey("f", "fold", "fold the group into one line, or unfold it; F: all groups"),
+        hotkey("F", "fold_all", "fold the group into one line, or unfold it; F: all groups"),
+        hotkey("y", "screen.copy_command", "copy the run's command"),
+        hotkey("escape", "clear", "all runs again, then no marks, then newest first"),
         Binding("a", "screen.again", "Again"),
         Binding("m", "screen.metrics", "Metrics"),
     ]
@@ -32,35 +53,126 @@ class RunPane(RowList):
     class Selected(Message):
         """The cursor moved to another run, or the first run appeared."""
 
-        def __init__(self, view: RunView) -> None:
+        def __init__(self, row: RunRow) -> None:
             super().__init__()
-            self.view = view
+            self.row = row
 
     class Opened(Message):
         """Enter was pressed on a run."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, state: StateDirectory, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture: PanelSnapshot | None = None
+        self.lines = RunLines()
+        self._state = state
+        self._arranger = Arranger()
+        self._typing = False
+        self._came_from: str | None = None
+        self._asked: tuple[Any, ...] | None = None
+        self._busy = False
+        self._wanted: str | None = None
+
+    # ---- which run
+
+    @property
+    def selected_row(self) -> RunRow | None:
+        """The run under the cursor; of a folded group, its first."""
+        line = self._line
+        return line.rows[0] if isinstance(line, FoldedGroup) else line
 
     @property
     def selected(self) -> RunView | None:
-        """The run under the cursor."""
-        runs = self.picture.runs if self.picture else ()
-        return next((view for view in runs if view.run.id == self.key), None)
+        """The run under the cursor, in full: read anew when it ended long ago."""
+        row = self.selected_row
+        return None if row is None else self.view_of(row.id)
+
+    @property
+    def chosen(self) -> list[RunRow]:
+        """The runs that an action is for: those marked, else the folded group's, else the one
+        under the cursor.
+        """
+        if self.lines.marked:
+            return [self.lines.live.get(one, row) for one, row in self.lines.marked.items()]
+        return list(self._rows_here)
+
+    @property
+    def _rows_here(self) -> tuple[RunRow, ...]:
+        line = self._line
+        return line.rows if isinstance(line, FoldedGroup) else (line,) if line else ()
+
+    @property
+    def _line(self) -> Line | None:
+        return self.lines.line_of(self.key)
+
+    def view_of(self, run_id: str) -> RunView | None:
+        """A run in full; None when it is gone."""
+        runs = self.lines.picture.runs if self.lines.picture else ()
+        found = next((view for view in runs if view.run.id == run_id), None)
+        if found is None and self._state.run(run_id).path.is_dir():
+            return view_run(read_run(self._state, run_id))
+        return found
+
+    # ---- taking in and arranging
 
     def show(self, picture: PanelSnapshot, select: str | None = None) -> None:
         """Take in a new picture; the cursor stays on its run, or goes to the one to `select`."""
-        self.picture = picture
+        self._wanted = select or self._wanted
+        self.lines.show(picture)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        lines = self.lines
+        if lines.picture is None:
+            return
+        live, ended = list(lines.live.values()), lines.picture.ended
+        asked = (live, ended.rows, ended.version, lines.choice)
+        few = len(ended.rows) < _FEW
+        ready = few or self._arranger.is_ready(ended.version, live, lines.choice)
+        if self._busy or not ready:
+            self._asked = asked
+            if not self._busy:
+                self._busy = True
+                self.run_worker(self._arrange_aside(), group="arrange")
+        else:
+            self._take(self._arranger.arrange(*asked))
+
+    async def _arrange_aside(self) -> None:
+        try:
+            while self._asked is not None:
+                asked, self._asked = self._asked, None
+                table = await asyncio.to_thread(self._arranger.arrange, *asked)
+                if self._asked is None:
+                    self._take(table)
+        finally:
+            self._busy = False
+
+    def _take(self, table: Arrangement) -> None:
+        self.lines.arrange(table)
         self._lay_out()
-        if select is None and picture.runs and self.selected is None:
-            select = picture.runs[0].run.id
-        if select is not None:
-            self.select(select)
-        live = sum(view.run.is_live for view in picture.runs)
-        subtitle = f"{live} live · {len(picture.runs) + picture.hidden:,} in all"
+        keys, wanted = table.keys, self._wanted
+        if wanted is not None and wanted in keys:
+            self._wanted = None
+            self.select(wanted)
+        elif keys and self.key not in keys:
+            came_from = self._came_from
+            self.select(came_from if came_from is not None and came_from in keys else keys[0])
+
+    def _lay_out(self) -> None:
+        lines = self.lines
+        if lines.picture is None:
+            return
+        width = self.scrollable_content_region.width or self.size.width
+        header = lines.lay_out(width, self.app.current_theme)
+        if len(lines):
+            self.set_rows(lines.table.keys, lines, (), header)
+        else:
+            self.set_rows((), (), [Text(lines.nothing, style="dim")])
+        title, subtitle = lines.title(self._typing), lines.subtitle()
+        if title != self.border_title:
+            self.border_title = title
         if subtitle != self.border_subtitle:
             self.border_subtitle = subtitle
+
+    # ---- the cursor
 
     def select(self, run_id: str) -> None:
         """Put the cursor on a run."""
@@ -69,155 +181,160 @@ class RunPane(RowList):
 
     def moved(self) -> None:
         """Say which run it is."""
-        if self.selected is not None:
-            self.post_message(self.Selected(self.selected))
+        row = self.selected_row
+        if row is not None:
+            self.post_message(self.Selected(row))
 
     def action_open(self) -> None:
-        """Go to the log of the run under the cursor."""
-        self.post_message(self.Opened())
+        """Everything about the run under the cursor; a folded group unfolds."""
+        if isinstance(self._line, FoldedGroup):
+            self.action_fold()
+        elif self.key is not None:
+            self.post_message(self.Opened())
 
     def on_resize(self) -> None:
         """Lay the columns out anew."""
         self._lay_out()
 
-    def _lay_out(self) -> None:
-        if self.picture is None:
+    # ---- filter
+
+    def action_filter(self) -> None:
+        """Type what to find."""
+        self._typing = True
+        self._came_from = self._came_from or self.key
+        self._lay_out()
+        self.refresh_bindings()
+
+    def on_key(self, event: events.Key) -> None:
+        """While one types, what is typed goes into the filter, and the table follows."""
+        if not self._typing:
             return
-        runs = self.picture.runs
-        hint = [] if runs else [Text("no runs yet: press n to launch one", style="dim")]
-        self.set_rows([view.run.id for view in runs], [self._row(view) for view in runs], hint)
-
-    def _row(self, view: RunView) -> Text:
-        run = view.run
-        columns = _Columns.fitting(self.scrollable_content_region.width or self.size.width)
-        letter = self.picture.letters.get(run.id, " ") if self.picture else " "
-        gpus = indices([gpu.index for gpu in run.plan.gpus]) if run.plan else ""
-        gpus = gpus or (DASH if run.state is State.QUEUED else "cpu")
-        style, now = STATE_STYLES[run.state], self.picture.time if self.picture else 0.0
-        row = Text(no_wrap=True)
-        row.append(f"{letter} ", style=f"{run_colour(letter, self.app.current_theme)} bold")
-        row.append(
-            f"{SIGNS[run.state]} {_cell(_state_word(view, columns, now), columns.state)} ",
-            style=style,
-        )
-        if view.alerts and run.is_live:
-            row.append("⚠ ", style="yellow bold").append(
-                f"{_cell(run.name or run.id, columns.name - 2)} "
-            )
+        text = self.lines.choice.query.text
+        if event.key in ("enter", "escape"):
+            self._end_typing(text if event.key == "enter" else "")
+        elif event.key in ("backspace", "ctrl+h"):
+            self._find(text[:-1])
+        elif event.key == "ctrl+w":
+            self._find(text.rstrip().rpartition(" ")[0])
+        elif event.key == "ctrl+u":
+            self._find("")
+        elif event.is_printable and event.character:
+            self._find(text + event.character)
         else:
-            row.append(f"{_cell(run.name or run.id, columns.name)} ")
-        row.append(f"{_cell(gpus, 5)} ")
-        if columns.epoch:
-            row.append(f"{_cell(_epoch(view), columns.epoch)} ")
-        row.append(f"{_progress(view, columns):>{columns.progress}} ")
-        if columns.quality:
-            words, look = _words(view, columns, style)
-            row.append(f"{_cell(words, columns.quality)} ", style=look)
-            if columns.rate:
-                row.append(f"{_cell(_rate(view), columns.rate)} ")
-            row.append(f"{_cell(_time(view), 10)} ")
-        return row.append(f"{dollars(view.money.cost):>7}")
+            return
+        event.stop()
+        event.prevent_default()
 
+    def on_paste(self, event: events.Paste) -> None:
+        """What is pasted is typed."""
+        if self._typing:
+            self._find(self.lines.choice.query.text + " ".join(event.text.split()))
+            event.stop()
 
-def _words(view: RunView, columns: "_Columns", style: str) -> tuple[str, str]:
-    """What matters most, and its style: why it is where it is, an alert where there is room, how
-    good it is.
-    """
-    run = view.run
-    if view.asks is not None:
-        return asks_text(view), "yellow bold"
-    if run.reason and run.state is not State.DONE:
-        return run.reason, style
-    if remark := health_remark(view.health):
-        return f"⚠ {remark}", "yellow"
-    if view.alerts and run.is_live and columns.quality >= _ROOM_FOR_ALERTS:
-        return f"⚠ {view.alerts[-1].text}", "yellow"
-    return _quality(view, columns), ""
+    def on_blur(self) -> None:
+        """Who goes elsewhere has typed enough."""
+        super().on_blur()
+        if self._typing:
+            self._end_typing(self.lines.choice.query.text)
 
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Which keys the filter takes while one types."""
+        return self._typing and character is not None and character.isprintable()
 
-class _Columns(NamedTuple):
-    """Widths in cells; what does not fit is left away, the name takes what is left."""
+    def _end_typing(self, text: str) -> None:
+        self._typing = False
+        self._find(text.strip())
+        self.refresh_bindings()
 
-    state: int
-    name: int
-    progress: int
-    quality: int
-    rate: int = 0
-    epoch: int = 0
+    def _find(self, text: str) -> None:
+        now = self.lines.picture.time if self.lines.picture else 0.0
+        query = parse_query(text, now, typing=self._typing) if text else RunQuery("")
+        if not text and not self._typing:
+            self._wanted, self._came_from = self._came_from, None
+        self._choose(query=query)
 
-    @classmethod
-    def fitting(cls, width: int) -> "_Columns":
-        """The columns of a pane `width` cells wide."""
-        state, progress, quality = (
-            (16, 13, 30) if width >= 100 else (8, 4, 14 if width >= 62 else 0)
-        )
-        fixed = 2 + 2 + state + 1 + 1 + 6 + progress + 1 + (quality + 1 + 11 if quality else 0) + 7
-        rate, epoch = 13 if width >= 116 else 0, 9 if width >= 126 else 0
-        fixed += (rate + 1 if rate else 0) + (epoch + 1 if epoch else 0)
-        return cls(state, min(28, max(6, width - fixed)), progress, quality, rate, epoch)
+    def action_clear(self) -> None:
+        """Esc: the filter goes, then the marks, then the order; with none of them it is the
+        screen's.
+        """
+        if self.lines.choice.query.text:
+            self._find("")
+        elif self.lines.marked:
+            self.forget_marks()
+        elif self.lines.choice.sort:
+            self._choose(sort=())
+        else:
+            raise SkipAction
 
+    # ---- order, metric, marks, groups
 
-def _cell(text: str, width: int) -> str:
-    """`text` in exactly `width` cells, its end cut with an ellipsis."""
-    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+    def action_sort(self, by: int) -> None:
+        """Sort by the next column, or the one before; past the last: newest first again."""
+        columns, sort = self.lines.sortable, self.lines.choice.sort
+        at = columns.index(sort[0].column) if sort and sort[0].column in columns else -1
+        at = (at + 1 + by) % (len(columns) + 1) - 1
+        self._choose(sort=(SortKey(columns[at]),) if at >= 0 else ())
 
+    def action_turn(self) -> None:
+        """Sort the other way round."""
+        sort = self.lines.choice.sort
+        if sort:
+            self._choose(sort=(sort[0]._replace(turned=not sort[0].turned), *sort[1:]))
 
-def _state_word(view: RunView, columns: _Columns, now: float) -> str:
-    """The state; while it stops, the rung it stands on and the seconds until the next."""
-    stop = view.run.record.stop if view.run.record else None
-    if view.run.state is not State.STOPPING or stop is None:
-        return str(view.run.state)
-    left = int(max(0.0, stop.until - now))
-    short = f"{left}s" if left < 100 else f"{left // 60}m"
-    wide = f"{stop.rung} {short} {stop.step}/{stop.steps}"
-    return wide if len(wide) <= columns.state else f"stop {short}"
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; again: the other way round."""
+        sort = self.lines.choice.sort
+        if sort and sort[0].column == column:
+            self.action_turn()
+        else:
+            self._choose(sort=(SortKey(column),))
 
+    def header_clicked(self, x: int) -> None:
+        """Sort by the column whose heading was clicked."""
+        column = self.lines.column_at(x)
+        if column:
+            self.sort_by(column)
 
-def _progress(view: RunView, columns: _Columns) -> str:
-    progress = view.progress
-    if progress.step is not None and progress.steps and columns.progress > 10:
-        words = f"{progress.step:,}/{progress.steps:,}"
-        if len(words) <= columns.progress:
-            return words
-    return DASH if progress.fraction is None else f"{progress.fraction:.0%}"
+    def action_metric(self, by: int) -> None:
+        """`last` and `best` are those of another metric of the run under the cursor."""
+        row, metric = self.selected_row, self.lines.choice.metric
+        names = sorted(row.metrics) if row is not None else []
+        if names:
+            at = names.index(metric) if metric in names else -1
+            at = (at + 1 + by) % (len(names) + 1) - 1
+            self._choose(metric=names[at] if at >= 0 else None)
 
+    def action_mark(self) -> None:
+        """Mark the run under the cursor, or no longer; go on to the next."""
+        for row in self._rows_here:
+            if self.lines.marked.pop(row.id, None) is None:
+                self.lines.marked[row.id] = row
+        self._lay_out()
+        self.action_move(1)
 
-def _epoch(view: RunView) -> str:
-    """`e7/300`, or the stage a run is in."""
-    progress = view.progress
-    if progress.phase:
-        return progress.phase
-    if progress.epoch is None:
-        return ""
-    return f"e{progress.epoch}/{progress.epochs}" if progress.epochs else f"e{progress.epoch}"
+    def forget_marks(self) -> None:
+        """No run is marked any longer."""
+        self.lines.marked.clear()
+        self._lay_out()
 
+    def action_fold(self) -> None:
+        """Fold the group under the cursor into one line, or unfold it."""
+        line, folded = self._line, self.lines.choice.folded
+        if isinstance(line, FoldedGroup):
+            self._wanted = line.rows[0].id
+            self._choose(folded=folded - {line.group})
+        elif line is not None and line.group:
+            self._wanted = FoldedGroup(line.group, ()).id
+            self._choose(folded=folded | {line.group})
 
-def _rate(view: RunView) -> str:
-    """What a live run does per second: `41.2 images/s`."""
-    progress = view.progress
-    if not view.run.is_live or progress.rate is None:
-        return ""
-    rate = f"{progress.rate:.3g}" if progress.rate < 1000 else f"{progress.rate:,.0f}"
-    return f"{rate} {progress.rate_unit}/s"
+    def action_fold_all(self) -> None:
+        """Fold every group, or unfold them all."""
+        ended = self.lines.picture.ended.rows if self.lines.picture else ()
+        groups = {row.group for row in (*self.lines.live.values(), *ended) if row.group}
+        folded = self.lines.choice.folded
+        self._choose(folded=frozenset() if folded else frozenset(groups))
 
-
-def _quality(view: RunView, columns: _Columns) -> str:
-    loss = view.loss
-    if loss is None or view.headline is None:
-        return ""
-    words = f"{view.headline.replace('_', ' ')} {metric(loss)} "
-    words = words if len(words) <= columns.quality else f"{metric(loss)} "
-    return words + sparkline(view.trend, max(0, columns.quality - max(12, len(words))))
-
-
-def _time(view: RunView) -> str:
-    if view.run.is_live and view.progress.eta_s is not None:
-        return f"ETA {duration(coarse(view.progress.eta_s))}"
-    seconds = view.seconds
-    return duration(coarse(seconds) if view.run.is_live and seconds is not None else seconds)
-
-
-def coarse(seconds: float) -> float:
-    """`seconds` to the precision in which they are worth a repaint."""
-    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 5
-    return seconds - seconds % step
+    def _choose(self, **changes: Any) -> None:
+        self.lines.choose(self.lines.choice._replace(**changes))
+        self._arrange()
+        self._lay_out()

@@ -91,6 +91,12 @@ class LogArea(Vertical):
         self._path, self._title = path, title
         self.log_pane.show(path, title)
 
+    def explain(self, words: tuple[str, ...]) -> None:
+        """Say this in the selected run's log as long as nothing is written there."""
+        if words != self.log_pane.instead:
+            self.log_pane.instead = words
+            self.log_pane.refresh()
+
     async def toggle_split(self) -> None:
         """Pin the log that is shown to the left of the next one chosen; again: close it."""
         pinned = self.query("#pinned")

@@ -27,6 +27,7 @@ from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import ErrorPattern, Pattern
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import CAP
+from tui.panel.widgets.log.instead import line_instead
 from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
@@ -99,6 +100,7 @@ class LogPane(ScrollView):
         self._writing = ""
         self._painted = 0.0
         self._pending: Timer | None = None
+        self.instead: tuple[str, ...] = ()
 
     # ---- which log
 
@@ -346,7 +348,7 @@ class LogPane(ScrollView):
         width, base = self.scrollable_content_region.width, self.rich_style
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):
-            return Strip.blank(width, base)
+            return line_instead(() if view.rows else self.instead, y, width, base)
         start = view.rows[y].line.start
         return self._strips.strip(
             view.rows[y],
@@ -389,10 +391,8 @@ class LogPane(ScrollView):
             self.refresh()
 
     def _retitle(self) -> None:
-        titles = (
-            self._title + describe_filter(self.reader.document),
-            self._writing + describe(self.reader),
-        )
+        document = self.reader.document
+        titles = (self._title + describe_filter(document), self._writing + describe(self.reader))
         if titles != self._titles:
             # As content, not as text, in which brackets would be taken for markup.
             self._titles = titles

@@ -1,0 +1,100 @@
+"""The run table: order, groups, columns, and names that stay apart."""
+
+import pytest
+
+from runners.model.errors import WrongInput
+from runners.model.states import State
+from tests.unit.test_run_query import NOW, row
+from tui.views.run_columns import Look, fit_columns, heading_of, remark_span, short_names
+from tui.views.run_query import parse_query
+from tui.views.run_row import RunRow, age_words
+from tui.views.run_sort import SortKey, parse_sort, sort_rows
+from tui.views.run_table import Arranger, FoldedGroup, TableChoice, group_mark
+
+
+def names(rows: object) -> list[str]:
+    return [one.name for one in rows]  # type: ignore[attr-defined]
+
+
+def live(name: str, **fields: object) -> RunRow:
+    return row(name, **{"state": State.RUNNING, "is_live": True, **fields})  # type: ignore[arg-type]
+
+
+def test_the_best_comes_first_by_what_better_means_and_unknown_last() -> None:
+    rows = [row("a", last=0.3), row("b", last=None, packed=b"\x80"), row("c", last=0.1)]
+    assert names(sort_rows(rows, parse_sort("loss"))) == ["c", "a", "b"]
+    assert names(sort_rows(rows, parse_sort("-loss"))) == ["a", "c", "b"]
+    assert names(sort_rows(rows, parse_sort("best:psnr,name"))) == ["a", "c", "b"]
+
+
+def test_several_keys_and_what_is_alike_keeps_its_place() -> None:
+    rows = [row("b", seconds=1.0), row("a", seconds=9.0), row("a", seconds=5.0)]
+    found = sort_rows(rows, parse_sort("name,-elapsed"))
+    assert [(one.name, one.seconds) for one in found] == [("a", 5.0), ("a", 9.0), ("b", 1.0)]
+
+
+@pytest.mark.parametrize("text", ["", "name,", "best:"])
+def test_a_sort_without_a_column_is_refused(text: str) -> None:
+    with pytest.raises(WrongInput, match="a column is missing"):
+        parse_sort(text)
+
+
+def test_what_lives_is_on_top_and_a_group_stands_together_or_folded() -> None:
+    running = live("b2", group="both", created=NOW - 5)
+    ended = (row("new"), row("b1", group="both", created=NOW - 9), row("old"))
+    arranger = Arranger()
+    table = arranger.arrange([running], ended, 1, TableChoice())
+    assert names(table.lines) == ["b1", "b2", "new", "old"]
+    assert [group_mark(table.lines, at) for at in range(4)] == ["┌ ", "└ ", "", ""]
+    folded = arranger.arrange([running], ended, 1, TableChoice(folded=frozenset({"both"})))
+    assert isinstance(folded.lines[0], FoldedGroup) and len(folded.keys) == 3
+    assert folded.runs == table.runs == 4
+
+
+def test_a_filter_and_an_order_hold_for_live_and_ended_runs_alike() -> None:
+    ended = tuple(row(f"run-{i}", last=i / 10) for i in range(5))
+    running = live("run-live", last=0.25)
+    choice = TableChoice(parse_query("loss<0.35", NOW), (SortKey("last"),))
+    arranger = Arranger()
+    table = arranger.arrange([running], ended, 1, choice)
+    assert names(table.lines) == ["run-0", "run-1", "run-2", "run-live", "run-3"]
+    assert (table.runs, table.total) == (5, 6)
+    assert arranger.is_ready(1, [running], choice) and not arranger.is_ready(2, [running], choice)
+
+
+@pytest.mark.parametrize(("width", "wanted"), [(42, "last"), (66, "elapsed"), (120, "reason")])
+def test_columns_fill_the_width_and_never_more(width: int, wanted: str) -> None:
+    cells = fit_columns(width, {"cost"})
+    keys = [cell.column.key for cell in cells]
+    assert {"state", "name", "progress", "last", "eta"} <= set(keys) and wanted in keys
+    assert cells[-1].start + cells[-1].width <= width and "cost" not in keys
+
+
+def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> None:
+    cells = fit_columns(42)
+    waits = row(state=State.QUEUED, remark="waits: GPU 2 held by big", last=None, started=None)
+    start, end = remark_span(waits, cells)
+    assert end - start >= 14
+    assert remark_span(row(), cells) == (0, 0)
+
+
+def test_the_heading_names_the_metric_and_shows_the_direction() -> None:
+    last = next(cell for cell in fit_columns(60) if cell.column.key == "last")
+    assert heading_of(last, Look(NOW, "val/psnr"), ()).strip() == "psnr"
+    age = next(cell for cell in fit_columns(60) if cell.column.key == "age")
+    assert heading_of(age, Look(NOW), (SortKey("age"),)) == "age▲"
+    assert heading_of(age, Look(NOW), (SortKey("age", True),)) == "age▼"
+
+
+def test_names_are_cut_where_they_agree() -> None:
+    every = ["vit-small-patch16-lr1e-3", "vit-small-patch16-lr1e-4", "resnet50-long-schedule-a"]
+    shown = short_names(every, 14)
+    assert len(set(shown.values())) == 3 and all(len(name) <= 14 for name in shown.values())
+    assert shown[every[0]].endswith("lr1e-3") and shown[every[2]].startswith("resnet50")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "4s"), (720, "12m"), (10800, "3h"), (200000, "2d"), (2e6, "3w")]
+)
+def test_an_age_has_one_part(seconds: float, words: str) -> None:
+    assert age_words(seconds) == words

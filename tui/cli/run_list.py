@@ -1,0 +1,177 @@
+"""`list`: the runs as a table or JSON, found and sorted as in the panel."""
+
+import argparse
+import time
+from collections.abc import Sequence
+
+from runners.cost.run_costs import Costs, costs_of
+from runners.guard.rule import read_guard
+from runners.host.clock import moment_now
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import list_run_ids, list_runs, read_run
+from runners.watch.metrics.final import read_final
+from tui.cli.output import print_json, print_table, say
+from tui.views.guard_text import guard_text
+from tui.views.run_columns import COLUMNS, EXTRA, Look, table_text
+from tui.views.run_row import RunRow, row_of_ended, row_of_view
+from tui.views.run_view import to_json, view_run
+
+_SHOWN_ENDED = 100
+_TEXTS = ("state", "preset", "name", "tag", "since")
+_BY_DEFAULT = ("run", "state", "gpus", "progress", "last", "best", "eta", "elapsed", "age")
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Show the runs: what lives first, the newest first, or as it is asked for."""
+    columns = _columns(arguments)
+    if arguments.limit is not None and arguments.limit < 0:
+        raise WrongInput(f"--limit {arguments.limit}: expected 0 or more")
+    state = StateDirectory()
+    tend(state)
+    ids = list_run_ids(state)
+    if _asks(arguments):
+        rows, costs, more = _chosen(state, ids, arguments)
+    else:
+        rows, costs = _newest(state, ids, arguments)
+        more = len(ids) - len(rows)
+    if arguments.json:
+        runs = [read_run(state, row.id) for row in rows]
+        print_json([to_json(view_run(run, costs=costs)) for run in runs])
+    elif rows:
+        _print(rows, columns, arguments.metric)
+    elif not ids:
+        say(
+            "no runs yet: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists "
+            "presets"
+        )
+    else:
+        say("no run matches")
+    guard = read_guard(state)
+    if guard.is_urgent:
+        say(f"guard: {guard_text(guard, moment_now())}")
+    if more > 0:
+        say(f"{more:,} more runs: --all shows them")
+    return ExitCode.DONE
+
+
+def _asks(arguments: argparse.Namespace) -> bool:
+    """Whether runs are to be searched or sorted, for which all of them are looked at."""
+    return bool(arguments.find or arguments.sort or any(getattr(arguments, x) for x in _TEXTS))
+
+
+def _limit(arguments: argparse.Namespace) -> int | None:
+    if arguments.all:
+        return None
+    return _SHOWN_ENDED if arguments.limit is None else int(arguments.limit)
+
+
+def _newest(
+    state: StateDirectory, ids: list[str], arguments: argparse.Namespace
+) -> tuple[list[RunRow], Costs]:
+    """Live runs and the newest of the others; `--limit` counts them all."""
+    limit = _limit(arguments)
+    runs = list_runs(state, limit, ids=ids)
+    costs = costs_of(state, runs)
+    rows = [_row(run, costs) for run in runs]
+    rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
+    return rows if arguments.limit is None else rows[:limit], costs
+
+
+def _row(run: Run, costs: Costs) -> RunRow:
+    if run.is_live:
+        return row_of_view(view_run(run, costs=costs), time.time())
+    row = row_of_ended(run, read_final(run), 0)
+    cost = costs.of(run).cost
+    row.cost = None if cost is None else float(cost)
+    return row
+
+
+def _chosen(
+    state: StateDirectory, ids: list[str], arguments: argparse.Namespace
+) -> tuple[list[RunRow], Costs, int]:
+    """The runs that were asked for, in the order that was, and how many more there are."""
+    from tui.views.ended_index import EndedIndex
+    from tui.views.run_query import checked_query
+    from tui.views.run_sort import parse_sort, sort_rows
+
+    words = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
+    query = checked_query(" ".join(word for word in words if word), time.time())
+    keys = parse_sort(arguments.sort) if arguments.sort else ()
+    live = live_run_ids(state)
+    index = EndedIndex(state)
+    index.refresh(ids, live, verify=True)
+    # Between the two looks a run may have come, or ended.
+    others = [run_id for run_id in ids if run_id not in index.ended.ids]
+    runs = [read_run(state, run_id) for run_id in others]
+    costs = costs_of(state, runs)
+    everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
+    if "cost" in query.text or any(key.column == "cost" for key in keys):
+        _look_up_costs(state, index.ended.rows)
+    rows = [row for row in everyone if query(row)]
+    rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
+    rows = sort_rows(rows, keys, arguments.metric)
+    limit = _limit(arguments)
+    shown = rows if limit is None else rows[:limit]
+    ended = [read_run(state, row.id) for row in shown if not row.is_live]
+    costs = costs_of(state, [*runs, *ended])
+    for run, row in zip(ended, (row for row in shown if not row.is_live), strict=True):
+        cost = costs.of(run).cost
+        row.cost = None if cost is None else float(cost)
+    return shown, costs, len(rows) - len(shown)
+
+
+def _term(arguments: argparse.Namespace, name: str) -> str:
+    value = getattr(arguments, name)
+    return f'"{name}:{value}"' if value else ""
+
+
+def _look_up_costs(state: StateDirectory, rows: Sequence[RunRow]) -> None:
+    from tui.views.ended_costs import ended_costs
+    from tui.views.run_table import fill_costs
+
+    fill_costs(rows, ended_costs(state))
+
+
+def _columns(arguments: argparse.Namespace) -> list[str] | None:
+    """The columns that were asked for; WrongInput for one that there is not."""
+    if not arguments.columns:
+        return None
+    known = {**COLUMNS, **EXTRA}
+    found = []
+    for word in (word.strip() for word in arguments.columns.split(",")):
+        if word.lower() in known:
+            found.append(word.lower())
+        elif word.startswith(("last:", "best:")):
+            found.append(word)
+        else:
+            raise WrongInput(
+                f"--columns: no column `{word}`",
+                f"{', '.join(sorted(known))}, last:METRIC or best:METRIC",
+            )
+    return found
+
+
+def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
+    look = Look(time.time(), metric)
+    if columns is None:
+        columns = [*_BY_DEFAULT]
+        columns += ["cost"] if any(row.cost is not None for row in rows) else []
+        columns += ["tags"] if any(row.tags for row in rows) else []
+        columns.append("reason")
+    headings = [_heading(key, rows, metric) for key in columns]
+    print_table(headings, [[table_text(row, key, look) for key in columns] for row in rows])
+
+
+def _heading(key: str, rows: list[RunRow], metric: str | None) -> str:
+    from tui.views.run_columns import headings_agree
+
+    if key == "last":
+        return metric or headings_agree(rows) or "last"
+    if key == "progress":
+        return "progress"
+    return COLUMNS[key].heading if key in COLUMNS else key

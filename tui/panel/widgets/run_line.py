@@ -1,0 +1,75 @@
+"""One line of the run table, and its header, as text with styles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+from textual.theme import Theme
+
+from runners.model.states import SIGNS
+from tui.panel.theme.palette import STATE_STYLES, run_colour
+from tui.views.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
+from tui.views.run_row import RunRow
+from tui.views.run_sort import SortKey
+
+MARGIN = 4
+"""Cells before the first column: a letter or mark, and the state's sign."""
+
+
+def draw_header(
+    cells: Sequence[Cell], look: Look, sort: Sequence[SortKey], common: str | None, width: int
+) -> Text:
+    """The headings over their columns."""
+    text = Text(" " * MARGIN, no_wrap=True)
+    for cell in cells:
+        sorted_by = any(key.column == cell.column.key for key in sort)
+        text.append(heading_of(cell, look, sort, common), style="bold" if sorted_by else "dim")
+        text.append(" ")
+    text.truncate(width)
+    return text
+
+
+def draw_row(
+    row: RunRow,
+    cells: Sequence[Cell],
+    look: Look,
+    theme: Theme,
+    *,
+    letter: str,
+    mark: str,
+    before_name: str,
+    name: Callable[[str, int], str],
+) -> Text:
+    """One run: its letter or `mark`, the sign of its state, and the columns there is room for.
+
+    `name` shortens a name to so many cells; `before_name` stands before it.
+    """
+    style = STATE_STYLES[row.state]
+    first = mark or letter[:2]
+    text = Text(no_wrap=True)
+    text.append(f"{first:<2}", style=f"{run_colour(letter, theme)} bold" if letter else "bold")
+    text.append(f"{SIGNS[row.state]} ", style=style)
+    start, end = remark_span(row, cells)
+    for cell in cells:
+        key, width = cell.column.key, cell.width
+        if cell.start == start and end > start:
+            text.append(fitted(brief_remark(row), end - start) + " ", style=remark_style(row))
+        if start <= cell.start < end:
+            continue
+        if key == "name":
+            words = fitted(before_name + name(row.name, width - len(before_name)), width)
+            text.append(words + " ")
+            continue
+        words = cell.column.text(row, look, width)
+        if key == "reason" and (start, end) != (0, 0):
+            words = ""
+        look_like = style if key == "state" else remark_style(row) if key == "reason" else ""
+        text.append(fitted(words, width, cell.column.right) + " ", style=look_like)
+    text.right_crop(1)
+    return text
+
+
+def remark_style(row: RunRow) -> str:
+    """How a reason looks: as its state, yellow where somebody is asked for."""
+    return "yellow bold" if row.is_live and row.urgent else STATE_STYLES[row.state]

@@ -1,0 +1,206 @@
+"""What the run table shows: the rows, which of them in which order, and how each is drawn.
+
+The pane holds keys and painting. Nothing here waits, and only lines that are asked for are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+from textual.theme import Theme
+
+from runners.model.states import State
+from tui.panel.feed import PanelSnapshot
+from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
+from tui.views.run_columns import Cell, Look, fit_columns, headings_agree, short_names
+from tui.views.run_row import RunRow, row_of_view
+from tui.views.run_sort import SORTABLE
+from tui.views.run_table import (
+    Arrangement,
+    FoldedGroup,
+    Line,
+    TableChoice,
+    group_mark,
+    group_row,
+)
+
+_SAMPLE = 200
+"""So many rows tell which columns are worth their room."""
+_MARK = "●"
+_AROUND = 40
+_NO_RUNS = "no runs yet: press n to launch one"
+_CHANGING: dict[str, Callable[[RunRow], object]] = {
+    "cost": lambda row: row.cost,
+    "best": lambda row: row.best is not None,
+    "last": lambda row: row.last is not None,
+    "trend": lambda row: row.spark,
+    "tags": lambda row: row.tags,
+    "rate": lambda row: row.rate is not None,
+    "epoch": lambda row: row.is_live and row.epoch is not None,
+    "gpus": lambda row: row.gpus,
+    "reason": lambda row: row.remark,
+}
+"""Columns that are there only when some run has something to show in them."""
+
+
+class RunLines(Sequence[Text]):
+    """The lines of the table, drawn when they are looked at."""
+
+    def __init__(self) -> None:
+        self.picture: PanelSnapshot | None = None
+        self.choice = TableChoice()
+        self.table = Arrangement()
+        self.live: dict[str, RunRow] = {}
+        """What lives, by id, first what runs; and what ended so lately that the rows of ended runs
+        have not got it yet.
+        """
+        self.marked: dict[str, RunRow] = {}
+        """The marked runs, by id, in the order of their marking."""
+        self.cells: tuple[Cell, ...] = ()
+        self._names: dict[tuple[str, int], str] = {}
+        self._shown: frozenset[str] = frozenset()
+        self._look = Look(0.0)
+        self._theme: Theme | None = None
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new picture."""
+        self.picture = picture
+        live = [
+            row_of_view(view, picture.time)
+            for view in picture.runs
+            if view.run.is_live or view.run.id not in picture.ended.ids
+        ]
+        live.sort(key=_running_first)
+        self.live = {row.id: row for row in live}
+        _take_costs(picture)
+
+    def arrange(self, table: Arrangement) -> None:
+        """Show these runs in this order."""
+        if table.keys is not self.table.keys and table.keys != self.table.keys:
+            self._names.clear()
+        self.table = table
+
+    def choose(self, choice: TableChoice) -> None:
+        """Remember what a person chose."""
+        self.choice = choice
+        self._names.clear()
+
+    def line_of(self, key: str | None) -> Line | None:
+        """The line with this key."""
+        try:
+            at = self.table.keys.index(key) if key is not None else -1
+        except ValueError:
+            return None
+        return None if at < 0 else self.live.get(key or "") or self.table.lines[at]
+
+    @property
+    def sortable(self) -> list[str]:
+        """The columns that are there and can be sorted by."""
+        return [cell.column.key for cell in self.cells if cell.column.key in SORTABLE]
+
+    def column_at(self, x: int) -> str:
+        """The column whose heading is at cell `x`; empty where there is none to sort by."""
+        for cell in self.cells:
+            if cell.start <= x - MARGIN < cell.start + cell.width:
+                return cell.column.key if cell.column.key in SORTABLE else ""
+        return ""
+
+    # ---- drawing
+
+    def lay_out(self, width: int, theme: Theme) -> Text:
+        """Fit the columns to the width; the header over them."""
+        self._theme = theme
+        self._look = Look(self.picture.time if self.picture else 0.0, self.choice.metric)
+        sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
+        self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
+        longest = max((len(row.name) + 2 for row in sample), default=8)
+        cells = fit_columns(width - MARGIN, _CHANGING.keys() - self._shown, longest)
+        if cells != self.cells:
+            self.cells = cells
+            self._names.clear()
+        common = headings_agree(sample) if self.choice.metric is None else None
+        return draw_header(cells, self._look, self.choice.sort, common, width)
+
+    @property
+    def nothing(self) -> str:
+        """What to say where there is no line."""
+        return "no run matches; Esc: all runs" if self.choice.query.text else _NO_RUNS
+
+    def __len__(self) -> int:
+        return len(self.table.keys)
+
+    def __getitem__(self, at):  # type: ignore[no-untyped-def]
+        if isinstance(at, slice):
+            return [self._draw(i) for i in range(*at.indices(len(self)))]
+        return self._draw(at)
+
+    def _row_of(self, line: Line) -> RunRow:
+        if not isinstance(line, FoldedGroup):
+            return self.live.get(line.id, line)
+        rows = tuple(self.live.get(row.id, row) for row in line.rows)
+        return group_row(FoldedGroup(line.group, rows))
+
+    def _draw(self, at: int) -> Text:
+        key, row = self.table.keys[at], self._row_of(self.table.lines[at])
+        letters = self.picture.letters if self.picture else {}
+        before = "" if self.choice.sort else group_mark(self.table.lines, at)
+        before += "★ " if row.starred else "⚠ " if row.urgent and row.is_live else ""
+        assert self._theme is not None
+        return draw_row(
+            row,
+            self.cells,
+            self._look,
+            self._theme,
+            letter=letters.get(key, "") if row.is_live else "",
+            mark=_MARK if key in self.marked else "",
+            before_name=before,
+            name=lambda name, width: self._short(name, width, at),
+        )
+
+    def _short(self, name: str, width: int, at: int) -> str:
+        if len(name) <= width:
+            return name
+        if (name, width) not in self._names:
+            around = self.table.lines[max(0, at - _AROUND) : at + _AROUND]
+            names = [line.group if isinstance(line, FoldedGroup) else line.name for line in around]
+            self._names[name, width] = short_names([*names, name], width)[name]
+        return self._names[name, width]
+
+    # ---- in words
+
+    def title(self, typing: bool) -> str:
+        """What is looked for."""
+        text = self.choice.query.text
+        return f"Runs · find: {text}{'▏' if typing else ''}" if typing or text else "Runs"
+
+    def subtitle(self) -> str:
+        """How many runs that are; or what of the filter is not understood."""
+        picture, query = self.picture, self.choice.query
+        if picture is None:
+            return ""
+        if query.problem:
+            return query.problem
+        total = len(picture.runs) + picture.hidden
+        live = sum(row.is_live for row in self.live.values())
+        words = [f"{live} live", f"{total:,} in all"]
+        if query.text:
+            words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
+        if self.marked:
+            words.insert(0, f"{len(self.marked)} marked")
+        if picture.ended.version and self.table.total < total - 1:
+            words.append(f"{self.table.total:,} read")
+        return " · ".join(words)
+
+
+def _running_first(row: RunRow) -> tuple[bool, bool, float]:
+    return not row.is_live, row.state is State.QUEUED, -row.created
+
+
+def _take_costs(picture: PanelSnapshot) -> None:
+    """The rows of the newest ended runs show the money that was looked up for these."""
+    costs = {view.run.id: view.money.cost for view in picture.runs if not view.run.is_live}
+    for row in picture.ended.rows[: len(costs) + _SAMPLE]:
+        cost = costs.get(row.id)
+        if cost is not None:
+            row.cost = float(cost)
