@@ -94,10 +94,11 @@ class WatchedRun:
         )
 
     def _say(self, finding: Finding, health: Health) -> None:
-        evidence = health.evidence if finding.condition is health.condition else finding.evidence
-        name = str(finding.condition)
-        words = finding.words if finding.words.startswith(name) else f"{name}: {finding.words}"
-        text = "; ".join((words, *evidence[:4]))
+        name, told = str(finding.condition), health
+        if finding.condition is not health.condition:
+            told = Health(finding.condition, finding.words, 0.0, 0.0, evidence=finding.evidence)
+        rest = told.evidence[1:] if told.absent else told.evidence
+        text = "; ".join((told.sentence, *rest[:4]))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
         if settings_file().is_file():
             with suppress(OSError):

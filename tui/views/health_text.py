@@ -7,15 +7,10 @@ _MOST_RANKS = 16
 
 
 def health_remark(health: Health | None) -> str:
-    """What is wrong with a live run, for its row: `possible stall: silent for 12m05s`; empty while
-    it progresses or warms up.
-    """
+    """What is wrong with a live run, for its row; empty while it progresses or warms up."""
     if health is None or not health.condition.is_trouble:
         return ""
-    name = str(health.condition)
-    words = health.words if health.words.startswith(name) else f"{name}: {health.words}"
-    shown = health.evidence[0] if health.absent and health.evidence else ""
-    return f"{words}; {shown}" if shown else words
+    return health.sentence
 
 
 def health_pairs(health: Health | None) -> list[tuple[str, str]]:
