@@ -48,13 +48,17 @@ status over
 status live
 plan --gpus 1 -- true
 plan example
-verify --gpus 0 -- true
+verify example
+remedy over
 logs over
 metrics over
 diagnose over
+<<<<<<< HEAD
 stacks live
 logs over --ranks
 remedy over
+=======
+>>>>>>> main
 monitor
 gpus
 gpus --host
