@@ -53,12 +53,8 @@ remedy over
 logs over
 metrics over
 diagnose over
-<<<<<<< HEAD
 stacks live
 logs over --ranks
-remedy over
-=======
->>>>>>> main
 monitor
 gpus
 gpus --host
