@@ -55,6 +55,7 @@ metrics over
 diagnose over
 stacks live
 logs over --ranks
+pictures over
 monitor
 gpus
 gpus --host

@@ -14,8 +14,9 @@ from runners.model.run import Run
 from runners.model.states import State
 from tests.support import make_run
 from tui.panel.widgets.metrics.canvas import Canvas
-from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
-from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
+from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
+from tui.panel.widgets.metrics.chart_model import ChartModel
+from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, RunCurve
 from tui.views.curves import Curve, smooth
 from tui.views.format import axis_time
 from tui.views.scales import scale_for, short
@@ -236,9 +237,14 @@ def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path
     book = ChartModel()
     book.read([one, two])
     both = text(book.draw(asked(one, two)).charts[0].rows)
-    assert both[0].split()[1:] == ["A", "1", "B", "4"] and any("B" in row for row in both[1:])
+    assert both[0].split()[1:] == ["A", "1", "↓1@2", "B", "4", "↓4@2"]
+    assert any("B" in row for row in both[1:])
     book.read([two])
-    assert text(book.draw(asked(two)).charts[0].rows)[0].split()[1:] == ["B", "4"]
+    assert text(book.draw(asked(two)).charts[0].rows)[0].split()[1:] == [
+        "B",
+        "4",
+        "↓4@2",
+    ]
     assert not book.draw(asked(one)).names, "what is not marked is not kept"
 
 

@@ -54,6 +54,10 @@ COMMANDS: dict[str, Command] = {
     "status": Command("looking:status", "show one run, or a group", _SEE, ("show", "describe")),
     "logs": Command("looking:logs", "print a run's output", _SEE, ("log",)),
     "metrics": Command("looking:metrics", "show a run's metrics: last, min, max and trend", _SEE),
+    "compare": Command(
+        "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
+    ),
+    "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),

@@ -89,6 +89,39 @@ def metrics(parser: CommandParser) -> None:
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
+def compare(parser: CommandParser) -> None:
+    """`compare`: what differs, and which is best."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="measure the others by this one (default: the newest tagged `baseline`)",
+    )
+    parser.add_argument(
+        "--metric", metavar="NAME", help="rank by this metric (default: the loss, or the like)"
+    )
+    parser.add_argument("--all", action="store_true", help="also the settings that agree")
+    parser.add_argument(
+        "--code", action="store_true", help="how their uncommitted changes differ (two runs)"
+    )
+    parser.add_argument("--csv", action="store_true", help="a row for each run")
+    parser.set_defaults(action="compare:run_compare")
+    examples(
+        parser,
+        "compare trial-1 trial-2",
+        "compare my-sweep --metric val_loss",
+        "compare my-sweep --baseline trial-1 --csv > runs.csv",
+        "tag trial-1 baseline",
+    )
+
+
+def pictures(parser: CommandParser) -> None:
+    """`pictures`: the images that a run wrote."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.set_defaults(action="pictures:run_pictures")
+    examples(parser, "pictures last", "pictures trial --json")
+
+
 def diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
     parser.add_argument("run", metavar="RUN", help=RUN)
@@ -110,7 +143,11 @@ def stacks(parser: CommandParser) -> None:
     )
     parser.set_defaults(action="stacks:run_stacks")
     examples(
-        parser, "stacks last", "stacks RUN --brief", "stacks RUN --saved --json", notes=_STACKS
+        parser,
+        "stacks last",
+        "stacks RUN --brief",
+        "stacks RUN --saved --json",
+        notes=_STACKS,
     )
 
 

@@ -53,6 +53,13 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey(
+            "equals_sign",
+            "compare",
+            "compare the marked runs: what differs, and which is best",
+            display="=",
+        ),
+        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
         hotkey("p", "postpone", "let the guard hold back for an hour"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
@@ -286,7 +293,31 @@ class CockpitScreen(Screen[None]):
 
         run = self.selected_run
         marked = [run.id] if run else []
-        self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+        self.app.push_screen(
+            MetricsScreen(self.state, self.picture, marked, run.id if run else None)
+        )
+
+    def action_pictures(self) -> None:
+        """The pictures of the selected run, on a page of their own."""
+        from tui.views.picture_file import MISSING, has_pillow
+
+        run = self.selected_run
+        if run is None or self.picture is None:
+            self.notify("no run is selected", timeout=3)
+        elif not has_pillow():
+            self.notify(MISSING, timeout=8, markup=False)
+        else:
+            from tui.panel.screens.pictures import PicturesScreen
+
+            self.app.push_screen(PicturesScreen(self.picture, [run.id]))
+
+    def action_compare(self) -> None:
+        """What differs between the marked runs, or those of the group, and which is best."""
+        from tui.panel.screens.compare import open_compare
+
+        ids = [row.id for row in self.query_one(RunPane).chosen]
+        if not open_compare(self.app, self.state, ids):
+            self.notify("mark the runs to compare with Space, two at least", timeout=4)
 
     def action_commands(self) -> None:
         """Show what was done here, as commands."""
@@ -314,6 +345,7 @@ class CockpitScreen(Screen[None]):
         )
         looking = (
             ("Metrics", "curves of one run or several (m)", self.action_metrics),
+            ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),

@@ -13,6 +13,8 @@ from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.run_view import RunView
 
+_MOST_ENDED = 12
+
 
 class MetricRunList(RowList):
     """A line per run, newest first. Space marks it, `p` pins it."""
@@ -70,6 +72,26 @@ class MetricRunList(RowList):
                 else [*self.marked, run_id]
             )
             self.action_move(1)
+
+    def mark_more(self) -> None:
+        """Draw all live runs besides; when they are, ended ones of the preset under the cursor;
+        when those are, only the run under the cursor.
+        """
+        selected = self.selected
+        if selected is None:
+            return
+        live = [view.run.id for view in self.views if view.run.is_live]
+        ended = [
+            view.run.id
+            for view in self.views
+            if not view.run.is_live and view.run.preset == selected.run.preset
+        ]
+        for more in (live, ended[:_MOST_ENDED]):
+            every = [*self.marked, *(one for one in more if one not in self.marked)]
+            if every != self.marked:
+                self.mark(every)
+                return
+        self.mark([selected.run.id])
 
     def pin(self) -> None:
         """Draw the run under the cursor on top, or no longer."""
