@@ -105,7 +105,8 @@ def probe(parser: CommandParser) -> None:
     parser.add_argument(
         "--keep-runs", action="store_true", help="leave the trials in the list of runs"
     )
-    parser.set_defaults(action="probe:run_probe")
+    # A probe is of one run: no sweep.
+    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=None, parallel=None)
     examples(
         parser,
         "probe gaussian-fast",
