@@ -141,7 +141,16 @@ class CockpitScreen(Screen[None]):
 
     @on(RunPane.Opened)
     def _open(self) -> None:
-        self.area.log_pane.focus()
+        from tui.panel.screens.run_detail import RunDetailScreen
+
+        row = self.query_one(RunPane).selected_row
+        if row is not None:
+            screen = RunDetailScreen(self.state, row.id, self.picture)
+            self.app.push_screen(screen, lambda then: self._go_on(then))
+
+    def _go_on(self, then: str | None) -> None:
+        if then == "log":
+            self.area.log_pane.focus()
 
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
