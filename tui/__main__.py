@@ -3,28 +3,6 @@
 import os
 import sys
 
-COMMANDS = frozenset(
-    {
-        "launch",
-        "plan",
-        "list",
-        "status",
-        "logs",
-        "stop",
-        "wait",
-        "drain",
-        "gpus",
-        "cost",
-        "session",
-        "presets",
-    }
-    | {"rename", "tag", "untag", "note", "star", "unstar", "delete", "undelete"}
-    | {"priority", "cancel"}
-    | {"doctor", "prune", "guard", "fetched", "metrics"}
-    | {"diagnose", "checkpoint"}
-    | {"completion", "serve", "monitor", "attach", "shell", "service"}
-)
-
 
 def main() -> None:
     """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
@@ -33,9 +11,8 @@ def main() -> None:
 
         answer()
     words = sys.argv[1:]
-    if "--no-ui" in words or (
-        words and (words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"))
-    ):
+    named = bool(words) and not words[0].startswith("-")
+    if named or "--no-ui" in words or words[:1] in (["-h"], ["--help"], ["--version"]):
         from tui.cli import run_command
         from tui.views.safe import safe_stream
 

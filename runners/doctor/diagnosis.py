@@ -260,7 +260,15 @@ def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> 
     cause = fill_cause(signature.cause, suspect.fields)
     line, rank = _shortened(suspect.line), suspect.rank
     return Diagnosis(
-        signature.kind, signature.id, cause, signature.remedy, rests, looked, line, rank
+        signature.kind,
+        signature.id,
+        cause,
+        signature.remedy,
+        rests,
+        looked,
+        line,
+        rank,
+        signature.remedies,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from runners.doctor.remedies import REMEDIES
 from runners.model.errors import WrongInput
 from runners.state.layout import config_dir
 
@@ -35,6 +36,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     non_matches: tuple[str, ...]
     tier: str = "cause"
     explains: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
 
     @property
     def level(self) -> Tier:
@@ -99,6 +101,9 @@ def problem_of(signature: Signature) -> str:
 
     if signature.tier.upper() not in Tier.__members__:
         return f"tier `{signature.tier}` is none of {', '.join(one.name.lower() for one in Tier)}"
+    unknown = [name for name in signature.remedies if name not in REMEDIES]
+    if unknown:
+        return f"remedy `{unknown[0]}` is none of {', '.join(REMEDIES)}"
     if not signature.patterns or not signature.samples or not signature.non_matches:
         return "patterns, samples and non_matches need at least one line each"
     options = re2.Options()

@@ -242,6 +242,64 @@ class MetricRule(msgspec.Struct, frozen=True):
     tensorboard: tuple[str, ...] = ()
 
 
+class FileRule(msgspec.Struct, frozen=True):
+    """Files that must be there before a run: a pattern, and how many of which size (bytes).
+
+    `pairs` are files that each one needs, `rows` those that each row of a list names: patterns
+    with {stem}, {name}, {folder} and {row}, alternatives divided by `|`. A range is (least, most);
+    most is None for no end. `${parameters.NAME}` in `path` is a parameter's value; where that is
+    empty the rule does not apply.
+    """
+
+    path: str
+    name: str = ""
+    count: tuple[int, int | None] | None = None
+    size: tuple[int, int | None] | None = None
+    pairs: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    optional: bool = False
+    advice: str = ""
+
+
+class CommandRule(msgspec.Struct, frozen=True):
+    """A command that must end with the exit code `exits` within `seconds`, in the run's folder."""
+
+    command: tuple[str, ...]
+    name: str = ""
+    exits: int = 0
+    seconds: float = 60.0
+    optional: bool = False
+    advice: str = ""
+
+
+class DeclaredChecks(msgspec.Struct, frozen=True):
+    """What a preset adds to the checks before a launch; `without_effect` are keys of its
+    configuration file that the program does not heed, and why.
+    """
+
+    imports: tuple[str, ...] = ()
+    files: tuple[FileRule, ...] = ()
+    commands: tuple[CommandRule, ...] = ()
+    without_effect: dict[str, str] = {}
+
+
+CheckGroup = Literal[
+    "program",
+    "gpus",
+    "data",
+    "checkpoint",
+    "config",
+    "memory",
+    "batch",
+    "disk",
+    "network",
+    "machine",
+    "outputs",
+    "own",
+]
+"""Kinds of checks before a launch."""
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """Everything that defines a run before GPUs, port and directory are known; `${...}` still
     stands in texts.
@@ -283,6 +341,9 @@ class RunSpec(msgspec.Struct, frozen=True):
     total: Total | None = None
     expect: Expectation = Expectation()
     keep: Retention | None = None
+    checks: DeclaredChecks = DeclaredChecks()
+    verify: tuple[CheckGroup, ...] = ()
+    """Which checks are made before every launch."""
     parent: str = ""
     """The run that this one goes on from, and the checkpoint it goes on from."""
     resumed_from: str = ""

@@ -28,6 +28,7 @@ from runners.presets.build import (
     build_total,
 )
 from runners.presets.config_parameters import config_parameters
+from runners.presets.declared_checks import build_checks, build_verify
 from runners.presets.expectations import build_expectation
 from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
 from runners.presets.placeholders import check_placeholders
@@ -155,6 +156,8 @@ def _build_spec(
         total=build_total(keys.total, parameters, source),
         expect=build_expectation(keys.expect, source),
         keep=build_retention(keys.keep),
+        checks=build_checks(keys.checks, parameters, source),
+        verify=build_verify(keys.verify),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from runners.model.spec import MetricReader
+from runners.model.spec import CheckGroup, MetricReader
+from runners.presets.schema_checks import CheckKeys
 from runners.presets.schema_course import (
     AfterKeys,
     EstimateKeys,
@@ -161,6 +162,17 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     limits: Annotated[
         LimitKeys, Meta(description="End the run by its stop ladder after a time or a cost.")
     ] = LimitKeys()
+    checks: Annotated[
+        CheckKeys, Meta(description="Checks of its own: imports, files, commands.")
+    ] = CheckKeys()
+    verify: Annotated[
+        bool | list[CheckGroup],
+        Meta(
+            description="Check before every launch, which a failure refuses: true, or only some: "
+            "program, gpus, data, checkpoint, config, memory, batch, disk, network, machine, "
+            "outputs, own."
+        ),
+    ] = False
 
 
 class MemberKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

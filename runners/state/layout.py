@@ -51,6 +51,7 @@ class StateDirectory:
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
         self.session = self.host / "session.json"
+        self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()

@@ -140,7 +140,7 @@ def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> Non
     cli.run("session", "start", "--rate", "2", "--budget", "100")
     changed = cli.json("session", "budget", "--budget", "150")
     assert changed["budget_usd"] == 150
-    assert "left for the next" in cli.run("session", "end").stderr
+    assert "under its budget of $150.00" in cli.run("session", "end").stderr
     cli.run("session", "start", "--rate", "3")
     first, second = cli.json("cost")["sessions"]
     assert cli.run("cost").stdout.count(", open") == 1

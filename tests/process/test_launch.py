@@ -220,7 +220,7 @@ def _catches_interrupts(pid: int) -> bool:
         (["stop", "nope"], 3, "no run `nope`"),
         (["stop"], 2, "name the runs to stop, or --all"),
         (["stop", "x", "--all"], 2, "name the runs to stop, or --all"),
-        (["list", "--", "true"], 2, "goes with launch and plan"),
+        (["list", "--", "true"], 2, "goes with launch, plan, verify"),
         (["dance"], 2, "dance"),
         (["session", "start"], 2, "needs --price NAME"),
         (["session", "end"], 3, "no session is open"),

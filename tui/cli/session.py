@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
 from runners.cost.cloud import Instance, find_instance
-from runners.cost.meter import read_meter
+from runners.cost.meter import Meter, read_meter
 from runners.cost.prices import find_entry, fitting_prices, parse_rate, price_caveat
 from runners.cost.run_costs import costs_in
 from runners.cost.sessions import (
@@ -22,13 +23,13 @@ from runners.cost.statement import open_statement
 from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import print_json, print_pairs, say
-from tui.views.format import dollars
+from tui.views.format import dollars, duration
 from tui.views.money_text import meter_json, session_pairs
 
 
@@ -42,11 +43,10 @@ def run_session(arguments: argparse.Namespace) -> int:
     elif arguments.what == "price":
         session = _change_price(state, arguments)
     elif arguments.what == "budget":
-        if arguments.budget is None:
-            raise WrongInput(
-                "session budget: name the amount", "fresnel-tui session budget --budget 150"
-            )
-        session = change_budget(state, arguments.budget)
+        amount = arguments.amount if arguments.amount is not None else arguments.budget
+        if amount is None:
+            raise WrongInput("session budget: name the amount", "fresnel-tui session budget 150")
+        session = change_budget(state, amount)
     else:
         session = read_session(state)
     now = moment_now()
@@ -63,14 +63,23 @@ def run_session(arguments: argparse.Namespace) -> int:
             "no session is open: `fresnel-tui session start --price NAME` opens one from this "
             "machine's boot"
         )
-    else:
+    elif arguments.what != "end":
         print_pairs(session_pairs(meter, session, now, read_guard(state)))
-    if session is not None and arguments.what == "end" and meter.budget_left is not None:
-        say(
-            f"{dollars(meter.budget_left)} of its budget are left for the next: session start "
-            "--budget AMOUNT"
-        )
+    if session is not None and arguments.what == "end":
+        say(_ending(session, meter, now))
     return ExitCode.DONE
+
+
+def _ending(session: Session, meter: Meter, now: Moment) -> str:
+    """What the session that was just ended came to."""
+    idle = "" if meter.idle is None else f", {dollars(meter.idle)} of it idle"
+    words = f"session ended after {duration(session.seconds(now))}: total {dollars(meter.session)}"
+    words += idle
+    if meter.budget_left is not None and session.budget is not None:
+        over = meter.budget_left < 0
+        rest = f"{dollars(abs(meter.budget_left))} {'over' if over else 'under'}"
+        words += f"; {rest} its budget of {dollars(Decimal(session.budget))}"
+    return words
 
 
 def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
@@ -20,6 +20,9 @@ from tui.panel.command_log import CommandLog
 from tui.panel.feed import SnapshotFeed
 from tui.panel.notifications import notify_error
 from tui.views.format import duration
+
+if TYPE_CHECKING:
+    from runners.lifecycle.remedy.case import Case
 
 _POSTPONED_S = 3600.0
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
@@ -52,6 +55,19 @@ class RunCommands:
             for note in run.plan.notes if run.plan else ():
                 self._tell(note, timeout=6)
         self._app.call_later(started, runs[0].id)
+
+    def apply_remedy(self, case: Case, name: str, started: Callable[[str], None]) -> None:
+        """Launch an ended run again with a remedy; `started` is called with the new run's id."""
+        from runners.lifecycle.remedy.remedies import launch_treated, treat
+
+        self.log.note(["remedy", case.run.id, "--apply", name])
+
+        def launch() -> None:
+            run = launch_treated(treat(case, [name]))
+            self._tell(_describe_launch(run))
+            self._app.call_later(started, run.id)
+
+        self._in_thread(launch)
 
     def stop(self, run: Run) -> None:
         """Ask a run to stop; again: the next rung of its ladder."""

@@ -3,7 +3,7 @@
 import argparse
 
 
-def add_panel_options(parser: argparse.ArgumentParser) -> None:
+def add_panel_options(parser: argparse._ActionsContainer) -> None:
     """The options of the panel itself, which has no command."""
     parser.add_argument("--launch", metavar="PRESET", help="launch this preset and select its run")
     parser.add_argument(

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -59,7 +60,7 @@ def start_together(
 
     One lock stands around choosing GPUs for them all and writing them down. DeniedError when
     waiting would not help, or when `queue` is false and one would have to; WrongInput when what
-    one names does not exist.
+    one names does not exist; VerificationFailed when a check that its preset asks for fails.
     """
     refuse_untrusted(state.create())
     if not is_mounted():
@@ -70,6 +71,11 @@ def start_together(
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
         _check_texts(spec)
+    if any(spec.verify for spec in specs):
+        # Opens the run's interpreter and its data: only where a preset asks for it.
+        from runners.lifecycle.verification.verify import refuse_failing
+
+        specs = refuse_failing(state, specs)
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
@@ -117,6 +123,20 @@ def preview(
     """The plans that `specs` would run by now, and the verdicts they would meet; nothing is
     written or started.
     """
+    return [(one.planned.plan, one.verdict) for one in foresee(state, specs)]
+
+
+class Foreseen(NamedTuple):
+    """What one spec would come to by now; `reading` is the one its GPUs were chosen by."""
+
+    spec: RunSpec
+    planned: Planned
+    verdict: QueueDecision
+    reading: GpuReading | None
+
+
+def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
+    """The same with the environments that programs would get, secrets in clear: memory only."""
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
         _check_texts(spec)
@@ -127,17 +147,15 @@ def preview(
     verdicts = judge(
         state, [*(waiting(state) if reading is not None else []), *candidates], reading
     )
-    planned = []
+    foreseen = []
     for spec, candidate in zip(specs, candidates, strict=True):
         verdict = verdicts[candidate.run]
         run_id = new_run_id(spec.name)
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
-            plan = plan_launch(
-                spec, state.run(run_id), allocation, reading, _price(state, spec)
-            ).plan
-        planned.append((plan, verdict))
-    return planned
+            planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        foreseen.append(Foreseen(spec, planned, verdict, reading))
+    return foreseen
 
 
 def new_run_id(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.spec import MetricReader, ParameterValue
+from runners.model.spec import CheckGroup, MetricReader, ParameterValue
 from runners.presets.reading.yaml_lines import Lines, read_yaml
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ _CHOICES = {
     "on": ["success", "failure", "any"],
     "target": ["leader", "group", "workers"],
     "type": ["int", "float", "str", "bool", "list"],
+    "verify": list(get_args(CheckGroup)),
 }
 
 

@@ -41,6 +41,24 @@ def parse_size(value: str | int) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
+def parse_range(value: str | int, sizes: bool = False) -> tuple[int, int | None]:
+    """`500` as (500, 500), `450-500` as (450, 500), `500-` as (500, None); with `sizes` in bytes.
+
+    ValueError otherwise.
+    """
+    low, dash, high = str(value).strip().partition("-")
+    try:
+        parse = parse_size if sizes else int
+        least = parse(low.strip())
+        most = parse(high.strip()) if high.strip() else None if dash else least
+    except ValueError:
+        example = "10K- or 1M-2M" if sizes else "500, 500- or 450-500"
+        raise ValueError(f"expected a range such as {example}, got {value!r}") from None
+    if least < 0 or (most is not None and most < least):
+        raise ValueError(f"expected the smaller end first, got {value!r}")
+    return least, most
+
+
 def parse_gpu_ids(value: str | int | list[int | str]) -> tuple[str, ...]:
     """GPU indices and UUIDs in `0-6,7`, `3`, or a list of these; ValueError on anything else."""
     parts = value if isinstance(value, list) else str(value).split(",")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SystemCommand
@@ -27,7 +27,10 @@ from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
 
-_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone"})
+if TYPE_CHECKING:
+    from runners.lifecycle.remedy.case import Case
+
+_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
 """Actions that change something: a panel that only shows has none of them."""
 
 
@@ -41,6 +44,7 @@ class CockpitScreen(Screen[None]):
         hotkey(
             "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
         ),
+        hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
         hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
         hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
         hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
@@ -249,6 +253,21 @@ class CockpitScreen(Screen[None]):
 
         self.app.push_screen(StopScreen(view), answered)
 
+    def action_remedy(self) -> None:
+        """Say why the selected run ended, and offer what mends it."""
+        run = self.selected_run
+        if run is None or run.is_live:
+            words = "the selected run has not ended" if run else "no run is selected"
+            self.notify(words, timeout=3)
+            return
+        from tui.panel.screens.remedy import RemedyScreen
+
+        def answered(chosen: tuple[Case, str] | None) -> None:
+            if chosen is not None:
+                self.commands.apply_remedy(*chosen, self.select_when_present)
+
+        self.app.push_screen(RemedyScreen(self.state, run), answered)
+
     def action_copy_command(self) -> None:
         """Hand the selected run's command to the terminal's clipboard."""
         from tui.panel.terminal.osc import describe_copied, osc52, send
@@ -297,6 +316,7 @@ class CockpitScreen(Screen[None]):
             ("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch),
             ("Launch again", "the selected run, or a variation of it (a)", self.action_again),
             ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
+            ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
             ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
             ("Postpone the guard", "by an hour (p)", self.action_postpone),

@@ -1,0 +1,160 @@
+"""What the machine says of itself that decides about runs: limits, memory, network, clock."""
+
+import os
+import re
+import resource
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.doctor.logout import LogoutVerdict, judge_logout
+
+_KFD = "sys/class/kfd/kfd/topology/nodes"
+
+
+class HostFacts(msgspec.Struct, frozen=True):
+    """Facts of this host; bytes, and None where the system does not say.
+
+    `memory_limit` is the smallest memory limit of the control groups above us. `interfaces` are
+    network interfaces by name, `routed` the one of the default route.
+    """
+
+    files_soft: int = resource.RLIM_INFINITY
+    files_hard: int = resource.RLIM_INFINITY
+    shm_total: int | None = None
+    shm_free: int | None = None
+    memory_total: int | None = None
+    memory_available: int | None = None
+    memory_limit: int | None = None
+    memory_used: int | None = None
+    logout: LogoutVerdict = LogoutVerdict("safe", "")
+    clock_synchronized: bool | None = None
+    clock_behind_s: float = 0.0
+    numa_balancing: bool | None = None
+    numa_nodes: int = 1
+    kernel_command: str = ""
+    interfaces: tuple[str, ...] = ()
+    routed: str = ""
+
+
+def read_host(root: Path = Path("/")) -> HostFacts:
+    """Look at this machine; `root` is another one's for a test."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shm = _filesystem(root / "dev/shm")
+    memory = _meminfo(root)
+    limit, used = _group_memory(root)
+    return HostFacts(
+        files_soft=soft,
+        files_hard=hard,
+        shm_total=shm[0],
+        shm_free=shm[1],
+        memory_total=memory.get("MemTotal"),
+        memory_available=memory.get("MemAvailable"),
+        memory_limit=limit,
+        memory_used=used,
+        logout=judge_logout(root),
+        clock_synchronized=clock_synchronized(root),
+        clock_behind_s=max(0.0, Path(__file__).stat().st_mtime - time.time()),
+        numa_balancing=_flag(root / "proc/sys/kernel/numa_balancing"),
+        numa_nodes=len(_names(root / "sys/devices/system/node", r"node\d+")) or 1,
+        kernel_command=_text(root / "proc/cmdline").strip(),
+        interfaces=tuple(_names(root / "sys/class/net", r".+")),
+        routed=default_interface(root),
+    )
+
+
+def clock_synchronized(root: Path = Path("/")) -> bool | None:
+    """Whether a time service keeps the clock; None where none says anything.
+
+    systemd-timesyncd touches its file at every synchronisation, chrony and ntpd keep drift files.
+    """
+    if (root / "run/systemd/timesync/synchronized").exists():
+        return True
+    if any((root / place).exists() for place in ("run/chrony/chronyd.pid", "run/ntpd.pid")):
+        return True
+    return False if (root / "run/systemd/timesync").is_dir() else None
+
+
+def default_interface(root: Path = Path("/")) -> str:
+    """The interface of the default route with the least metric (proc_net_route); empty if none."""
+    rows = [line.split() for line in _text(root / "proc/net/route").splitlines()[1:]]
+    routes = [(int(row[6]), row[0]) for row in rows if len(row) > 7 and row[1] == "00000000"]
+    return min(routes, default=(0, ""))[1]
+
+
+def kernel_architectures(root: Path = Path("/")) -> list[str]:
+    """AMD GPUs' architectures in the kernel driver's order, e.g. gfx1101.
+
+    Form of gfx_target_version: major × 10000 + minor × 100 + stepping, the last two written in
+    hexadecimal in the name (kernel, amdkfd topology).
+    """
+    found = []
+    for name in sorted(_names(root / _KFD, r"\d+"), key=int):
+        said = re.search(
+            r"^gfx_target_version (\d+)", _text(root / _KFD / name / "properties"), re.MULTILINE
+        )
+        number = int(said[1]) if said else 0
+        if number:
+            major, minor, stepping = number // 10000, number // 100 % 100, number % 100
+            found.append(f"gfx{major}{minor:x}{stepping:x}")
+    return found
+
+
+def _group_memory(root: Path) -> tuple[int | None, int | None]:
+    """The tightest memory limit of our control groups and what is used of it; v2, then v1."""
+    group = ""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        if number == "0" or "memory" in names.split(","):
+            group = path.strip("/")
+    best: tuple[int, int | None] | None = None
+    base = root / "sys/fs/cgroup"
+    for folder in (base, base / "memory"):
+        place = folder / group
+        for where in (place, *place.parents):
+            limit = _number(where / "memory.max") or _number(where / "memory.limit_in_bytes")
+            used = _number(where / "memory.current") or _number(where / "memory.usage_in_bytes")
+            if limit is not None and limit < 1 << 60 and (best is None or limit < best[0]):
+                best = limit, used
+            if where == folder:
+                break
+    return best or (None, None)
+
+
+def _filesystem(folder: Path) -> tuple[int | None, int | None]:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None, None
+    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def _meminfo(root: Path) -> dict[str, int]:
+    pairs = re.findall(r"^(\w+):\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    return {name: int(count) * 1024 for name, count in pairs}
+
+
+def _flag(path: Path) -> bool | None:
+    text = _text(path).strip()
+    return None if not text.isdigit() else text != "0"
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _names(folder: Path, pattern: str) -> list[str]:
+    try:
+        return sorted(one.name for one in folder.iterdir() if re.fullmatch(pattern, one.name))
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Checks of a run before it is launched: pure functions over facts that others collect."""

@@ -1,0 +1,186 @@
+"""What is known of a run that is about to start: the facts that its checks judge.
+
+A field that could not be found out is None, and its checks say nothing.
+"""
+
+from typing import Any
+
+import msgspec
+
+from runners.doctor.host_facts import HostFacts
+from runners.model.gpus import GpuSnapshot
+from runners.model.plan import LaunchPlan
+from runners.model.spec import CommandRule, FileRule, RunSpec
+
+
+class TorchDevice(msgspec.Struct, frozen=True):
+    """A GPU as the run's own PyTorch sees it: `arch` is sm_90 or gfx942, `memory` in bytes."""
+
+    name: str
+    arch: str = ""
+    memory: int | None = None
+
+
+class TorchFacts(msgspec.Struct, frozen=True):
+    """The PyTorch of the run's interpreter, seen with the run's environment."""
+
+    version: str = ""
+    cuda: str | None = None
+    hip: str | None = None
+    architectures: tuple[str, ...] = ()
+    devices: tuple[TorchDevice, ...] = ()
+    problem: str = ""
+
+
+class InterpreterFacts(msgspec.Struct, frozen=True):
+    """What the run's interpreter answered: `imports` maps a module to the error of importing it,
+    empty for none.
+    """
+
+    path: str
+    version: str = ""
+    imports: dict[str, str] = {}
+    torch: TorchFacts | None = None
+    problem: str = ""
+
+
+class FileFacts(msgspec.Struct, frozen=True):
+    """What a file rule found: how many, which have a wrong size, and what is missing beside them.
+
+    `place` is the pattern with every placeholder filled; only the first few names are kept.
+    """
+
+    rule: FileRule
+    place: str
+    found: int = 0
+    wrong_sizes: tuple[tuple[str, int], ...] = ()
+    wrong: int = 0
+    missing: tuple[str, ...] = ()
+    lacking: int = 0
+    rows: int | None = None
+    problem: str = ""
+
+
+class CommandFacts(msgspec.Struct, frozen=True):
+    """How a check's command ended; None for one that did not end in time or could not start."""
+
+    rule: CommandRule
+    exit_code: int | None
+    last_line: str = ""
+
+
+class PathFacts(msgspec.Struct, frozen=True):
+    """A parameter that names a file or folder: where it points, and whether anything is there."""
+
+    parameter: str
+    path: str
+    exists: bool
+
+
+class CheckpointFacts(msgspec.Struct, frozen=True):
+    """The checkpoint a run is told to go on from, as the checkpoint tool saw it.
+
+    `shapes` are its own model's by bare key, `current` those of the newest checkpoint that this
+    preset wrote, to compare with.
+    """
+
+    path: str
+    bytes: int = 0
+    devices: tuple[str, ...] = ()
+    wrappers: tuple[str, ...] = ()
+    written_by: str = ""
+    step: dict[str, float] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    current: dict[str, tuple[int, ...]] = {}
+    compared_with: str = ""
+    problem: str = ""
+    unseen: str = ""
+
+
+class ConfigFacts(msgspec.Struct, frozen=True):
+    """The program's configuration as the run will read it; `unread` are keys whose name stands in
+    none of its source files, None when those could not be looked through.
+    """
+
+    path: str
+    values: dict[str, Any]
+    unread: tuple[str, ...] | None = None
+
+
+class MemoryNeed(msgspec.Struct, frozen=True):
+    """Bytes of VRAM on each GPU that something says the run will take; `sure` for a measurement."""
+
+    bytes: int
+    basis: str
+    sure: bool = False
+
+
+class BatchFacts(msgspec.Struct, frozen=True):
+    """The batch: samples on each of `devices` devices and in all; `usual` is the preset's own on
+    each, `largest` what a probe found to fit on each, and on which GPU.
+    """
+
+    each: float
+    total: int
+    devices: int
+    usual: float | None = None
+    largest: float | None = None
+    probed_on: str = ""
+
+
+class DiskFacts(msgspec.Struct, frozen=True):
+    """The disk that checkpoints go to, in bytes, and what is to come: size, number, and seconds
+    between two; `basis` says how size and number are known.
+    """
+
+    folder: str
+    free: int
+    size: int | None = None
+    number: int | None = None
+    every_s: float | None = None
+    basis: str = ""
+
+
+class PortFacts(msgspec.Struct, frozen=True):
+    """A TCP port the run will listen on, who said so, and whether it is free now."""
+
+    port: int
+    basis: str
+    free: bool
+
+
+class OutputFacts(msgspec.Struct, frozen=True):
+    """A place outside of the run's folder that it writes to: files there, the newest of them, the
+    live runs that write there too.
+    """
+
+    pattern: str
+    files: int
+    newest: str = ""
+    age_s: float = 0.0
+    writers: tuple[str, ...] = ()
+
+
+class LaunchFacts(msgspec.Struct, frozen=True):
+    """Everything collected for one run; `waits` says why its GPUs are not to be had now."""
+
+    spec: RunSpec
+    plan: LaunchPlan
+    environment: dict[str, str] = {}
+    gpus: tuple[GpuSnapshot, ...] = ()
+    driver: str | None = None
+    waits: str = ""
+    interpreter: InterpreterFacts | None = None
+    paths: tuple[PathFacts, ...] = ()
+    files: tuple[FileFacts, ...] = ()
+    commands: tuple[CommandFacts, ...] = ()
+    checkpoint: CheckpointFacts | None = None
+    config: ConfigFacts | None = None
+    memory: tuple[MemoryNeed, ...] = ()
+    batch: BatchFacts | None = None
+    disk: DiskFacts | None = None
+    ports: tuple[PortFacts, ...] = ()
+    outputs: tuple[OutputFacts, ...] = ()
+    host: HostFacts | None = None
+    architectures: dict[int, str] = {}
+    """By GPU index what the kernel driver says its architecture is, e.g. gfx1101."""

@@ -1,0 +1,1 @@
+"""Finding the largest batch that fits by trying."""

@@ -1,0 +1,128 @@
+"""Propose remedies for an ended run, each with the diff of its plan, and launch what is chosen."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+
+import msgspec
+
+from runners.doctor.remedies import REMEDIES
+from runners.doctor.verdict import Diagnosis, NotKnown, remedies_for
+from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.start import preview, start_together
+from runners.lifecycle.remedy import checkpoints, settings, surroundings
+from runners.lifecycle.remedy.case import Case, FileWork, Remedy
+from runners.lifecycle.remedy.plan_diff import plan_diff
+from runners.lifecycle.verification.checkpoint import TOOL
+from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.run import Run
+from runners.presets.reading.diagnostics import nearest
+from runners.scheduling.policy import Granted
+from runners.state.layout import StateDirectory
+
+FUNCTIONS: dict[str, Remedy] = {
+    "another-port": surroundings.another_port,
+    "half-batch": settings.half_batch,
+    "accumulate": settings.accumulate,
+    "mixed-precision": settings.mixed_precision,
+    "expandable-segments": surroundings.expandable_segments,
+    "half-rate": settings.half_rate,
+    "sqrt-rate": settings.sqrt_rate,
+    "fewer-workers": settings.fewer_workers,
+    "more-workers": settings.more_workers,
+    "remap-checkpoint": checkpoints.remap_checkpoint,
+    "strip-checkpoint": checkpoints.strip_checkpoint,
+    "earlier-checkpoint": checkpoints.earlier_checkpoint,
+    "resume": checkpoints.resume,
+    "show-gpus": surroundings.show_gpus,
+    "first-gpu-number": surroundings.first_gpu_number,
+    "interface": surroundings.interface,
+    "nccl-debug": surroundings.nccl_debug,
+    "no-nccl-shm": surroundings.no_nccl_shm,
+    "blocking-launches": surroundings.blocking_launches,
+    "architecture-override": surroundings.architecture_override,
+    "torchrun": surroundings.torchrun,
+    "no-compile": surroundings.no_compile,
+}
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A remedy and what it would change; `obstacle` says why it cannot be applied, `waits` why it
+    would not start at once.
+    """
+
+    name: str
+    words: str
+    diff: tuple[str, ...] = ()
+    obstacle: str = ""
+    waits: str = ""
+
+
+def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | None) -> Case:
+    """The case of an ended run; WrongInput while it is live, NotFound when its spec is gone."""
+    if run.is_live:
+        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui stop RUN")
+    if run.plan is None:
+        raise NotFound(f"{run.id}: its plan is gone", "launch its preset anew")
+    return Case(state, run, relaunch_spec(state, run), verdict)
+
+
+def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
+    """What the remedies `names` would change, one by one; by default those the verdict names."""
+    wanted = names or (remedies_for(case.verdict) if case.verdict is not None else ())
+    return [_propose_one(case, name) for name in wanted]
+
+
+def _propose_one(case: Case, name: str) -> Proposal:
+    words = REMEDIES[name]
+    try:
+        treated = treat(case, [name])
+        plan, decision = preview(case.state, [treated.spec])[0]
+    except FresnelError as error:
+        return Proposal(name, words, obstacle=error.message)
+    diff = plan_diff(case.plan, plan, treated.work)
+    waits = "" if isinstance(decision, Granted) else decision.reason
+    return Proposal(name, words, diff, "" if diff else "it changes nothing", waits)
+
+
+def treat(case: Case, names: Sequence[str]) -> Case:
+    """The case after these remedies, in order; Unfit when one cannot be applied."""
+    for name in names:
+        if name not in FUNCTIONS:
+            hint = f"remedies: {', '.join(FUNCTIONS)}"
+            raise WrongInput(f"no remedy `{name}`{nearest(name, FUNCTIONS)}", hint)
+        case = FUNCTIONS[name](case)
+    note = f"{' + '.join(names)} after {case.run.id}"
+    return case.changed(warnings=(*case.spec.warnings, f"remedy: {note}"))
+
+
+def combined_diff(case: Case, treated: Case) -> tuple[str, ...]:
+    """What all remedies together change."""
+    plan, _ = preview(case.state, [treated.spec])[0]
+    return plan_diff(case.plan, plan, treated.work)
+
+
+def launch_treated(treated: Case) -> Run:
+    """Write the files that are needed, then launch; WrongInput when a file cannot be written."""
+    for work in treated.work:
+        write_copy(work)
+    return start_together(treated.state, [treated.spec])[0]
+
+
+def write_copy(work: FileWork) -> None:
+    """Have the checkpoint tool write one file; WrongInput in its words when it cannot."""
+    request = {"do": work.do, "paths": [work.source], "device": "cpu", "output": work.target}
+    done = subprocess.run(
+        [work.interpreter, str(TOOL), json.dumps(request)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise WrongInput(f"{work.interpreter} could not write {work.target}: {last}") from None
+    if isinstance(found, dict):
+        raise WrongInput(str(found.get("error", "no answer")), "nothing was launched")

@@ -1,0 +1,1 @@
+"""Verifying a run before its launch: collects facts, has them judged."""

@@ -1,0 +1,108 @@
+"""What the run's interpreter can import and see: asked in that interpreter, with a time limit."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.doctor.verification.facts import InterpreterFacts
+from runners.host.helpers import ROOT
+from runners.lifecycle.launch.interpreter import interpreter_of
+
+SCRIPT = ROOT / "runners" / "doctor" / "verification" / "interpreter_script.py"
+PATIENCE_S = 120.0
+"""Importing torch from a cold network disk takes minutes; longer, and something hangs."""
+_LONGEST = 4 << 20
+_LEVELS = 4
+"""Folders above a script in which its own packages may lie."""
+
+
+def ask_interpreter(
+    argv: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    imports: Sequence[str] = (),
+    patience_s: float = PATIENCE_S,
+) -> InterpreterFacts | None:
+    """What the Python that `argv` runs can import of what its program needs, and what its torch
+    sees; None when it runs no Python.
+    """
+    interpreter = interpreter_of(argv)
+    if interpreter is None:
+        return None
+    script = script_of(argv, folder)
+    wanted = list(dict.fromkeys([*imports, *(imports_of(script) if script is not None else ())]))
+    request = {
+        "imports": wanted,
+        "torch": "torch" in wanted or _is_launched_by_torch(argv),
+        "folder": str(script.parent if script is not None else folder),
+    }
+    try:
+        done = subprocess.run(
+            [str(interpreter), str(SCRIPT), json.dumps(request)],
+            cwd=folder,
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience_s,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        words = f"importing {', '.join(wanted) or 'nothing'} did not end within {patience_s:g} s"
+        return InterpreterFacts(str(interpreter), problem=words)
+    except OSError as error:
+        return InterpreterFacts(str(interpreter), problem=error.strerror or str(error))
+    try:
+        found = msgspec.json.decode(done.stdout)
+        return msgspec.convert({**found, "path": str(interpreter)}, InterpreterFacts)
+    except (msgspec.DecodeError, msgspec.ValidationError, TypeError):
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        last = said[-1][:200] if said else "without a word"
+        return InterpreterFacts(
+            str(interpreter), problem=f"ended with exit code {done.returncode}: {last}"
+        )
+
+
+def script_of(argv: Sequence[str], folder: Path) -> Path | None:
+    """The Python file that `argv` runs: its first word that is one; None for a module."""
+    for word in argv[1:]:
+        path = folder / word
+        if word.endswith(".py") and path.is_file():
+            return path
+    return None
+
+
+def imports_of(script: Path) -> Iterator[str]:
+    """Modules that a program imports whenever it starts, but for the standard library's and those
+    beside or above it: the statements of its top level outside of try and if.
+    """
+    try:
+        if script.stat().st_size > _LONGEST:
+            return
+        tree = ast.parse(script.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    for node in tree.body:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names = [node.module]
+        for name in names:
+            top = name.partition(".")[0]
+            own = any(
+                (place / name).exists()
+                for place in list(script.resolve().parents)[:_LEVELS]
+                for name in (f"{top}.py", top)
+            )
+            if top not in sys.stdlib_module_names and not own:
+                yield top
+
+
+def _is_launched_by_torch(argv: Sequence[str]) -> bool:
+    return any(word in ("torch.distributed.run", "accelerate.commands.launch") for word in argv)

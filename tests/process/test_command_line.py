@@ -1,0 +1,96 @@
+"""The manners of the command line: hints for first mistakes, help, errors as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.process.conftest import CommandLine
+from tui.cli.arguments import command_parser, overall_help
+from tui.cli.command_table import ALIASES, COMMANDS
+from tui.cli.completion import _parsers
+
+
+@pytest.mark.parametrize(
+    ("words", "exits", "said"),
+    [
+        ("launch train.py", 3, "fresnel-tui launch -- python train.py"),
+        ("launch python train.py --lr 3", 2, "fresnel-tui launch -- python train.py --lr 3"),
+        (
+            "launch --name x torchrun --nproc_per_node=2 train.py",
+            2,
+            "fresnel-tui launch --name x -- torchrun --nproc_per_node=2 train.py",
+        ),
+        ("plan exampel", 3, "example"),
+        ("lst", 2, "did you mean `list`"),
+        ("train.py --epochs 3", 2, "fresnel-tui launch -- python train.py --epochs 3"),
+        ("example", 2, "fresnel-tui launch example"),
+        ("list --al --jsno", 2, "did you mean `--json`"),
+        ("session strat", 2, "did you mean `start`"),
+        ("drain of", 2, "did you mean `off`"),
+        ("list -- true", 2, "goes with launch and plan"),
+    ],
+)
+def test_a_first_mistake_gets_the_hint_it_needs(
+    cli: CommandLine, words: str, exits: int, said: str
+) -> None:
+    done = cli.run(*words.split(), exits=exits)
+    assert said in done.stderr and done.stdout == ""
+
+
+def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> None:
+    assert "usage: fresnel-tui logs" in cli.run("logs", "last", "--foo", exits=2).stderr
+    said = cli.run("guard", "sett", exits=2).stderr
+    assert "'postpone'" in said and "'run'" not in said, "what is ours alone is not offered"
+
+
+def test_errors_are_json_too(cli: CommandLine) -> None:
+    wrong = json.loads(cli.run("list", "--foo", "--json", exits=2).stdout)["error"]
+    assert wrong["code"] == "wrong_input" and "--foo" in wrong["message"]
+    missing = json.loads(cli.run("status", "nobody", "--json", exits=3).stdout)["error"]
+    assert missing["code"] == "not_found" and missing["hint"]
+    assert json.loads(cli.run("lst", "--json", exits=2).stdout)["error"]["hint"]
+
+
+def test_the_usual_aliases(cli: CommandLine) -> None:
+    run = cli.command("sleep", "60", options=("--name", "sleeper"))
+    assert json.loads(cli.run("ls", "--json").stdout)[0]["id"] == run.id
+    assert run.id in cli.run("ps").stdout
+    killed = cli.json("kill", "sleeper", "--wait")
+    assert killed[0]["reason"].startswith("killed by")
+    assert cli.json("rm", "sleeper")["deleted"] == [run.id]
+
+
+def test_every_command_has_examples_and_explains_what_stands_where() -> None:
+    for name in COMMANDS:
+        parser = command_parser(name)
+        assert f"\n  fresnel-tui {name}" in parser.format_help(), name
+        for one in _parsers(parser):
+            for action in one._actions:
+                assert action.help or action.metavar == "ACTION", (one.prog, action.dest)
+
+
+def test_the_help_names_every_command_and_the_panel_s_flags() -> None:
+    text = overall_help()
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+    assert all(alias in text for alias in ALIASES)
+    assert "--read-only" in text and "exit codes" in text
+
+
+def test_a_session_that_ends_says_what_it_came_to(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "3.60", "--gpus", "1", "--since", "now", "--anyway")
+    cli.run("session", "budget", "50")
+    assert cli.json("session")["budget_usd"] == 50.0
+    said = cli.run("session", "end").stderr
+    assert "session ended after" in said and "total <$0.01" in said and "under its budget" in said
+    assert "--price" in cli.run("session", "end", "--price", "3", exits=2).stderr
+
+
+def test_logs_as_json(cli: CommandLine, tmp_path: Path) -> None:
+    run = cli.command("printf", "one\\ntwo \\033[31mred\\nhalf", options=("--name", "writer"))
+    cli.ended(run)
+    found = cli.json("logs", "writer")
+    assert found["lines"] == ["one", "two \x1b[31mred", "half"]
+    assert cli.json("logs", "writer", "-n", "2")["lines"] == ["two \x1b[31mred", "half"]
+    lines = cli.run("logs", "writer", "-f", "--json").stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == found["lines"]

@@ -1,0 +1,52 @@
+"""The page of remedies by keys: the cause, the diff of the plan, and launching with Enter."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+PRESET = """\
+launcher: command
+shell: true
+command: "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 0'; exit 1"
+gpus: 0
+parameters: {bs: 8}
+"""
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> Iterator[Terminal]:
+    (tmp_path / "oom.yaml").write_text(PRESET)
+    subprocess.run(
+        [sys.executable, "-m", "tui", "launch", "--wait", str(tmp_path / "oom.yaml")],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    terminal = Terminal(panel_command(), 80, 24)
+    yield terminal
+    terminal.close()
+
+
+def test_d_says_why_a_run_failed_and_enter_launches_it_mended(panel: Terminal) -> None:
+    panel.wait_for("✘ failed +oom")
+    panel.press("d")
+    panel.wait_for("Why oom ended")
+    panel.wait_for("GPU has not enough memory")
+    panel.wait_for(r"half-batch +half the batch")
+    panel.wait_for(r"- --bs 8[ │\n]+\+ --bs 4")
+    panel.press("Down")
+    panel.wait_for(r"\+ PYTORCH_CUDA_ALLOC_CONF=expandable")
+    panel.press("Up")
+    panel.wait_for(r"\+ --bs 4")
+    panel.press("Enter")
+    panel.wait_gone("Why oom ended")
+    panel.wait_for(r"(?s)oom.*oom.*2 in all")
+    panel.press("c")
+    panel.wait_for("remedy .* --apply")

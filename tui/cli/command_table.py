@@ -1,0 +1,110 @@
+"""Every headless command by name: what it is for, and where its flags are declared."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command: FILE:FUNCTION of `tui.cli.commands` that declares its flags, what it does in a
+    line, the section of the help it stands in, and other names it goes by.
+    """
+
+    declared: str
+    summary: str
+    section: str
+    aliases: tuple[str, ...] = ()
+    json: bool = True
+    """False for what is a conversation with a person, which no program reads."""
+
+
+_RUN, _SEE, _KEEP, _MONEY, _MACHINE = (
+    "launch and end",
+    "look",
+    "label and clear up",
+    "money",
+    "machine and set-up",
+)
+
+COMMANDS: dict[str, Command] = {
+    "launch": Command(
+        "launching:launch", "start a run: a preset, or any command behind --", _RUN, ("run",)
+    ),
+    "plan": Command(
+        "launching:plan", "print exactly what launch would run, and start nothing", _RUN
+    ),
+    "verify": Command("launching:verify", "check what launch would run, and start nothing", _RUN),
+    "stop": Command(
+        "ending:stop", "ask runs to stop, step by step; asked again, the next step comes", _RUN
+    ),
+    "kill": Command("ending:kill", "end runs at once by SIGKILL: no checkpoint is written", _RUN),
+    "wait": Command("ending:wait", "wait until a run has ended; its ending is the exit code", _RUN),
+    "cancel": Command("ending:cancel", "take queued runs out of the queue", _RUN),
+    "priority": Command("ending:priority", "change or show the priority of a queued run", _RUN),
+    "drain": Command("ending:drain", "let running jobs finish and no new ones start", _RUN),
+    "list": Command(
+        "looking:list_runs",
+        "show the runs: all live ones and the newest ended ones",
+        _SEE,
+        ("ls", "ps"),
+    ),
+    "status": Command("looking:status", "show one run, or a group", _SEE, ("show", "describe")),
+    "logs": Command("looking:logs", "print a run's output", _SEE, ("log",)),
+    "metrics": Command("looking:metrics", "show a run's metrics: last, min, max and trend", _SEE),
+    "diagnose": Command(
+        "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
+    ),
+    "remedy": Command(
+        "looking:remedy",
+        "launch an ended run again with what mends it, shown as a diff first",
+        _SEE,
+    ),
+    "monitor": Command(
+        "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE
+    ),
+    "gpus": Command("looking:gpus", "show the GPUs, who holds them, and their readings", _SEE),
+    "attach": Command(
+        "looking:attach", "join the terminal of a run launched with --tty", _SEE, json=False
+    ),
+    "shell": Command(
+        "looking:shell", "open a shell with a run's environment, folder and GPUs", _SEE, json=False
+    ),
+    "rename": Command("labelling:rename", "give a run another name", _KEEP, ("mv",)),
+    "tag": Command("labelling:tag", "add tags to a run or group, or show them", _KEEP),
+    "untag": Command("labelling:untag", "take tags from a run or group", _KEEP),
+    "note": Command("labelling:note", "write a note on a run, or show it", _KEEP),
+    "star": Command("labelling:star", "mark runs as ones to keep: prune leaves them alone", _KEEP),
+    "unstar": Command("labelling:unstar", "take the star from runs", _KEEP),
+    "delete": Command(
+        "labelling:delete", "delete ended runs; undelete brings them back", _KEEP, ("rm",)
+    ),
+    "undelete": Command("labelling:undelete", "bring deleted runs back, or list them", _KEEP),
+    "prune": Command(
+        "labelling:prune", "remove ended runs by age, number and ending, for good", _KEEP
+    ),
+    "fetched": Command("labelling:fetched", "note that a run's results are safe elsewhere", _KEEP),
+    "cost": Command("money:cost", "show what is being spent, and on what; plan; export", _MONEY),
+    "session": Command("money:session", "a rented machine's billing period", _MONEY),
+    "guard": Command(
+        "guarding:guard",
+        "act when a budget, an age or idleness is reached, without a panel",
+        _MONEY,
+    ),
+    "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
+    "checkpoint": Command(
+        "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE
+    ),
+    "doctor": Command(
+        "machine:doctor", "check everything runs depend on; exit 1 on a FAIL", _MACHINE
+    ),
+    "service": Command(
+        "machine:service", "bring runs, queue, guard and session back after a boot", _MACHINE
+    ),
+    "serve": Command("machine:serve", "show the panel in a browser", _MACHINE),
+    "completion": Command(
+        "machine:completion", "print the script that completes commands in a shell", _MACHINE
+    ),
+    "schema": Command(
+        "machine:schema", "print the JSON Schema of what commands print with --json", _MACHINE
+    ),
+}
+
+ALIASES = {alias: name for name, one in COMMANDS.items() for alias in one.aliases}

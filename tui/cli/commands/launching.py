@@ -1,0 +1,131 @@
+"""`launch`, `plan` and `verify`."""
+
+from tui.cli.commands.parts import examples
+from tui.cli.parsing import CommandParser
+
+_NOTES = """\
+A command of your own goes behind `--`; everything behind it is its own. It gets one GPU unless
+--gpus or --gpu-ids say otherwise, and runs in this folder, with this environment."""
+
+_VERIFY_NOTES = """\
+PASS, WARN and FAIL lines, each with what to do. Imports and torch are tried in the run's own
+interpreter, with its environment and its GPUs. Presets add checks of their own (key `checks`), and
+are checked before every launch where they say `verify: true`. Exit code 1: a failure."""
+
+
+def launch(parser: CommandParser) -> None:
+    """`launch`: start runs."""
+    _what(parser)
+    _how(parser)
+    parser.add_argument(
+        "--no-verify", action="store_true", help="leave out the checks the preset asks for"
+    )
+    parser.add_argument(
+        "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
+    )
+    until = parser.add_mutually_exclusive_group()
+    until.add_argument("--wait", action="store_true", help="return when the run has ended")
+    until.add_argument("--follow", action="store_true", help="show its output, then a summary")
+    parser.set_defaults(action="launch:run_launch")
+    examples(
+        parser,
+        "launch gaussian-fast --set epochs=20 --follow",
+        "launch --gpus 2 --name trial -- torchrun --nproc-per-node 2 train.py --lr 3e-4",
+        "launch --again trial --set lr=1e-4 --after trial",
+        "launch --resume last",
+        notes=_NOTES,
+    )
+
+
+def plan(parser: CommandParser) -> None:
+    """`plan`: what launch would run."""
+    _what(parser)
+    _how(parser)
+    parser.set_defaults(action="launch:run_plan")
+    examples(
+        parser,
+        "plan gaussian-fast --gpus 4 --scale linear",
+        "plan --gpus 1 --json -- python train.py",
+        notes=_NOTES,
+    )
+
+
+def verify(parser: CommandParser) -> None:
+    """`verify`: whether it would run."""
+    _what(parser)
+    _how(parser)
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="GROUP",
+        help="only some checks (repeatable): program, gpus, data, checkpoint, config, memory, "
+        "batch, disk, network, machine, outputs, own",
+    )
+    parser.add_argument("--brief", action="store_true", help="leave out what passes")
+    parser.set_defaults(action="verify:run_verify")
+    examples(
+        parser,
+        "verify pcdiff",
+        "verify launch-both --brief",
+        "verify gaussian-fast --set data_dir=images/training --only data",
+        "verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16",
+        notes=_VERIFY_NOTES,
+    )
+
+
+def _what(parser: CommandParser) -> None:
+    name = parser.prog.rpartition(" ")[2]
+    parser.usage = (
+        f"fresnel-tui {name} [PRESET | --again RUN | --resume RUN] [options] [-- COMMAND ARGS…]"
+    )
+    parser.add_argument(
+        "preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a parameter or any key of the preset (repeatable)",
+    )
+    parser.add_argument(
+        "--again",
+        metavar="RUN",
+        help="as RUN was launched; --set changes its parameters, the other flags the rest",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="RUN|PATH",
+        help="go on from a run's newest checkpoint, as it was launched; or with PRESET, from a "
+        "run's or a checkpoint file",
+    )
+
+
+def _how(parser: CommandParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--gpus", metavar="N", help="how many GPUs: a number, 0 for none, or all")
+    which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")
+    parser.add_argument(
+        "--scale",
+        choices=["linear", "sqrt", "batch"],
+        help="keep the preset's batch per GPU on another number of GPUs, and the learning rate "
+        "by this rule (batch: leave it)",
+    )
+    parser.add_argument("--name", default="", help="what to call the run")
+    parser.add_argument(
+        "--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour"
+    )
+    parser.add_argument(
+        "--priority", type=int, metavar="N", help="higher goes first in the queue (default 0)"
+    )
+    parser.add_argument(
+        "--after",
+        metavar="RUN[:success|failure|any]",
+        help="start when another run has ended (default: success)",
+    )
+    parser.add_argument(
+        "--tty",
+        action="store_true",
+        help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
+    )

@@ -1,0 +1,149 @@
+"""Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `remedy`, `gpus`, others."""
+
+from tui.cli.commands.parts import RUN, RUNS, examples
+from tui.cli.parsing import CommandParser
+
+_FIND = """\
+WORD finds runs as the panel's filter does: text in name, id, tags, note or reason; state:failed,
+tag:good, preset:P, name:N, group:G, host:H, user:U, gpu:3, is:live, is:starred, since:7d,
+before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50. All must
+hold; !WORD turns one round."""
+
+
+def list_runs(parser: CommandParser) -> None:
+    """`list`: the runs."""
+    parser.add_argument("find", nargs="*", metavar="WORD", help="only runs that match: see below")
+    parser.add_argument(
+        "--all", action="store_true", help="every ended run, not only the newest 100"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="so many at most (default 100)")
+    parser.add_argument(
+        "--sort",
+        metavar="COLUMNS",
+        help="by these, e.g. best:loss or state,-age; - turns one round (default: live, newest)",
+    )
+    parser.add_argument("--state", metavar="STATES", help="in these states, e.g. failed,lost")
+    parser.add_argument("--preset", metavar="TEXT", help="whose preset's name has this")
+    parser.add_argument("--name", metavar="TEXT", help="whose name has this")
+    parser.add_argument("--tag", metavar="TAGS", help="with one of these tags")
+    parser.add_argument("--since", metavar="WHEN", help="made since 7d, 12h, today, 2026-11-20")
+    parser.add_argument(
+        "--metric", metavar="NAME", help="last and best of this metric (default: the run's loss)"
+    )
+    parser.add_argument("--columns", metavar="COLUMNS", help="these, e.g. run,state,best:loss,note")
+    parser.set_defaults(action="run_list:run_list")
+    examples(
+        parser,
+        "list",
+        "list --sort best:loss --limit 10",
+        "list --state failed --since 7d",
+        "list 'loss<0.1' tag:good --columns run,last:loss,best:psnr,age,cost",
+        "list --sort preset,-elapsed --all --json",
+        notes=_FIND,
+    )
+
+
+def status(parser: CommandParser) -> None:
+    """`status`: one run."""
+    parser.add_argument("run", metavar="RUN", help=RUNS)
+    parser.set_defaults(action="inspect:run_status")
+    examples(parser, "status last", "status my-sweep", "status last --json")
+
+
+def logs(parser: CommandParser) -> None:
+    """`logs`: a run's output."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
+    parser.set_defaults(action="logs:run_logs")
+    examples(parser, "logs last -f", "logs trial -n 50", "logs trial -n 50 --json")
+
+
+def metrics(parser: CommandParser) -> None:
+    """`metrics`: what a run measured."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument(
+        "--csv", action="store_true", help="every value: metric,step,epoch,time,value"
+    )
+    parser.add_argument("--name", metavar="REGEX", help="only metrics whose name matches")
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N values of each")
+    parser.add_argument("--watch", action="store_true", help="go on until the run has ended")
+    parser.set_defaults(action="metrics:run_metrics")
+    examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
+
+
+def diagnose(parser: CommandParser) -> None:
+    """`diagnose`: why a run ended."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.set_defaults(action="diagnose:run_diagnose")
+    examples(
+        parser,
+        "diagnose last",
+        "diagnose trial --json",
+        notes="Your own signatures: ~/.config/fresnel-tui/signatures.yaml",
+    )
+
+
+def remedy(parser: CommandParser) -> None:
+    """`remedy`: what mends a run that failed."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
+    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
+    parser.add_argument(
+        "--apply",
+        action="append",
+        metavar="NAME",
+        help="launch with this remedy (repeatable: together, in this order)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
+    parser.add_argument("--wait", action="store_true", help="return when the run has ended")
+    parser.set_defaults(action="remedy:run_remedy")
+    examples(
+        parser,
+        "remedy last",
+        "remedy last --apply half-batch",
+        "remedy RUN --apply half-rate --apply earlier-checkpoint --wait",
+        notes="Without --apply, every remedy that fits the cause is shown as a diff of the plan; "
+        "nothing runs.",
+    )
+
+
+def monitor(parser: CommandParser) -> None:
+    """`monitor`: everything at a glance."""
+    parser.add_argument("--watch", action="store_true", help="go on until interrupted")
+    parser.add_argument(
+        "--every", type=float, default=5.0, metavar="S", help="with --watch: seconds between looks"
+    )
+    parser.add_argument(
+        "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
+    )
+    parser.set_defaults(action="monitor:run_monitor")
+    examples(parser, "monitor", "monitor --watch --every 10")
+
+
+def gpus(parser: CommandParser) -> None:
+    """`gpus`: readings and holders."""
+    parser.add_argument(
+        "--watch", action="store_true", help="go on with every new reading; JSON lines with --json"
+    )
+    parser.add_argument(
+        "--host", action="store_true", help="the host too; with --json one object around the GPUs"
+    )
+    parser.set_defaults(action="gpus:run_gpus")
+    examples(parser, "gpus", "gpus --watch", "gpus --host --json")
+
+
+def attach(parser: CommandParser) -> None:
+    """`attach`: a run's terminal."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--take", action="store_true", help="type here, whoever typed before")
+    parser.set_defaults(action="attach:run_attach")
+    examples(parser, "attach last", "attach trial --take")
+
+
+def shell(parser: CommandParser) -> None:
+    """`shell`: in a run's surroundings."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--do", metavar="COMMAND", help="run this instead of an interactive shell")
+    parser.set_defaults(action="attach:run_shell")
+    examples(parser, "shell last", "shell last --do 'python -c \"import torch\"'")

@@ -1,0 +1,135 @@
+"""`presets`, `checkpoint`, `doctor`, `service`, `serve`, `completion` and `schema`."""
+
+from tui.cli.commands.parts import Actions, examples
+from tui.cli.parsing import CommandParser
+
+
+def presets(parser: CommandParser) -> None:
+    """`presets`: listed, or their schema."""
+    actions = Actions(parser, "list")
+    parser.set_defaults(action="presets:run_presets")
+    actions.add("list", "name them (the same as `presets` alone)", ["presets --json"])
+    actions.add("schema", "the JSON Schema of their files", ["presets schema > preset.json"])
+    examples(parser, "presets", "presets schema")
+
+
+def checkpoint(parser: CommandParser) -> None:
+    """`checkpoint`: looked into, or copied with changes."""
+    actions = Actions(parser, "")
+    parser.set_defaults(action="checkpoint:run_checkpoint", device="cpu", output=None)
+    inspect = actions.add(
+        "inspect",
+        "keys, shapes, step, devices, wrappers, who wrote it",
+        ["checkpoint inspect runs/epoch_0010.pt --json"],
+    )
+    remap = actions.add(
+        "remap",
+        "write a copy on another device",
+        ["checkpoint remap model.pth --device cuda:0 --python ~/venv/bin/python"],
+    )
+    strip = actions.add(
+        "strip", "write a copy without module. and _orig_mod.", ["checkpoint strip model.pth"]
+    )
+    average = actions.add(
+        "average",
+        "write the mean of several",
+        ["checkpoint average epoch_08.pt epoch_09.pt --output mean.pt"],
+    )
+    for action in (inspect, remap, strip, average):
+        action.add_argument("paths", nargs="+", metavar="PATH", help="checkpoint files")
+        action.add_argument(
+            "--python", metavar="INTERPRETER", help="a Python that has PyTorch (default: this one)"
+        )
+        action.add_argument("--preset", metavar="PRESET", help="the interpreter this preset names")
+    remap.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default) or cuda:N")
+    for action in (remap, strip, average):
+        action.add_argument("--output", metavar="PATH", help="where the copy goes")
+    examples(
+        parser,
+        "checkpoint inspect runs/epoch_0010.pt",
+        "checkpoint average epoch_08.pt epoch_09.pt --output mean.pt",
+        notes="Files are opened by PyTorch's weights-only loader, in an interpreter that has "
+        "PyTorch; code in a\nfile is never run. The originals stay as they are; a copy that "
+        "exists already is not replaced.",
+    )
+
+
+def doctor(parser: CommandParser) -> None:
+    """`doctor`: checks."""
+    parser.set_defaults(action="doctor:run_doctor")
+    examples(parser, "doctor", "doctor --json")
+
+
+def service(parser: CommandParser) -> None:
+    """`service`: after a boot."""
+    actions = Actions(parser, "")
+    parser.set_defaults(action="service:run_service", preset=None)
+    for name, summary in (
+        ("install", "write and enable the unit"),
+        ("status", "say whether it is there and enabled"),
+        ("remove", "disable and remove it"),
+    ):
+        _whose(actions.add(name, summary, [f"service {name}"]))
+    unit = actions.add(
+        "unit",
+        "print a classic unit that owns a run itself",
+        ["service unit gaussian-fast --set epochs=20 > ~/.config/systemd/user/train.service"],
+    )
+    unit.add_argument("preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file")
+    unit.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a parameter or any key of the preset (repeatable)",
+    )
+    _whose(unit)
+    _whose(actions.add_hidden("boot"))  # what the unit runs
+    examples(parser, "service install", "service status")
+
+
+def _whose(parser: CommandParser) -> None:
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--user", action="store_true", help="in your own systemd (default)")
+    whose.add_argument("--system", action="store_true", help="in the machine's, as you")
+
+
+def serve(parser: CommandParser) -> None:
+    """`serve`: the panel in a browser."""
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to listen on (127.0.0.1: only this machine)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8811, metavar="N", help="default 8811; 0 for any free one"
+    )
+    parser.add_argument("--read-only", action="store_true", help="show, and touch nothing")
+    parser.add_argument(
+        "--without-tls",
+        action="store_true",
+        help="with another --host: the token crosses the network in the clear",
+    )
+    parser.set_defaults(action="serve:run_serve")
+    examples(parser, "serve", "serve --port 0 --read-only")
+
+
+def completion(parser: CommandParser) -> None:
+    """`completion`: for a shell."""
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="which shell")
+    parser.set_defaults(action="completion:run_completion")
+    examples(
+        parser,
+        "completion fish > ~/.config/fish/completions/fresnel-tui.fish",
+        notes='bash, zsh: add `eval "$(fresnel-tui completion bash)"` to ~/.bashrc or ~/.zshrc',
+    )
+
+
+def schema(parser: CommandParser) -> None:
+    """`schema`: of JSON output."""
+    parser.add_argument(
+        "command", nargs="?", metavar="COMMAND", help="one command's; without, of all"
+    )
+    parser.set_defaults(action="schema:run_schema")
+    examples(parser, "schema list", "schema > fresnel-tui.json")

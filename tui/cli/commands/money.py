@@ -1,0 +1,70 @@
+"""`cost` and `session`."""
+
+import argparse
+
+from tui.cli.commands.parts import Actions, examples
+from tui.cli.parsing import CommandParser
+
+
+def cost(parser: CommandParser) -> None:
+    """`cost`: shown, planned, exported."""
+    actions = Actions(parser, "show")
+    # What an action does not have, the code that serves all of them looks for.
+    parser.set_defaults(action="cost:run_cost", words=[], budget=None, csv=False)
+    actions.add("show", "what is being spent, and on what", ["cost show --json"])
+    plan = actions.add(
+        "plan",
+        "what a list of presets would cost",
+        ["cost plan gaussian-validate:1 gaussian-fast:4 --budget 25"],
+    )
+    plan.add_argument(
+        "words", nargs="*", metavar="PRESET:COUNT", help="a preset, and how often it shall run"
+    )
+    plan.add_argument("--budget", metavar="USD", help="what may be spent")
+    export = actions.add(
+        "export", "every run of the ledger as CSV", ["cost export > runs.csv", "cost export --json"]
+    )
+    export.add_argument("--csv", action="store_true", help="the default, unless --json")
+    examples(parser, "cost", "cost plan gaussian-fast:4 --budget 25", "cost export > runs.csv")
+
+
+def session(parser: CommandParser) -> None:
+    """`session`: started, shown, changed, ended."""
+    actions = Actions(parser, "status")
+    parser.set_defaults(action="session:run_session")
+    actions.add("status", "show it (the same as `session` alone)", ["session --json"])
+    start = actions.add(
+        "start",
+        "begin to count, from this machine's boot",
+        [
+            "session start --price amd-cloud-mi300x --budget 100",
+            "session start --rate 15.92 --since now",
+        ],
+    )
+    _add_price(start)
+    start.add_argument(
+        "--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00"
+    )
+    start.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
+    budget = actions.add("budget", "change what may be spent", ["session budget 150"])
+    budget.add_argument("amount", nargs="?", metavar="USD", help="dollars")
+    budget.add_argument("--budget", metavar="USD", help=argparse.SUPPRESS)
+    price = actions.add(
+        "price", "correct the price, from the session's start on", ["session price --rate 1.99"]
+    )
+    _add_price(price)
+    actions.add("end", "close it, and say what it came to", ["session end"])
+    examples(
+        parser, "session start --price amd-cloud-mi300x --budget 100", "session", "session end"
+    )
+
+
+def _add_price(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour"
+    )
+    parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
+    parser.add_argument("--gpus", metavar="N", help="how many GPUs (cards) the machine has")
+    parser.add_argument(
+        "--anyway", action="store_true", help="take a price that does not fit this machine"
+    )

@@ -1,0 +1,50 @@
+"""What the declarations of commands have in common: examples, actions of their own, RUN."""
+
+import argparse
+from collections.abc import Sequence
+
+from tui.cli.parsing import CommandParser
+
+RUN = "a run's id, the beginning of one, a name, or `last`"
+RUNS = f"{RUN}; a group's name stands for all its runs"
+
+
+def examples(parser: argparse.ArgumentParser, *lines: str, notes: str = "") -> None:
+    """Let the parser's help end with examples, a line each, behind `notes`."""
+    shown = "\n".join(f"  fresnel-tui {line}" for line in lines)
+    parser.epilog = f"{notes}\n\nexamples:\n{shown}" if notes else f"examples:\n{shown}"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+
+class Actions:
+    """The actions of a command, such as `session start`, each with flags of its own."""
+
+    def __init__(self, parser: CommandParser, default: str) -> None:
+        self._parser = parser
+        self._parsers = parser.add_subparsers(
+            metavar="ACTION", dest="what", title="actions", required=not default
+        )
+        parser.set_defaults(what=default)
+
+    def add(self, name: str, summary: str, shown: Sequence[str] = ()) -> CommandParser:
+        """The parser of action `name`; with the examples in `shown`."""
+        text = summary[:1].upper() + summary[1:] + "."
+        parser = self._parsers.add_parser(name, help=summary, description=text)
+        self._finish(parser)
+        if shown:
+            examples(parser, *shown)
+        return parser
+
+    def add_hidden(self, name: str) -> CommandParser:
+        """The parser of an action that only we ourselves use."""
+        parser = self._parsers.add_parser(name)
+        self._finish(parser)
+        return parser
+
+    @staticmethod
+    def _finish(parser: argparse.ArgumentParser) -> None:
+        # Suppressed, or the default would overwrite a --json in front of the action's name.
+        parser.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )
+        parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)

@@ -1,0 +1,55 @@
+"""Parsers whose errors are ours: what is wrong, in which command, and what was perhaps meant."""
+
+import argparse
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from runners.model.errors import WrongInput
+
+
+class UsageError(WrongInput):
+    """A command line that cannot be understood; `usage` is how the command is spelled."""
+
+    def __init__(self, message: str, hint: str, usage: str) -> None:
+        super().__init__(message, hint)
+        self.usage = usage
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An ArgumentParser that raises UsageError where argparse would print and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the nearest flag or word as its hint."""
+        for hidden in self._hidden_actions():
+            message = re.sub(rf", '?{hidden}'?(?=[,)])", "", message)
+        raise UsageError(message, self._nearest(message), self.format_usage())
+
+    def _hidden_actions(self) -> set[str]:
+        return {
+            name
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for name in set(action.choices) - {one.dest for one in action._choices_actions}
+        }
+
+    def _nearest(self, message: str) -> str:
+        unknown = re.match(r"unrecognized arguments: (\S+)", message)
+        if unknown:
+            word = unknown[1].partition("=")[0]
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            if word.startswith("-"):
+                return did_you_mean(word, flags) or f"`{self.prog} --help` lists the flags"
+            return f"`{self.prog} --help` says what goes where"
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if wrong:
+            return did_you_mean(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+        return ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names what is nearest to `word`; empty when nothing is near."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    near = get_close_matches(word, list(known), 2, 0.6)
+    return f"did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
