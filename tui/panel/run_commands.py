@@ -6,7 +6,7 @@ Use cases are imported when first called: the first paint does not wait for them
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
@@ -18,6 +18,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.feed import SnapshotFeed
+from tui.panel.label_commands import LabelCommands
 from tui.panel.notifications import notify_error
 from tui.views.format import duration
 
@@ -36,6 +37,7 @@ class RunCommands:
         self._app = app
         self._state = state
         self._feed = feed
+        self.labels = LabelCommands(state, self.log, self._in_thread, self._tell)
 
     def start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
         """Start runs; `started` is called with the id of the first."""
@@ -75,6 +77,17 @@ class RunCommands:
 
         self.log.note(["stop", run.id])
         self._in_thread(lambda: request_stop(self._state, run))
+
+    def stop_all(self, runs: Sequence[Run], force: bool = False) -> None:
+        """Ask runs to stop, all at once; `force`: SIGKILL now."""
+        from runners.lifecycle.control.stop import request_stop
+
+        self.log.note(["stop", *(["--force"] if force else []), *(run.id for run in runs)])
+        self._in_thread(lambda: [request_stop(self._state, run, force) for run in runs])
+
+    def look_at(self, run_ids: Iterable[str]) -> None:
+        """Have these runs in every picture in full, however long ago they ended."""
+        self._feed.look_at(run_ids)
 
     def drain(self) -> None:
         """Let what runs finish and nothing start, or let the queue go on."""

@@ -211,8 +211,9 @@ def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
             pairs.append(("at launch", known.commit_at_launch))
     source = read(directory.source, _source)
     if source is not None:
-        changed = {True: "uncommitted changes", False: "no uncommitted changes"}
-        words = source.problem or changed.get(source.dirty, "changes: git did not say in time")
+        known_words = "uncommitted changes" if source.dirty else "no uncommitted changes"
+        told = "git did not say in time" if source.dirty is None else known_words
+        words = source.problem or told
         if source.diff_bytes:
             words += f" ({size(source.diff_bytes)}): {directory.source_diff}"
         if source.untracked:

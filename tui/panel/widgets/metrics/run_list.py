@@ -1,5 +1,6 @@
 """The runs beside the charts: which ones are drawn, in which colour, and which is on top."""
 
+from string import ascii_lowercase
 from typing import ClassVar
 
 from rich.text import Text
@@ -40,7 +41,10 @@ class MetricRunList(RowList):
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture; what is marked stays so."""
-        self.views, self.letters = picture.runs, picture.letters
+        self.views = picture.runs
+        taken = set(picture.letters.values())
+        own = {run: letter for run, letter in self.letters.items() if letter not in taken}
+        self.letters = own | picture.letters
         known = {view.run.id for view in self.views}
         self.marked = [run_id for run_id in self.marked if run_id in known]
         self._repaint()
@@ -86,9 +90,19 @@ class MetricRunList(RowList):
         self._repaint()
 
     def _repaint(self) -> None:
+        self._deal_letters()
         self.set_rows(
             [view.run.id for view in self.views], [self._row(view) for view in self.views]
         )
+
+    def _deal_letters(self) -> None:
+        """A small letter for each marked run that has ended: the great ones are those of live
+        runs.
+        """
+        for run in self.marked:
+            if run not in self.letters:
+                free = (one for one in ascii_lowercase if one not in self.letters.values())
+                self.letters[run] = next(free, "?")
 
     def _row(self, view: RunView) -> Text:
         run = view.run
