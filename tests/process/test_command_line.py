@@ -28,7 +28,7 @@ from tui.cli.completion import _parsers
         ("list --al --jsno", 2, "did you mean `--json`"),
         ("session strat", 2, "did you mean `start`"),
         ("drain of", 2, "did you mean `off`"),
-        ("list -- true", 2, "goes with launch and plan"),
+        ("list -- true", 2, "goes with launch, plan, verify"),
     ],
 )
 def test_a_first_mistake_gets_the_hint_it_needs(

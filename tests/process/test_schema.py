@@ -48,11 +48,11 @@ status over
 status live
 plan --gpus 1 -- true
 plan example
-verify --gpus 0 -- true
+verify example
+remedy over
 logs over
 metrics over
 diagnose over
-remedy over
 monitor
 gpus
 gpus --host

@@ -31,7 +31,7 @@ examples:
   fresnel-tui list                                       what there is, and how far it is
   fresnel-tui COMMAND --help                             more on one command
 """
-WITH_COMMAND = ("launch", "plan", "verify")
+_WITH_COMMAND = ("launch", "plan", "verify")
 _SCRIPTS = (".py", ".sh", ".pl")
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
@@ -60,9 +60,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace | None:
     name = ALIASES.get(mine[0], mine[0])
     if name not in COMMANDS:
         raise _unknown(mine)
-    if command is not None and name not in WITH_COMMAND:
+    if command is not None and name not in _WITH_COMMAND:
         raise UsageError(
-            f"{name}: `-- COMMAND` goes with {', '.join(WITH_COMMAND)}",
+            f"{name}: `-- COMMAND` goes with {', '.join(_WITH_COMMAND)}",
             "",
             command_parser(name).format_usage(),
         )
@@ -119,7 +119,7 @@ def overall_help() -> str:
 
 def dashes_hint(name: str, words: Sequence[str], command: Sequence[str] | None) -> str:
     """What to type when `words` name a program where launch expects a preset; empty when not."""
-    if name not in WITH_COMMAND or command is not None:
+    if name not in _WITH_COMMAND or command is not None:
         return ""
     at = _first_positional(command_parser(name), words)
     if at is None or not _looks_like_program(words[at]):

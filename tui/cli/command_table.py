@@ -31,7 +31,12 @@ COMMANDS: dict[str, Command] = {
     "plan": Command(
         "launching:plan", "print exactly what launch would run, and start nothing", _RUN
     ),
-    "verify": Command("launching:verify", "check what launch would run, and start nothing", _RUN),
+    "verify": Command(
+        "launching:verify", "check what launch would run, and start nothing; exit 1 on a FAIL", _RUN
+    ),
+    "remedy": Command(
+        "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
+    ),
     "stop": Command(
         "ending:stop", "ask runs to stop, step by step; asked again, the next step comes", _RUN
     ),
@@ -51,11 +56,6 @@ COMMANDS: dict[str, Command] = {
     "metrics": Command("looking:metrics", "show a run's metrics: last, min, max and trend", _SEE),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
-    ),
-    "remedy": Command(
-        "looking:remedy",
-        "launch an ended run again with what mends it, shown as a diff first",
-        _SEE,
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE

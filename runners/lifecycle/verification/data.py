@@ -74,9 +74,9 @@ def look_at_files(
         if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
             continue
         literal = {name: glob.escape(value) for name, value in words.items()}
-        pattern = str(
-            Path(glob.escape(str(folder))) / Path(filled(rule.path, literal)).expanduser()
-        )
+        named = Path(filled(rule.path, literal)).expanduser()
+        only_folders = "/" if rule.path.endswith("/") else ""
+        pattern = f"{Path(glob.escape(str(folder))) / named}{only_folders}"
         if not Path(_unescaped(pattern)).is_relative_to(directory):
             yield look_at_rule(rule, pattern, folder)
 

@@ -1,6 +1,6 @@
-"""`launch`, `plan` and `verify`."""
+"""`launch`, `plan`, `verify` and `remedy`."""
 
-from tui.cli.commands.parts import examples
+from tui.cli.commands.parts import RUN, examples
 from tui.cli.parsing import CommandParser
 
 _NOTES = """\
@@ -8,9 +8,9 @@ A command of your own goes behind `--`; everything behind it is its own. It gets
 --gpus or --gpu-ids say otherwise, and runs in this folder, with this environment."""
 
 _VERIFY_NOTES = """\
-PASS, WARN and FAIL lines, each with what to do. Imports and torch are tried in the run's own
-interpreter, with its environment and its GPUs. Presets add checks of their own (key `checks`), and
-are checked before every launch where they say `verify: true`. Exit code 1: a failure."""
+PASS, WARN and FAIL, each with what to do. Imports and torch are tried in the run's own interpreter,
+with its environment and its GPUs. Presets add checks of their own (key `checks`), and are checked
+before every launch where they say `verify: true`."""
 
 
 def launch(parser: CommandParser) -> None:
@@ -18,10 +18,10 @@ def launch(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     parser.add_argument(
-        "--no-verify", action="store_true", help="leave out the checks the preset asks for"
+        "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
     )
     parser.add_argument(
-        "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
+        "--no-verify", action="store_true", help="leave out the checks that the preset asks for"
     )
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--wait", action="store_true", help="return when the run has ended")
@@ -51,7 +51,7 @@ def plan(parser: CommandParser) -> None:
 
 
 def verify(parser: CommandParser) -> None:
-    """`verify`: whether it would run."""
+    """`verify`: whether what launch would run can work."""
     _what(parser)
     _how(parser)
     parser.add_argument(
@@ -70,6 +70,29 @@ def verify(parser: CommandParser) -> None:
         "verify gaussian-fast --set data_dir=images/training --only data",
         "verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16",
         notes=_VERIFY_NOTES,
+    )
+
+
+def remedy(parser: CommandParser) -> None:
+    """`remedy`: an ended run, launched again with what mends it."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
+    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
+    parser.add_argument(
+        "--apply",
+        action="append",
+        metavar="NAME",
+        help="launch with this remedy (repeatable: together, in this order)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
+    parser.add_argument("--wait", action="store_true", help="return when the new run has ended")
+    parser.set_defaults(action="remedy:run_remedy")
+    examples(
+        parser,
+        "remedy last",
+        "remedy last --apply half-batch",
+        "remedy trial --apply half-rate --apply earlier-checkpoint --wait",
+        notes="Without --apply, each remedy is shown as a diff of the plan, and nothing runs.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `remedy`, `gpus`, others."""
+"""Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
 from tui.cli.commands.parts import RUN, RUNS, examples
 from tui.cli.parsing import CommandParser
@@ -81,30 +81,6 @@ def diagnose(parser: CommandParser) -> None:
         "diagnose last",
         "diagnose trial --json",
         notes="Your own signatures: ~/.config/fresnel-tui/signatures.yaml",
-    )
-
-
-def remedy(parser: CommandParser) -> None:
-    """`remedy`: what mends a run that failed."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
-    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
-    parser.add_argument(
-        "--apply",
-        action="append",
-        metavar="NAME",
-        help="launch with this remedy (repeatable: together, in this order)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
-    parser.add_argument("--wait", action="store_true", help="return when the run has ended")
-    parser.set_defaults(action="remedy:run_remedy")
-    examples(
-        parser,
-        "remedy last",
-        "remedy last --apply half-batch",
-        "remedy RUN --apply half-rate --apply earlier-checkpoint --wait",
-        notes="Without --apply, every remedy that fits the cause is shown as a diff of the plan; "
-        "nothing runs.",
     )
 
 
