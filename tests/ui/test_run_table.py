@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from runners.host.files import replace
+from runners.host.identity import host_name
 from runners.state.layout import StateDirectory
 from tests.support import eventually, make_plan
 from tests.terminal import Terminal, panel_command
@@ -23,7 +24,7 @@ def ended(home: StateDirectory, name: str, age_s: float, now: float, **fields: o
     run_id = f"{moment}-{name}-7f3a"
     directory = home.run(run_id)
     directory.path.mkdir(parents=True)
-    origin = {"user": "anna", "host": "here", "boot_id": "b", "created": now - age_s}
+    origin = {"user": "anna", "host": host_name(), "boot_id": "b", "created": now - age_s}
     plan = msgspec.to_builtins(make_plan(run_id, name=name, argv=("python", "train.py", name)))
     replace(directory.plan, msgspec.json.encode({**plan, "origin": origin}))
     record = {"state": "done", "started": now - age_s, "ended": now - age_s + 60, "exit_code": 0}
@@ -102,10 +103,10 @@ def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> 
     panel.wait_for("131 in all")
     panel.press("Enter")
     panel.wait_for(r"command +python train\.py broken")
-    panel.wait_for(r"by +anna on here")
+    panel.wait_for(r"by +anna on \S")
     panel.wait_for(r"reason +RuntimeError: no space left")
     panel.press("Escape")
-    panel.wait_gone("anna on here")
+    panel.wait_gone("by +anna on")
 
     panel.press("t")
     panel.wait_for("Tags of broken")
