@@ -166,6 +166,7 @@ def _memory_killer(
         looked,
         records[0] if records else "",
         first[0] if first and killed else None,
+        title="out of host memory",
     )
 
 
@@ -185,6 +186,7 @@ def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
         "This is the machine, not the run: leave this GPU out (--gpu-ids), tell its keeper.",
         (f"Xid {found.code} of the run's GPU while it ran",),
         looked,
+        title=f"GPU hardware error (Xid {found.code})",
     )
 
 
@@ -269,6 +271,8 @@ def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> 
         line,
         rank,
         signature.remedies,
+        fill_cause(signature.title, suspect.fields),
+        suspect.place[1] if suspect.log == "output.log" else None,
     )
 
 

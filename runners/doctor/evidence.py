@@ -74,6 +74,7 @@ def gather_evidence(run: Run) -> Evidence:
     pids = {pid for pid, _ in record.followed} if record else set()
     if record and record.leader_pid:
         pids.add(record.leader_pid)
+    begun = _modified(folder / "leader")  # what an earlier attempt left explains none of this one
     return Evidence(
         state=run.state,
         reason=run.reason,
@@ -82,8 +83,8 @@ def gather_evidence(run: Run) -> Evidence:
         oom_kills=_counted_kills(record.cgroup) if record else None,
         kernel=tuple(_kernel_lines(run)),
         xids=_xids(folder, run),
-        errors=tuple(sorted(_error_files(folder), key=lambda error: error.time)),
-        logs=(*_rank_logs(folder), *read_log(folder / "output.log")),
+        errors=tuple(sorted(_error_files(folder, begun), key=lambda error: error.time)),
+        logs=(*_rank_logs(folder, begun), *read_log(folder / "output.log")),
         pids=frozenset(pids),
         processes=run.plan.processes if run.plan else 0,
     )
@@ -110,21 +111,21 @@ def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tup
     return tuple(part for part in parts if part.data)
 
 
-def _rank_logs(folder: Path) -> Iterator[LogPart]:
+def _rank_logs(folder: Path, begun: float) -> Iterator[LogPart]:
     """Logs that torchrun's --log-dir kept of each rank: …/attempt_0/3/stderr.log."""
     found = [path for path in _walk(folder) if path.name in ("stderr.log", "stdout.log")]
     for path in sorted(found, key=_modified):
-        if _RANK_FOLDER.fullmatch(path.parent.name):
+        if _RANK_FOLDER.fullmatch(path.parent.name) and _modified(path) >= begun:
             yield from read_log(path, int(path.parent.name), _RANK_LOG_BYTES)
 
 
-def _error_files(folder: Path) -> Iterator[RankError]:
+def _error_files(folder: Path, begun: float) -> Iterator[RankError]:
     """Error files, as torch.distributed.elastic writes them: {"message": {"message", "extraInfo"}}.
 
     Also the form in which `message` is the text itself.
     """
     for path in _walk(folder):
-        if not path.name.endswith("error.json"):
+        if not path.name.endswith("error.json") or _modified(path) < begun:
             continue
         content = read_json(path) or {}
         message: Any = content.get("message", "")

@@ -37,6 +37,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tier: str = "cause"
     explains: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
+    title: str = ""
 
     @property
     def level(self) -> Tier:

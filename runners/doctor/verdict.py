@@ -19,6 +19,16 @@ class Diagnosis(msgspec.Struct, frozen=True):
     line: str = ""
     rank: int | None = None
     remedies: tuple[str, ...] = ()
+    title: str = ""
+    offset: int | None = None
+    """Where `line` was found in output.log, in bytes of what is left of it without escapes."""
+    line_number: int | None = None
+    """The same as a line of output.log, from 1."""
+
+    @property
+    def headline(self) -> str:
+        """The cause in a few words."""
+        return self.title or self.kind.replace("_", " ")
 
 
 class NotKnown(msgspec.Struct, frozen=True):
@@ -37,6 +47,14 @@ def remedies_for(verdict: Diagnosis | NotKnown) -> tuple[str, ...]:
     return remedies_of(verdict.kind, named)
 
 
+def cause_words(verdict: Diagnosis, step: str = "") -> str:
+    """The cause for a row or a notice: `rank 3: out of GPU memory after step 812 (line 48)`."""
+    whose = "" if verdict.rank is None else f"rank {verdict.rank}: "
+    after = f" after {step}" if step else ""
+    line = "" if verdict.line_number is None else f" (line {verdict.line_number:,})"
+    return f"{whose}{verdict.headline}{after}{line}"
+
+
 def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
     """The documented JSON of a verdict; `known` tells which of the two it is."""
     known = isinstance(verdict, Diagnosis)
@@ -44,10 +62,12 @@ def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
         "known": known,
         "class": verdict.kind,
         "signature": verdict.signature or None if isinstance(verdict, Diagnosis) else None,
+        "title": verdict.headline if isinstance(verdict, Diagnosis) else None,
         "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
         "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
         "remedies": list(remedies_for(verdict)),
         "line": verdict.line or None,
+        "line_number": verdict.line_number if isinstance(verdict, Diagnosis) else None,
         "rank": verdict.rank,
         "rests_on": list(verdict.rests_on) if isinstance(verdict, Diagnosis) else [],
         "looked_at": list(verdict.looked_at),

@@ -5,7 +5,10 @@ Standard library only: the supervisor imports it. A helper's module has a `main(
 """
 
 import os
+import select
+import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -48,8 +51,15 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "watcher": HelperProcess("runners.guard.watcher", "judges how this host's live runs do"),
     "attempt-report": HelperProcess(
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
+    ),
+    "explain": HelperProcess(
+        "runners.watch.ending", "tells a supervisor why a program failed, in a few words"
+    ),
+    "stacks": HelperProcess(
+        "runners.doctor.stacks", "saves where every rank of a run hangs, before it is killed"
     ),
     "summarize": HelperProcess(
         "runners.watch.metrics.final_maker", "keeps an ended run's final and best values"
@@ -100,9 +110,10 @@ def run(
     name: str,
     *arguments: str | os.PathLike[str],
     environment: Mapping[str, str] | None = None,
+    within_s: float | None = None,
 ) -> tuple[int, str]:
     """Run helper `name` to its end, in our environment or `environment`; its exit code and what it
-    printed.
+    printed. Not done `within_s` seconds, it is killed.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -111,7 +122,15 @@ def run(
         become(name, *arguments, environment=environment)
     os.close(writing)
     blocks = []
-    while block := os.read(reading, 65536):
+    deadline = None if within_s is None else time.monotonic() + within_s
+    while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], left)[0]:
+            os.kill(pid, signal.SIGKILL)
+            break
+        block = os.read(reading, 65536)
+        if not block:
+            break
         blocks.append(block)
     os.close(reading)
     _, status = os.waitpid(pid, 0)

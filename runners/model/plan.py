@@ -15,6 +15,7 @@ from runners.model.spec import (
     RestartRule,
     ResumeRule,
     Retention,
+    StallRule,
     StopRule,
 )
 
@@ -143,6 +144,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     resume: ResumeRule | None = None
     expect: Expectation = Expectation()
     keep: Retention | None = None
+    on_stall: StallRule | None = None
     total_epochs: int | None = None
     total_steps: int | None = None
     parent: str = ""

@@ -179,6 +179,13 @@ class Retention(msgspec.Struct, frozen=True):
     every: int = 0
 
 
+class StallRule(msgspec.Struct, frozen=True):
+    """When a silent run counts as stalled, in seconds, and whether it is stopped then."""
+
+    after_s: float
+    stop: bool = False
+
+
 class Limits(msgspec.Struct, frozen=True):
     """What ends a run by its stop ladder: seconds since its start, or US dollars as decimal
     text.
@@ -344,6 +351,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     checks: DeclaredChecks = DeclaredChecks()
     verify: tuple[CheckGroup, ...] = ()
     """Which checks are made before every launch."""
+    on_stall: StallRule | None = None
     parent: str = ""
     """The run that this one goes on from, and the checkpoint it goes on from."""
     resumed_from: str = ""

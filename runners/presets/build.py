@@ -18,6 +18,7 @@ from runners.model.spec import (
     ResumeRule,
     Retention,
     Scaling,
+    StallRule,
     StopRule,
     Total,
 )
@@ -37,6 +38,7 @@ from runners.presets.schema_course import (
     LimitKeys,
     RestartKeys,
     ResumeKeys,
+    StallKeys,
     StopKeys,
     TotalKeys,
 )
@@ -158,6 +160,16 @@ def build_total(
 def build_retention(keys: KeepKeys | None) -> Retention | None:
     """Which checkpoints stay on disk; None when all do."""
     return None if keys is None else Retention(keys.last, keys.best, keys.every)
+
+
+def build_stall(keys: StallKeys | None, source: Diagnostics) -> StallRule | None:
+    """When a silent run counts as stalled; None where its own rhythm decides."""
+    if keys is None:
+        return None
+    after = source.attempt(("on_stall", "after"), lambda: parse_duration(keys.after))
+    if after <= 0:
+        raise source.error(("on_stall", "after"), "expected a length of time above 0")
+    return StallRule(after, keys.stop)
 
 
 def _check_named(

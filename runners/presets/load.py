@@ -24,6 +24,7 @@ from runners.presets.build import (
     build_resume,
     build_retention,
     build_scaling,
+    build_stall,
     build_stop,
     build_total,
 )
@@ -158,6 +159,7 @@ def _build_spec(
         keep=build_retention(keys.keep),
         checks=build_checks(keys.checks, parameters, source),
         verify=build_verify(keys.verify),
+        on_stall=build_stall(keys.on_stall, source),
     )
 
 

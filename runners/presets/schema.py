@@ -17,6 +17,7 @@ from runners.presets.schema_course import (
     LimitKeys,
     RestartKeys,
     ResumeKeys,
+    StallKeys,
     StopKeys,
     TotalKeys,
 )
@@ -143,6 +144,13 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     keep: Annotated[
         KeepKeys | None,
         Meta(description="Which checkpoints stay on disk. Default: all that the program writes."),
+    ] = None
+    on_stall: Annotated[
+        StallKeys | None,
+        Meta(
+            description="When a silent run counts as stalled, and whether it is stopped then: "
+            "{after: 30m, stop: true}. Default: an alert by its own rhythm, never a stop."
+        ),
     ] = None
     output_limit: Annotated[
         str | int | None,

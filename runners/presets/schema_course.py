@@ -89,6 +89,17 @@ class KeepKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = 0
 
 
+class StallKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What happens when the run is silent for too long; without it, an alert by its own rhythm."""
+
+    after: Annotated[
+        Duration, Meta(description="Silence (no output, no event) from which it may have stalled.")
+    ]
+    stop: Annotated[
+        bool, Meta(description="Stop it then by its stop ladder, its stacks saved before.")
+    ] = False
+
+
 class LimitKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What ends the run by its stop ladder."""
 

@@ -50,6 +50,7 @@ class StateDirectory:
         self.sampler_lock = self.host / "sampler.lock"
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
+        self.watcher_lock = self.host / "watcher.lock"
         self.session = self.host / "session.json"
         self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
@@ -142,6 +143,7 @@ class RunDirectory:
     deleted = _File("deleted.json")
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
+    health = _File("health.json")
 
     def __init__(self, home: StateDirectory, run_id: str) -> None:
         self.home = home

@@ -70,6 +70,7 @@ class PlanFields(TypedDict):
     limit_reason: str
     output_limit: int | None
     keep: KeepFields | None
+    stall_after_s: float | None
 
 
 class StopProgressFields(TypedDict):
@@ -154,6 +155,7 @@ def plan_fields(value: object) -> PlanFields:
         "limit_reason": _text(plan.get("limit_reason")),
         "output_limit": _whole(plan.get("output_limit")),
         "keep": _keep(plan.get("keep")),
+        "stall_after_s": _number(_object(plan.get("on_stall")).get("after_s")),
     }
 
 

@@ -269,3 +269,21 @@ def test_a_working_directory_that_is_not_utf8_is_refused_and_leaves_nothing(
     odd.mkdir()
     assert "not UTF-8" in cli.run("launch", "--gpus", "0", "--", "true", exits=2, folder=odd).stderr
     assert not cli.state.runs.is_dir() or not list(cli.state.runs.iterdir())
+
+
+def test_a_program_may_open_as_many_files_as_this_user_may(cli: CommandLine) -> None:
+    script = "ulimit -n; ulimit -Hn; echo $TORCHELASTIC_ERROR_FILE"
+    limits = f"ulimit -Sn 256; exec {' '.join(COMMAND)} launch --gpus 0 -- sh -c '{script}'"
+    done = subprocess.run(
+        ["sh", "-c", limits],
+        cwd=cli.folder,
+        env=cli.environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    run = cli.state.run(done.stdout.strip())
+    cli.ended(run)
+    soft, hard, errors = run.output.read_text().split()
+    most = 1 << 20 if hard == "unlimited" else min(int(hard), 1 << 20)
+    assert int(soft) == most and errors == str(run.path / "error.json")

@@ -78,3 +78,27 @@ def test_a_rank_that_is_killed_fails_the_run_and_nothing_is_left_over(cli: Comma
     assert which and f"rank {which[1]} failed first: killed by SIGKILL" in found["reason"]
     assert not marked_processes(run.id)
     assert "Signal 9 (SIGKILL)" in run.output.read_text()
+
+
+FAILING = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+print(f"here is {rank}", flush=True)
+if rank == 1:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+time.sleep(60)
+"""
+
+
+def test_each_rank_above_0_has_its_log_and_the_first_to_fail_is_named(cli: CommandLine) -> None:
+    (cli.folder / "worker.py").write_text(FAILING)
+    (cli.folder / "pair.yaml").write_text(PRESET)
+    run = cli.launch("./pair.yaml")
+    found = cli.ended(run)
+    text = run.output.read_text()
+    assert "\nhere is 0" in f"\n{text}" and "[rank1]:here is 1" in text
+    logs = list((run.path / "ranks").rglob("1/stdout.log"))
+    assert [log.read_text() for log in logs] == ["here is 1\n"]
+    assert found["state"] == "failed"
+    verdict = cli.json("diagnose", run.id)["diagnosis"]
+    assert (verdict["class"], verdict["rank"]) == ("gpu_memory_access_fault", 1)

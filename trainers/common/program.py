@@ -18,6 +18,7 @@ from trainers.common.ranks import RanksDifferError, leave_ranks
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES, SCHEDULES
 from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.stacks import answer_with_stacks
 
 _any, _some = whole_number(0), whole_number(1)
 
@@ -96,6 +97,7 @@ def run_main(
     if getattr(settings, "threads", 0):
         torch.set_num_threads(settings.threads)
     leads = os.environ.get("RANK", "0") == "0"
+    answer_with_stacks()
     try:
         code = record(train)(settings)
         leave_ranks()

@@ -54,8 +54,14 @@ COMMANDS: dict[str, Command] = {
     "status": Command("looking:status", "show one run, or a group", _SEE, ("show", "describe")),
     "logs": Command("looking:logs", "print a run's output", _SEE, ("log",)),
     "metrics": Command("looking:metrics", "show a run's metrics: last, min, max and trend", _SEE),
+    "compare": Command(
+        "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
+    ),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
+    ),
+    "stacks": Command(
+        "looking:stacks", "show and save where every rank of a run is now, all at one instant", _SEE
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE

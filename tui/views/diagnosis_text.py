@@ -1,28 +1,18 @@
 """The verdict on an ended run, for people."""
 
 from runners.doctor.verdict import Diagnosis, NotKnown
-from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.model.states import State
 
 
 def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
-    """Why `run` ended; None while it is live and when it ended well.
-
-    A mistake in the user's own signatures is told as the verdict: it must not hide the run.
-    """
+    """Why `run` ended; None while it is live and when it ended well."""
     if run.is_live or run.state is State.DONE:
         return None
-    # Only a run that ended badly needs them: `list` and the panel start without.
-    from runners.doctor.diagnosis import diagnose
-    from runners.doctor.evidence import gather_evidence
-    from runners.doctor.signatures import load_signatures
+    # Only a run that ended badly needs it: `list` and the panel start without.
+    from runners.doctor.explain import explain_run
 
-    try:
-        signatures = load_signatures()
-    except WrongInput as error:
-        return NotKnown("signatures_unusable", f"not known: {error.message}", ())
-    return diagnose(gather_evidence(run), signatures)
+    return explain_run(run)
 
 
 def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str]]:

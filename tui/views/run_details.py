@@ -19,6 +19,7 @@ from tui.views.diagnosis_text import diagnosis_pairs
 from tui.views.error_place import error_words
 from tui.views.expectation_text import shortfalls
 from tui.views.format import DASH, duration, indices, size
+from tui.views.health_text import health_pairs
 from tui.views.queue_text import queue_lines
 from tui.views.run_text import (
     asks_text,
@@ -77,6 +78,7 @@ def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequenc
     if run.reason and run.reason != f"exit code {run.exit_code}" and not said_below:
         pairs.append(("reason", run.reason))
     pairs += [("queue", line) for line in waits]
+    pairs += health_pairs(view.health)
     if error:
         pairs.append(("error", error))
     pairs += diagnosis_pairs(view.diagnosis)

@@ -12,6 +12,7 @@ from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.watch.metrics.final import FinalReport
 from tui.views.format import duration
+from tui.views.health_text import health_remark
 from tui.views.run_view import RunView
 from tui.views.sparkline import sparkline
 
@@ -143,6 +144,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
         return run.reason, run.state in (State.FAILED, State.LOST, State.ORPHANED)
+    if remark := health_remark(view.health):
+        return f"⚠ {remark}", True
     if view.alerts and run.is_live:
         return f"⚠ {view.alerts[-1].text}", True
     return "", False

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.errors import ExitCode
@@ -22,6 +23,7 @@ from tui.views.format import (
     size,
 )
 from tui.views.gpu_text import xid_words
+from tui.views.health_text import health_pairs
 from tui.views.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
@@ -41,6 +43,11 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)
+    pairs += health_pairs(view.health)
+    if view.diagnosis is not None:
+        from tui.views.stack_text import stack_pairs  # the panel's start does without
+
+        pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]

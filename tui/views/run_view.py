@@ -15,15 +15,18 @@ from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json
 from runners.model.gpus import GpuUse
+from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import TERMINAL_STATUS
+from runners.watch.health.store import health_of
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
+from tui.views.health_text import health_json
 
 _MEAN_PACE_FROM_S = 10.0
 _MICRO = Decimal("0.000001")
@@ -57,6 +60,8 @@ class RunView(msgspec.Struct, frozen=True):
     """From 1; None of a run that does not wait."""
     diagnosis: Diagnosis | NotKnown | None = None
     """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
+    health: Health | None = None
+    """How it is doing while it runs; None where nobody has judged it."""
 
     @property
     def loss(self) -> float | int | None:
@@ -123,6 +128,7 @@ def view_run(
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
         queue_place=_queue_place(run),
+        health=health_of(run, now),
     )
 
 
@@ -176,6 +182,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "reason": run.reason or None,
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
         "error": _error_json(view),
+        "health": health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],

@@ -18,6 +18,7 @@ from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.resume import resume_arguments
+from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.words import (
     SECRET_PREFIX,
     fill,
@@ -72,6 +73,8 @@ def make_plan(
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
+    watched = watched_environment(spec, argv, run.path, processes, environment)
+    added, environment = {**watched, **added}, {**environment, **watched}
     assigned = allocation.assigned(spec.gpus.share_memory)
     devices = device_count(assigned)
     limits = _limit(spec, price, devices)
@@ -103,6 +106,7 @@ def make_plan(
         resume=spec.resume,
         expect=spec.expect,
         keep=spec.keep,
+        on_stall=spec.on_stall,
         total_epochs=_total(spec, "epoch"),
         total_steps=_total(spec, "step"),
         parent=spec.parent,

@@ -15,7 +15,13 @@ from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.subreaper import become_subreaper
 from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
-from runners.lifecycle.supervisor.minders import Minder, OverrunNotice, TimeLimit, UnmarkedProcesses
+from runners.lifecycle.supervisor.minders import (
+    LateMinder,
+    Minder,
+    OverrunNotice,
+    TimeLimit,
+    UnmarkedProcesses,
+)
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
 from runners.lifecycle.supervisor.program import marked_environment, start_program
@@ -33,6 +39,9 @@ _STRAGGLERS_LEAVE_S = 2.0
 _STRAGGLERS_TERM_S = 10.0
 _SAMPLER_ANEW_S = 20.0
 _GUARD_ANEW_S = 2.0
+_WATCHER_ANEW_S = 20.0
+_WATCHED_AFTER_S = 20.0
+"""What ends before is over before anything could be said of it."""
 
 
 class Attempt:
@@ -116,6 +125,9 @@ class Attempt:
                 wanted=(home.guard / "guard.json").exists,
             ),
         ]
+        look = lambda: helpers.spawn("watcher", home.root)  # noqa: E731
+        first_s = min(_WATCHED_AFTER_S, (self.plan["stall_after_s"] or _WATCHED_AFTER_S) / 2)
+        minders.append(LateMinder(KeepAlive(home.watcher_lock, look, _WATCHER_ANEW_S), first_s))
         if self.plan["gpus"]:
             start = lambda: helpers.spawn("start-sampler", home.root)  # noqa: E731
             minders.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))

@@ -8,12 +8,15 @@ import signal
 import time
 from pathlib import Path
 
+from runners.host import helpers
 from runners.host.files import read_json
 from runners.host.tail import read_tail
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields
 
+_EXPLAINED_WITHIN_S = 15.0
+"""A second on a quiet machine with a cold disk: the verdict itself takes 50 ms."""
 _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
 _REPORT_BYTES = 64 * 1024
@@ -45,8 +48,18 @@ def judge_ending(
         return State.LOST, "ended, exit code unknown"
     if code == 0:
         return State.DONE, ""
+    cause = known_cause(run, code)
     reasons = (last_error(run.output), failed_rank(run.output), explain_exit(code))
-    return State.FAILED, "; ".join(filter(None, reasons))
+    return State.FAILED, cause or "; ".join(filter(None, reasons))
+
+
+def known_cause(run: RunDirectory, code: int) -> str:
+    """Why the program failed, in a few words; empty when that is not known, or not in time."""
+    try:
+        _, cause = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
+    except OSError:
+        return ""
+    return cause.strip()
 
 
 def explain_exit(code: int) -> str:

@@ -25,6 +25,18 @@ class Minder(Protocol):
         """Look, act; seconds until it wants to look again, however often it is polled before."""
 
 
+class LateMinder:
+    """Minds what `minder` does from `after_s` seconds on."""
+
+    def __init__(self, minder: Minder, after_s: float) -> None:
+        self._minder = minder
+        self._begins = time.monotonic() + after_s
+
+    def poll(self, now: float) -> float:
+        """Wait, then do as the other."""
+        return self._begins - now if now < self._begins else self._minder.poll(now)
+
+
 class TimeLimit:
     """Asks for a stop once the plan's limit, counted from `started` (unix seconds), is reached."""
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 
 from runners.host.procfs import HELPER_MARK, MARK
 
@@ -24,6 +25,10 @@ exit_file=$1 leader_file=$2; shift 2
 code=$?
 (umask 077; printf "%s\\n" "$code" >"$exit_file.new" && mv -f "$exit_file.new" "$exit_file")
 exit "$code"
+"""
+_MOST_OPEN_FILES = 1 << 20
+"""Programs that close every file they may have open take a second for so many, and minutes for the
+thousand million that some containers allow.
 """
 
 
@@ -54,6 +59,7 @@ def start_program(
     try:
         os.setsid()
         os.chdir(directory)
+        _raise_open_files()
         # None of these may have a number that is about to be replaced: dup2 onto itself stays
         # close-on-exec.
         failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, 10)
@@ -82,6 +88,19 @@ def start_program(
         os.write(failed, str(error).encode() or b"could not start")
     finally:
         os._exit(127)
+
+
+def _raise_open_files() -> None:
+    """Let this process and its children open as many files as it may: DataLoader workers need
+    thousands, and the default is often 1024.
+    """
+    import resource  # only here, in the child: the supervisor does without
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def marked_environment(

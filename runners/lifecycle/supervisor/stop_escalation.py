@@ -6,7 +6,9 @@ Standard library only: the supervisor imports it.
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+from runners.host import helpers
 from runners.host.files import append_event, read_json
 from runners.host.procfs import ignores
 from runners.host.signals import signal_process
@@ -24,6 +26,7 @@ from runners.state.records import (
 )
 
 _AFTER_THE_LAST_S = 1.0
+_STACKS_WITHIN_S = 12.0
 
 
 class StopEscalation:
@@ -95,6 +98,8 @@ class StopEscalation:
         while self.ladder.due(now, intent["requests"], intent["force"]):
             how = self.ladder.advance(now, intent["force"])
             until = time.time() + self.ladder.until - now
+            if how == "SIGKILL" and not intent["force"]:
+                self._save_stacks()
             reached = self._signal(how)
             append_event(
                 self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
@@ -118,6 +123,12 @@ class StopEscalation:
     def was_heard_by(self, pids: set[int]) -> bool:
         """False when none of `pids` was reached by any signal of this stop."""
         return self._told is None or not self._told.isdisjoint(pids)
+
+    def _save_stacks(self) -> None:
+        """Keep where a program hangs that nothing gentler could end: SIGKILL leaves no trace."""
+        if self._processes.find():
+            with suppress(OSError):
+                helpers.run("stacks", self.run.path, "before SIGKILL", within_s=_STACKS_WITHIN_S)
 
     def _signal(self, how: str) -> list[int]:
         """Send the rung's signal to the plan's target, SIGKILL to everything; the pids reached."""

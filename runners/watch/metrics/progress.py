@@ -23,6 +23,9 @@ class ProgressTracker:
         """Forget everything."""
         self.metrics: dict[str, float | int | None] = {}
         self.trend: deque[float] = deque(maxlen=_TREND_POINTS)
+        self.noted = 0
+        self.newest: deque[float] = deque(maxlen=_TREND_POINTS)
+        """The last values of the headline, those that are not finite too; `noted` counts all."""
         self.headline: str | None = None
         self.epoch: int | None = None
         self.epochs: int | None = None
@@ -140,5 +143,10 @@ class ProgressTracker:
             if rank < (NO_HEADLINE if self.headline is None else headline_rank(self.headline)):
                 self.headline = name
                 self.trend.clear()
-            if name == self.headline and math.isfinite(value):
-                self.trend.append(value)
+                self.newest.clear()
+                self.noted = 0
+            if name == self.headline:
+                self.noted += 1
+                self.newest.append(value)
+                if math.isfinite(value):
+                    self.trend.append(value)

@@ -10,6 +10,12 @@ before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, prog
 hold; !WORD turns one round."""
 
 
+_STACKS = """\
+By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
+kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
+of each thread always. Nothing is stopped. Saved in the run's folder, under stacks/."""
+
+
 def list_runs(parser: CommandParser) -> None:
     """`list`: the runs."""
     parser.add_argument("find", nargs="*", metavar="WORD", help="only runs that match: see below")
@@ -20,7 +26,7 @@ def list_runs(parser: CommandParser) -> None:
     parser.add_argument(
         "--sort",
         metavar="COLUMNS",
-        help="by these, e.g. best:loss or state,-age; - turns one round (default: live, newest)",
+        help="by these, e.g. best:loss or state,age-; - turns one round (default: live, newest)",
     )
     parser.add_argument("--state", metavar="STATES", help="in these states, e.g. failed,lost")
     parser.add_argument("--preset", metavar="TEXT", help="whose preset's name has this")
@@ -38,7 +44,7 @@ def list_runs(parser: CommandParser) -> None:
         "list --sort best:loss --limit 10",
         "list --state failed --since 7d",
         "list 'loss<0.1' tag:good --columns run,last:loss,best:psnr,age,cost",
-        "list --sort preset,-elapsed --all --json",
+        "list --sort preset,elapsed- --all --json",
         notes=_FIND,
     )
 
@@ -72,6 +78,32 @@ def metrics(parser: CommandParser) -> None:
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
+def compare(parser: CommandParser) -> None:
+    """`compare`: what differs, and which is best."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="measure the others by this one (default: the newest tagged `baseline`)",
+    )
+    parser.add_argument(
+        "--metric", metavar="NAME", help="rank by this metric (default: the loss, or the like)"
+    )
+    parser.add_argument("--all", action="store_true", help="also the settings that agree")
+    parser.add_argument(
+        "--code", action="store_true", help="how their uncommitted changes differ (two runs)"
+    )
+    parser.add_argument("--csv", action="store_true", help="a row for each run")
+    parser.set_defaults(action="compare:run_compare")
+    examples(
+        parser,
+        "compare trial-1 trial-2",
+        "compare my-sweep --metric val_loss",
+        "compare my-sweep --baseline trial-1 --csv > runs.csv",
+        "tag trial-1 baseline",
+    )
+
+
 def diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
     parser.add_argument("run", metavar="RUN", help=RUN)
@@ -81,6 +113,23 @@ def diagnose(parser: CommandParser) -> None:
         "diagnose last",
         "diagnose trial --json",
         notes="Your own signatures: ~/.config/fresnel-tui/signatures.yaml",
+    )
+
+
+def stacks(parser: CommandParser) -> None:
+    """`stacks`: where every rank is."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.add_argument("--brief", action="store_true", help="one line for each rank")
+    parser.add_argument(
+        "--saved", action="store_true", help="the newest saved ones; those of an ended run always"
+    )
+    parser.set_defaults(action="stacks:run_stacks")
+    examples(
+        parser,
+        "stacks last",
+        "stacks RUN --brief",
+        "stacks RUN --saved --json",
+        notes=_STACKS,
     )
 
 

@@ -60,6 +60,12 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey(
+            "equals_sign",
+            "compare",
+            "compare the marked runs: what differs, and which is best",
+            display="=",
+        ),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
         hotkey("p", "postpone", "let the guard hold back for an hour"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
@@ -368,6 +374,14 @@ class CockpitScreen(Screen[None]):
             picture = structs.replace(picture, runs=tuple(runs))
         row = pane.selected_row
         self.app.push_screen(MetricsScreen(picture, marked, row.id if row else None))
+
+    def action_compare(self) -> None:
+        """What differs between the marked runs, or those of the group, and which is best."""
+        from tui.panel.screens.compare import open_compare
+
+        ids = [row.id for row in self.query_one(RunPane).chosen]
+        if not open_compare(self.app, self.state, ids):
+            self.notify("mark the runs to compare with Space, two at least", timeout=4)
 
     def action_commands(self) -> None:
         """Show what was done here, as commands."""

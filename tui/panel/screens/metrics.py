@@ -22,10 +22,11 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart import ChartOptions
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage, ChartRequest, RunCurve
-from tui.panel.widgets.metrics.details import describe, draw_details, settings_of
+from tui.panel.widgets.metrics.details import describe, draw_details
 from tui.panel.widgets.metrics.grid import ChartGrid
 from tui.panel.widgets.metrics.run_list import MetricRunList
 from tui.views.curves import AXES, SMOOTHINGS
+from tui.views.settings import settings_of
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100

@@ -6,9 +6,9 @@ import textwrap
 
 from rich.text import Text
 
-from runners.model.run import Run
 from tui.views.format import DASH, dollars, duration, indices
 from tui.views.run_view import RunView
+from tui.views.settings import settings_of
 
 Section = tuple[str, dict[str, str]]
 
@@ -52,29 +52,6 @@ def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[S
     return sections
 
 
-def settings_of(run: Run, told: dict[str, object]) -> dict[str, str]:
-    """What the program told of its settings; else the words it was started with."""
-    if told:
-        return {name: _text(value) for name, value in sorted(told.items())}
-    settings: dict[str, str] = {}
-    words = list(run.plan.argv) if run.plan else []
-    at = 0
-    while at < len(words):
-        name, equals, value = words[at].partition("=")
-        if not name.startswith("--") or name == "--":
-            settings.setdefault("command", "")
-            settings["command"] = f"{settings['command']} {words[at]}".strip()
-        elif equals:
-            settings[name[2:]] = value
-        elif at + 1 < len(words) and not words[at + 1].startswith("--"):
-            settings[name[2:]] = words[at + 1]
-            at += 1
-        else:
-            settings[name[2:]] = "yes"
-        at += 1
-    return settings
-
-
 def draw_details(
     title: str, sections: list[Section], others: list[dict[str, str]], width: int
 ) -> Text:
@@ -98,7 +75,3 @@ def draw_details(
 
 def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, max(12, width), subsequent_indent="  ")
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,170 @@
+"""The processes of a run that train, by rank, and what each is doing: state, wait channel, CPU.
+
+Reads /proc alone. A rank is what its launcher's environment says (torchrun, accelerate, MPI,
+Slurm); a program without one is its single process.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from runners.host.procfs import (
+    command_of,
+    environment_of,
+    marked_processes,
+    parent_of,
+    start_ticks,
+)
+from runners.state.layout import RunDirectory
+
+_RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_HELPERS = ("resource_tracker", "compile_worker", "semaphore_tracker", "forkserver")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_WAITS = (
+    ("futex", "waits for a lock or another thread"),
+    ("nanosleep", "sleeps"),
+    ("poll", "waits for a socket or a pipe"),
+    ("select", "waits for a socket or a pipe"),
+    ("pipe_", "waits for a pipe"),
+    ("sk_wait", "waits for the network"),
+    ("inet_", "waits for the network"),
+    ("tcp_", "waits for the network"),
+    ("unix_stream", "waits for a socket"),
+    ("rpc_", "waits for a file server"),
+    ("nfs", "waits for a file server"),
+    ("io_schedule", "waits for the disk"),
+    ("folio_wait", "waits for the disk"),
+    ("wait_on_page", "waits for the disk"),
+    ("do_wait", "waits for a process below it"),
+    ("ptrace", "is held by a debugger"),
+)
+"""Beginnings or parts of the kernel's names for where a process sleeps, in words."""
+
+
+class RankProcess(msgspec.Struct, frozen=True):
+    """One process that trains; `rank` is None for a program without ranks. `loaders` are the
+    processes below it that look like data loaders.
+    """
+
+    pid: int
+    ticks: int
+    rank: int | None = None
+    loaders: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """`rank 3`, or `the program`."""
+        return "the program" if self.rank is None else f"rank {self.rank}"
+
+
+class ProcessState(msgspec.Struct, frozen=True):
+    """What a process is doing now: its state letter, the kernel's name for where it sleeps (empty:
+    it runs, or that may not be known), its threads, and seconds of CPU so far.
+    """
+
+    letter: str
+    channel: str
+    threads: int
+    cpu_s: float
+
+    @property
+    def words(self) -> str:
+        """`waits for a lock or another thread (futex_wait_queue)`."""
+        if self.letter == "R":
+            return "runs"
+        if self.letter in ("T", "t"):
+            return "is stopped by a signal or a debugger"
+        told = next((words for part, words in _WAITS if part in self.channel), "waits")
+        if self.letter == "D":
+            told = f"{told}, which nothing can interrupt"
+        return f"{told} ({self.channel})" if self.channel else told
+
+
+class RankFinder:
+    """Finds the ranks of one run again and again; what a process is, is asked once."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._known: dict[tuple[int, int], int | None] = {}
+
+    def find(self) -> tuple[RankProcess, ...]:
+        """The live processes that train, by rank."""
+        ticks = {
+            pid: began
+            for pid in marked_processes(self._run.id)
+            if (began := start_ticks(pid)) is not None
+        }
+        self._known = {
+            (pid, began): self._known[pid, began]
+            if (pid, began) in self._known
+            else rank_of(environment_of(pid) or {})
+            for pid, began in ticks.items()
+        }
+        ranks = {pid: self._known[pid, began] for pid, began in ticks.items()}
+        parents = {pid: parent_of(pid) for pid in ticks}
+        tops = [
+            pid
+            for pid, rank in ranks.items()
+            if rank is not None and ranks.get(parents[pid] or 0) != rank
+        ]
+        leader = _leader(self._run)
+        if not tops:
+            tops = [pid for pid in ticks if pid == leader]
+        found = [
+            RankProcess(pid, ticks[pid], ranks[pid], _loaders(pid, parents)) for pid in sorted(tops)
+        ]
+        return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0)))
+
+
+def rank_of(environment: Mapping[str, str]) -> int | None:
+    """The rank in a process's environment; None when it has none."""
+    for name in _RANK_NAMES:
+        value = environment.get(name, "")
+        if value.isdecimal():
+            return int(value)
+    return None
+
+
+def state_of(pid: int) -> ProcessState | None:
+    """What process `pid` is doing; None when it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    if not fields or fields[0] in ("Z", "X"):
+        return None
+    cpu = (int(fields[11]) + int(fields[12])) / _TICKS
+    return ProcessState(fields[0], wait_channel(f"/proc/{pid}"), int(fields[17]), cpu)
+
+
+def wait_channel(folder: str) -> str:
+    """Where the process or thread of this /proc folder sleeps, by the kernel's name for it."""
+    try:
+        found = Path(folder, "wchan").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return "" if found == "0" else found
+
+
+def _loaders(pid: int, parents: Mapping[int, int | None]) -> tuple[int, ...]:
+    """The children of `pid` that were forked from it, or spawned as multiprocessing does."""
+    command = command_of(pid)
+    found = []
+    for child in (child for child, parent in parents.items() if parent == pid):
+        words = command_of(child)
+        joined = " ".join(words)
+        if any(name in joined for name in _HELPERS):
+            continue
+        if words == command or "multiprocessing" in joined or joined.startswith("pt_data"):
+            found.append(child)
+    return tuple(sorted(found))
+
+
+def _leader(run: RunDirectory) -> int | None:
+    try:
+        return int(run.leader.read_text())
+    except (OSError, ValueError):
+        return None

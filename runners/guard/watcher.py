@@ -1,0 +1,185 @@
+"""The watcher: judges how this host's live runs do, panel or not. One per state folder and host.
+
+Any run's supervisor starts it once the run has lasted a while; it leaves when no run is left. What
+it finds stands in each run's `health.json`; what is new and grave is an alert and a notice. It
+stops a run only where the run's own preset says so (`on_stall: {stop: true}`).
+"""
+
+import os
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from runners.doctor.stacks import StackDump, take_stacks
+from runners.host import helpers
+from runners.host.files import append_event, replace
+from runners.host.identity import host_name
+from runners.host.locks import acquire
+from runners.lifecycle.control.stop import request_stop
+from runners.model.errors import FresnelError
+from runners.model.health import Condition, Finding, Health
+from runners.model.run import Run
+from runners.model.states import State
+from runners.presets.reading.settings import settings_file
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import read_run
+from runners.state.trust import state_permission_problem
+from runners.watch.health.episodes import EpisodeTracker
+from runners.watch.health.judge import judge
+from runners.watch.health.observer import RunObserver
+from runners.watch.health.signs import RunSigns
+from runners.watch.health.store import read_health
+
+LONGEST_PAUSE_S = 10.0
+_SHORTEST_PAUSE_S = 0.25
+_LOOKS_BEFORE_STALL = 6
+_LEAVES_AFTER = 2
+"""Looks at an empty list of runs after which it leaves."""
+
+
+class WatchedRun:
+    """One live run: what is seen of it, and how its conditions go."""
+
+    def __init__(self, state: StateDirectory, run: Run) -> None:
+        self._directory = state.run(run.id)
+        self._state = state
+        self._observer = RunObserver(run, self._directory)
+        before = read_health(self._directory.path)
+        said = [(before.condition, before.since)] if before is not None else []
+        self._episodes = EpisodeTracker(said)
+        self._dump: StackDump | None = None
+        self._stopped = False
+        rule = run.plan.on_stall if run.plan else None
+        self.pause_s = LONGEST_PAUSE_S
+        if rule is not None:
+            self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _LOOKS_BEFORE_STALL)
+
+    def look(self, run: Run, now: float) -> None:
+        """Look once: write what is found, say what is new, act where the preset says so."""
+        signs = self._observer.look(run, now)
+        attempt = run.record.attempt if run.record else 1
+        health, news = self._episodes.take(judge(signs), now, attempt)
+        stalled = health.condition is Condition.STALL
+        if not stalled:
+            self._dump = None
+        elif self._dump is None:
+            with suppress(OSError):
+                self._dump = take_stacks(self._directory, "possible stall")
+        health = self._with_ranks(health, signs)
+        for finding in news:
+            self._say(finding, health)
+        with suppress(OSError):  # a full disk: the run goes on, and is judged again
+            replace(self._directory.health, msgspec.json.encode(health), sync=False)
+        if stalled:
+            self._stop_if_asked(run, health)
+
+    def _with_ranks(self, health: Health, signs: RunSigns) -> Health:
+        """With what each rank does, and of a stall what its stacks show."""
+        dump = self._dump
+        if dump is None:
+            return msgspec.structs.replace(health, ranks=signs.ranks)
+        shown = dump.verdict or "; ".join(f"{one.label}: {one.words}" for one in dump.ranks[:4])
+        return msgspec.structs.replace(
+            health,
+            ranks=signs.ranks,
+            evidence=(*([shown] if shown else []), *health.evidence),
+            absent=dump.absent,
+            stacks=dump.folder,
+        )
+
+    def _say(self, finding: Finding, health: Health) -> None:
+        evidence = health.evidence if finding.condition is health.condition else finding.evidence
+        name = str(finding.condition)
+        words = finding.words if finding.words.startswith(name) else f"{name}: {finding.words}"
+        text = "; ".join((words, *evidence[:4]))
+        append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
+        if settings_file().is_file():
+            with suppress(OSError):
+                helpers.spawn("notify", self._state.root, self._directory.id, "alert", text)
+
+    def _stop_if_asked(self, run: Run, health: Health) -> None:
+        rule = run.plan.on_stall if run.plan else None
+        if rule is None or not rule.stop or self._stopped or self._directory.stop.exists():
+            return
+        self._stopped = True
+        with suppress(FresnelError, OSError):
+            request_stop(self._state, run, reason=f"on_stall: {health.words}")
+
+
+class Watcher:
+    """All live runs of this host."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self.state = state
+        self._watched: dict[str, WatchedRun] = {}
+        self._troubles: set[str] = set()
+
+    def run(self) -> None:
+        """Watch until no run is left, or the state folder is gone."""
+        empty = 0
+        while empty < _LEAVES_AFTER and self.state.root.is_dir():
+            pause = self.step(time.time())
+            empty = 0 if self._watched else empty + 1
+            time.sleep(pause)
+
+    def step(self, now: float) -> float:
+        """Look at every run once; seconds until the next look."""
+        seen = set()
+        for run_id in live_run_ids(self.state):
+            try:
+                run = read_run(self.state, run_id)
+                if not _is_watched(run):
+                    continue
+                seen.add(run_id)
+                if run_id not in self._watched:
+                    self._watched[run_id] = WatchedRun(self.state, run)
+                self._watched[run_id].look(run, now)
+            except (OSError, ValueError, FresnelError) as problem:
+                self._tell(f"{run_id}: {problem}")
+        for run_id in self._watched.keys() - seen:
+            del self._watched[run_id]
+        return min([one.pause_s for one in self._watched.values()], default=LONGEST_PAUSE_S)
+
+    def _tell(self, problem: str) -> None:
+        """What it cannot read, once, into its log."""
+        if problem not in self._troubles:
+            self._troubles.add(problem)
+            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
+
+
+def _is_watched(run: Run) -> bool:
+    """A run of this host whose program runs and is not being stopped."""
+    ours = run.record is not None and run.record.host in ("", host_name())
+    return run.state is State.RUNNING and ours and run.started is not None
+
+
+def main() -> None:
+    """Detach, then watch the state folder named on the command line; leave where another does."""
+    state = StateDirectory(Path(sys.argv[-1]))
+    reason = state_permission_problem(state)
+    if reason:
+        sys.exit(f"refused: {reason}")
+    lock = acquire(state.watcher_lock, 0.25)
+    if lock is None:
+        return
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    log = os.open(state.host / "watcher.log", flags, 0o600)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+    os.chdir("/")
+    try:
+        Watcher(state).run()
+    except Exception:
+        traceback.print_exc()
+        raise

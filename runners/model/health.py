@@ -1,0 +1,66 @@
+"""How a live run is doing: one condition, in words, with the evidence it rests on."""
+
+from enum import Enum
+
+import msgspec
+
+
+class Condition(str, Enum):
+    """What a run is doing, as far as can be seen from outside. The gravest come first."""
+
+    STALL = "possible stall"
+    NOT_FINITE = "loss not finite"
+    DIVERGING = "loss diverging"
+    DATA = "waits for data"
+    SLOW = "slow"
+    FLAT = "loss flat"
+    BELOW = "below the baseline"
+    PROGRESSING = "progressing"
+    WARMING = "warming up"
+
+    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
+
+    @property
+    def is_trouble(self) -> bool:
+        """True for what somebody should know."""
+        return self not in (Condition.PROGRESSING, Condition.WARMING)
+
+
+class RankSign(msgspec.Struct, frozen=True):
+    """What one rank does: its process, CPU in percent of one core lately, seconds since its last
+    line where its lines can be told apart; None where that is not known.
+    """
+
+    label: str
+    pid: int
+    state: str
+    rank: int | None = None
+    cpu_percent: float | None = None
+    line_age_s: float | None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One condition that holds now: a sentence, and what it rests on."""
+
+    condition: Condition
+    words: str
+    evidence: tuple[str, ...] = ()
+
+
+class Health(msgspec.Struct, frozen=True):
+    """health.json: the gravest condition of a live run since `since`, judged at `time` (unix
+    seconds); `also` are others that hold, `stacks` the folder of stacks saved for it.
+    """
+
+    condition: Condition
+    words: str
+    since: float
+    time: float
+    attempt: int = 1
+    evidence: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    ranks: tuple[RankSign, ...] = ()
+    absent: tuple[int, ...] = ()
+    stacks: str = ""

@@ -1,0 +1,1 @@
+"""How well a run goes while it goes on: evidence, judgement, and when to say it."""

@@ -1,0 +1,80 @@
+"""From findings to what is shown and said: conditions hold for a while before they count, end for
+a while before they are over, and are said once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from runners.model.health import Condition, Finding, Health
+
+_HOLDS_S = {
+    Condition.DIVERGING: 60.0,
+    Condition.DATA: 120.0,
+    Condition.SLOW: 120.0,
+}
+"""How long a condition holds before it counts; the others are judged over a window already."""
+_OVER_S = {Condition.STALL: 0.0, Condition.NOT_FINITE: 0.0}
+_OVER_AFTER_S = 60.0
+_SAID_AGAIN_S = 1800.0
+
+
+class Verdict(NamedTuple):
+    """The health to show, and the findings that are new and worth an alert."""
+
+    health: Health
+    news: tuple[Finding, ...]
+
+
+class EpisodeTracker:
+    """The conditions of one run over time."""
+
+    def __init__(self, said: Sequence[tuple[Condition, float]] = ()) -> None:
+        """`said`: conditions that were told before this process began, and when."""
+        self._since: dict[Condition, float] = {}
+        self._last: dict[Condition, tuple[float, Finding]] = {}
+        self._holding: dict[Condition, float] = {}
+        self._said: dict[Condition, float] = dict(said)
+
+    def take(self, findings: Sequence[Finding], now: float, attempt: int = 1) -> Verdict:
+        """Take in what holds at `now`, the gravest first."""
+        for finding in findings:
+            self._since.setdefault(finding.condition, now)
+            self._last[finding.condition] = (now, finding)
+        for condition in list(self._since):
+            if now - self._last[condition][0] > 0 and condition not in self._holding:
+                del self._since[condition]  # it did not hold on
+        news = []
+        for condition, since in self._since.items():
+            if condition in self._holding or now - since < _HOLDS_S.get(condition, 0.0):
+                continue
+            self._holding[condition] = since
+            if condition.is_trouble and now - self._said.get(condition, 0.0) >= _SAID_AGAIN_S:
+                self._said[condition] = now
+                news.append(self._last[condition][1])
+        self._end(now)
+        return Verdict(self._health(now, attempt), tuple(news))
+
+    def _end(self, now: float) -> None:
+        for condition in list(self._holding):
+            seen = self._last[condition][0]
+            patience = _OVER_S.get(condition, _OVER_AFTER_S) if condition.is_trouble else 0.0
+            if seen < now and now - seen >= patience:
+                del self._holding[condition]
+                self._since.pop(condition, None)
+
+    def _health(self, now: float, attempt: int) -> Health:
+        order = list(Condition)
+        holding = sorted(self._holding, key=order.index)
+        if not holding:
+            return Health(Condition.WARMING, "", now, now, attempt)
+        first = self._last[holding[0]][1]
+        also = tuple(self._last[one][1].words for one in holding[1:] if one.is_trouble)
+        return Health(
+            first.condition,
+            first.words,
+            self._holding[first.condition],
+            now,
+            attempt,
+            first.evidence,
+            also,
+        )

@@ -1,0 +1,116 @@
+"""The course of a loss, kept in a few hundred numbers, and what can be said of it robustly.
+
+Medians and median absolute deviations, so that single spikes count for nothing.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from runners.watch.metrics.epoch_timing import median
+
+_MOST = 256
+_WINDOWS = 8
+_FEWEST = 48
+"""Values before anything is said: the first few of a run say nothing."""
+_NOISES = 6.0
+_RISEN_BY = 0.5
+_LEARNT_BY = 0.005
+_MAD = 1.4826
+"""From the median absolute deviation to the standard deviation of a normal distribution."""
+
+
+class LossHistory:
+    """All values of one loss since the run began, as medians of equally many; lower is better."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.not_finite = 0
+        self._each = 1
+        self._open: list[float] = []
+        self._medians: list[float] = []
+
+    def add(self, values: Iterable[float]) -> None:
+        """Take in new values; `not_finite` counts those at the end that are not finite."""
+        for value in values:
+            if not math.isfinite(value):
+                self.not_finite += 1
+                continue
+            self.not_finite = 0
+            self.seen += 1
+            self._open.append(value)
+            if len(self._open) == self._each:
+                self._medians.append(median(self._open))
+                self._open = []
+                if len(self._medians) == _MOST:
+                    pairs = zip(self._medians[::2], self._medians[1::2], strict=True)
+                    self._medians = [(a + b) / 2 for a, b in pairs]
+                    self._each *= 2
+
+    @property
+    def last(self) -> float | None:
+        """The newest median."""
+        return self._medians[-1] if self._medians else None
+
+    def diverges(self) -> str:
+        """How it rises, in words, once it has lost half of what it had gained, far above its noise;
+        empty when it does not.
+        """
+        windows = self._windows()
+        if windows is None:
+            return ""
+        best_at = min(range(len(windows)), key=windows.__getitem__)
+        best, first, last = windows[best_at], windows[0], windows[-1]
+        rising = best_at < len(windows) - 2 and windows[-3] < windows[-2] < last
+        gained = max(first - best, 0.0)
+        rise = last - best
+        if not rising or rise <= _NOISES * self._noise() or rise <= _RISEN_BY * gained:
+            return ""
+        return f"rises: {last:.4g}, its best was {best:.4g}"
+
+    def is_flat(self) -> str:
+        """That nothing was learnt since the beginning, in words; empty when something was, and of
+        a loss that fell and then came to rest.
+        """
+        windows = self._windows()
+        if windows is None:
+            return ""
+        first, best, last = windows[0], min(windows), windows[-1]
+        size = max(abs(first), 1e-12)
+        noise = self._noise() / math.sqrt(max(1.0, len(self._medians) / _WINDOWS))
+        if first - best > max(3 * noise, _LEARNT_BY * size) or abs(last - first) > 0.02 * size:
+            return ""
+        return f"has not fallen in {self.seen:,} values: {first:.4g} then, {last:.4g} now"
+
+    def _windows(self) -> list[float] | None:
+        """Medians of eighths of its course; None before there is enough of it."""
+        values = self._medians
+        if self.seen < _FEWEST or len(values) < 2 * _WINDOWS:
+            return None
+        bounds = [len(values) * part // _WINDOWS for part in range(_WINDOWS + 1)]
+        return [median(values[a:b]) for a, b in pairwise(bounds)]
+
+    def _noise(self) -> float:
+        """The standard deviation of one kept value about its neighbours."""
+        steps = [b - a for a, b in pairwise(self._medians)]
+        return _MAD * _deviation(steps) / math.sqrt(2)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    middle = median(values)
+    return median([abs(value - middle) for value in values])
+
+
+def plain_baseline(metrics: dict[str, float | int | None]) -> list[tuple[str, float, float]]:
+    """Metrics beside which a plain baseline is reported: name, value, the baseline's value.
+
+    `val_loss` and `val_loss_baseline`, `val/dice` and `baseline_dice` (or `mirror_dice`).
+    """
+    found = []
+    for name, value in metrics.items():
+        short = name.removeprefix("val/").removeprefix("val_")
+        names = (f"{name}_baseline", f"{name}/baseline", f"baseline_{short}", f"mirror_{short}")
+        plain = next((metrics[one] for one in names if metrics.get(one) is not None), None)
+        if value is not None and plain is not None:
+            found.append((name, float(value), float(plain)))
+    return found

@@ -1,0 +1,65 @@
+"""What is seen of a live run at one moment, as numbers: all that a judgement rests on."""
+
+import msgspec
+
+from runners.model.health import RankSign
+
+
+class GpuSign(msgspec.Struct, frozen=True):
+    """One GPU of the run: mean percent and watts of the last minute, and of the run before it."""
+
+    index: int
+    utilization: float | None = None
+    power_w: float | None = None
+    usual_utilization: float | None = None
+    usual_power_w: float | None = None
+
+
+class BaselineSign(msgspec.Struct, frozen=True):
+    """A held-out metric beside its plain baseline: how often it was below it in a row, and how
+    often it was measured.
+    """
+
+    name: str
+    value: float
+    plain: float
+    below: int
+    measured: int
+
+
+class RunSigns(msgspec.Struct, frozen=True):
+    """A live run at `now` (unix seconds, as every time here); None is what is not known.
+
+    `gap_s` is the longest silence that the run has broken by itself since its first step. Paces
+    are seconds per step. `loader_percent` is the mean of the loaders in percent of one core.
+    """
+
+    now: float
+    started: float
+    output_at: float | None = None
+    event_at: float | None = None
+    stepped: bool = False
+    gap_s: float | None = None
+    pace_s: float | None = None
+    usual_pace_s: float | None = None
+    counted: str = "step"
+    shortfalls: tuple[str, ...] = ()
+    losses_not_finite: int = 0
+    loss_name: str = "loss"
+    diverges: str = ""
+    flat: str = ""
+    baseline: BaselineSign | None = None
+    gpus: tuple[GpuSign, ...] = ()
+    ranks: tuple[RankSign, ...] = ()
+    expected_ranks: int = 1
+    loaders: int = 0
+    loader_percent: float | None = None
+    cpu_percent: float | None = None
+    usual_cpu_percent: float | None = None
+    stall_after_s: float | None = None
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since its last sign of life: its start, an output, an event."""
+        signs = (self.started, self.output_at, self.event_at)
+        return max(0.0, self.now - max(sign for sign in signs if sign is not None))

@@ -1,0 +1,73 @@
+"""Logs that torchrun keeps of single ranks in a run's folder, and what they say of each rank.
+
+Form: `ranks/JOB/attempt_0/3/{stdout,stderr}.log`, a folder for each local rank.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from runners.host.tail import read_tail
+
+FOLDER = "ranks"
+_NAMES = ("stdout.log", "stderr.log")
+_LAST_BYTES = 8192
+
+
+class RankLog(msgspec.Struct, frozen=True):
+    """The files of one rank, when one of them was last written (unix seconds), and their bytes."""
+
+    rank: int
+    paths: tuple[Path, ...]
+    written: float
+    bytes: int
+
+    @property
+    def newest(self) -> Path:
+        """The file that was written last."""
+        return max(self.paths, key=lambda path: path.stat().st_mtime if path.exists() else 0.0)
+
+    def last_line(self) -> str:
+        """The last line that is not empty; empty when there is none."""
+        lines = read_tail(self.newest, _LAST_BYTES).decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def has_rank_logs(run: Path) -> bool:
+    """True when torchrun was told to keep logs in this run's folder: then lines of its output
+    without a rank are rank 0's, or its own.
+    """
+    return (run / FOLDER).is_dir()
+
+
+def rank_logs(run: Path) -> dict[int, RankLog]:
+    """The logs of the newest attempt's ranks, those with any bytes."""
+    attempts = [path for path in (run / FOLDER).glob("*/attempt_*") if path.is_dir()]
+    newest = max(attempts, key=_modified, default=None)
+    if newest is None:
+        return {}
+    found: dict[int, RankLog] = {}
+    for folder in newest.iterdir():
+        if not folder.name.isdecimal():
+            continue
+        known = {path: stat for name in _NAMES if (stat := _stat(path := folder / name))}
+        if known:
+            written = max(stat[0] for stat in known.values())
+            size = sum(stat[1] for stat in known.values())
+            found[int(folder.name)] = RankLog(int(folder.name), tuple(known), written, size)
+    return dict(sorted(found.items()))
+
+
+def _stat(path: Path) -> tuple[float, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime, found.st_size) if found.st_size else None
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

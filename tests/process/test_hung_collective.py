@@ -1,0 +1,60 @@
+"""A collective that hangs: four real ranks, one of which does not come. Needs torch."""
+
+import importlib.util
+import re
+
+import pytest
+
+from runners.doctor.stack_parts import find_py_spy
+from runners.doctor.stacks import newest_stacks, stack_text
+from tests.process.conftest import CommandLine
+from tests.support import eventually
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+    pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed"),
+]
+
+WORKER = """
+import os, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+ones = torch.ones(1)
+dist.all_reduce(ones)
+os.write(1, f"rank {dist.get_rank()} step 1 loss 0.5\\n".encode())
+def load_a_batch_that_never_comes():
+    time.sleep(600)
+if dist.get_rank() == 2:
+    load_a_batch_that_never_comes()
+dist.all_reduce(ones)
+"""
+PRESET = """\
+launcher: torchrun
+interpreter: ${python}
+script: worker.py
+processes: 4
+gpus: 0
+environment: {OMP_NUM_THREADS: 1}
+on_stall: {after: 3s}
+stop: {ladder: [SIGTERM 5s]}
+"""
+
+
+def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: CommandLine) -> None:
+    (cli.folder / "worker.py").write_text(WORKER)
+    (cli.folder / "four.yaml").write_text(PRESET)
+    run = cli.launch("./four.yaml")
+    told = eventually(
+        lambda: (cli.status(run)["health"] or {}).get("absent"), 90, what="a rank that is named"
+    )
+    assert list(told) == [2]
+    (alert,) = cli.status(run)["alerts"]
+    assert "3 of 4 ranks wait in all_reduce; rank 2 has not come to it" in alert["text"]
+    dump = newest_stacks(run.path)
+    assert dump is not None and dump.absent == (2,)
+    stack = next(stack_text(dump, one) for one in dump.ranks if one.rank == 2)
+    assert "load_a_batch_that_never_comes" in stack
+    assert re.search(r"rank 2 .* load_a_batch_that_never_comes", cli.run("stacks", run.id).stdout)
+    assert cli.status(run)["state"] == "running", "nothing is ended that nobody asked to end"

@@ -1,0 +1,80 @@
+"""How live runs do, judged without any panel: told once, shown everywhere, acted on when asked."""
+
+import json
+import sys
+from typing import Any
+
+from runners.doctor.stacks import newest_stacks
+from runners.state.layout import RunDirectory
+from tests.process.conftest import CommandLine, events
+from tests.support import eventually
+
+# Says one step, is silent until the file `go` is there, then says steps for ever.
+PAUSES = """
+import os, time
+print("step 1 loss 0.5", flush=True)
+while not os.path.exists("go"): time.sleep(0.05)
+step = 1
+while True:
+    step += 1
+    print(f"step {step} loss {LOSS}", flush=True)
+    time.sleep(0.1)
+"""
+
+
+def launch(cli: CommandLine, rule: str, loss: str = "0.5") -> RunDirectory:
+    (cli.folder / "train.py").write_text(PAUSES.replace("{LOSS}", loss))
+    (cli.folder / "pause.yaml").write_text(
+        f"launcher: python\ninterpreter: {json.dumps(sys.executable)}\nscript: train.py\n"
+        f"gpus: 0\non_stall: {rule}\nstop: {{ladder: [SIGTERM 5s]}}\n"
+    )
+    return cli.launch("./pause.yaml")
+
+
+def health(cli: CommandLine, run: RunDirectory, condition: str) -> dict[str, Any]:
+    """The run's health once it is `condition`, as `status --json` has it."""
+
+    def look() -> dict[str, Any] | None:
+        found = cli.status(run)["health"]
+        return found if found is not None and found["condition"] == condition else None
+
+    return eventually(look, what=condition)
+
+
+def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -> None:
+    run = launch(cli, "{after: 2s}")
+    found = health(cli, run, "possible stall")
+    assert found["words"].startswith("silent for ")
+    assert any("nanosleep" in line for line in found["evidence"])
+    (alert,) = [one for one in events(run, "alert") if "stall" in one["text"]]
+    assert alert["text"].startswith("possible stall: silent for ")
+    text = cli.run("status", run.id).stdout
+    assert "⚠ possible stall: silent for" in text and "last output" in text
+    assert "possible stall: silent for" in cli.run("list").stdout
+    dump = newest_stacks(run.path)
+    assert dump is not None and dump.why == "possible stall"
+    (cli.folder / "go").touch()
+    assert health(cli, run, "progressing")["words"] == "progressing"
+    assert cli.status(run)["state"] == "running"
+    assert len([one for one in events(run, "alert") if "stall" in one["text"]]) == 1
+
+
+def test_a_preset_may_have_a_stalled_run_stopped(cli: CommandLine) -> None:
+    run = launch(cli, "{after: 2s, stop: true}")
+    found = cli.ended(run)
+    assert found["state"] == "stopped" and found["reason"].startswith("on_stall: silent for ")
+    assert newest_stacks(run.path) is not None
+
+
+def test_a_loss_that_is_no_number_is_told(cli: CommandLine) -> None:
+    (cli.folder / "go").touch()
+    run = launch(cli, "{after: 3s}", loss="nan")
+    found = health(cli, run, "loss not finite")
+    assert found["words"] == "loss is not finite"
+    assert [one["condition"] for one in events(run, "alert")] == ["loss not finite"]
+
+
+def test_the_key_is_checked(cli: CommandLine) -> None:
+    (cli.folder / "bad.yaml").write_text("launcher: command\ncommand: x\non_stall: {after: 0}\n")
+    problem = cli.run("launch", "./bad.yaml", exits=2).stderr
+    assert "bad.yaml:3" in problem and "on_stall.after" in problem

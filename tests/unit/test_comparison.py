@@ -1,0 +1,111 @@
+"""Comparing runs: an argv taken apart, what differs, who is best, means over seeds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from runners.cost.run_costs import RunCost
+from runners.model.labels import Labels
+from runners.model.states import State
+from runners.watch.metrics.final import FinalMetric
+from tests.support import make_run
+from tui.views.comparison import change, compare, differing
+from tui.views.comparison_text import csv_rows, spread_text, tables_of, to_json
+from tui.views.run_facts import RunFacts
+from tui.views.settings import argv_settings, same
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("python train.py --lr 3e-4 --amp", {"lr": "3e-4", "amp": "yes"}),
+        ("python train.py --lr=3e-4 --name=a=b", {"lr": "3e-4", "name": "a=b"}),
+        ("python t.py --betas 0.9 0.99 --shift -3", {"betas": "0.9 0.99", "shift": "-3"}),
+        ("python t.py -b 32 optim.lr=0.1 +new=1", {"b": "32", "optim.lr": "0.1", "new": "1"}),
+        ("torchrun --nproc-per-node=2 t.py --lr 1", {"nproc-per-node": "2", "lr": "1"}),
+        ("sh -c true", {}),
+    ],
+)
+def test_a_command_line_is_taken_apart(line: str, settings: dict[str, str]) -> None:
+    found = argv_settings(line.split())
+    command = found.pop("command")
+    assert found == settings and command.split()[0] == line.split()[0]
+
+
+def test_the_same_number_spelled_otherwise_is_no_difference() -> None:
+    assert same("3e-4", "0.0003") and same(None, None) and same("a", "a")
+    assert not same("3e-4", "3e-5") and not same("1", None) and not same("1", "one")
+
+
+def metric(last: float, best: float | None = None, step: float = 9) -> FinalMetric:
+    return FinalMetric(last, 10, 10, best=last if best is None else best, best_step=step)
+
+
+def fact(name: str, loss: float, psnr: float = 20.0, **settings: str) -> RunFacts:
+    run = make_run(State.DONE, id=f"20261120-101500-{name}-7f3a", name=name)
+    return RunFacts(
+        run,
+        {"command": "python train.py", **settings},
+        {},
+        {"commit": "abc"},
+        {"python": "3.11"},
+        {"host": "box"},
+        {"loss": metric(loss), "psnr": metric(psnr)},
+        headline="loss",
+        seconds=60.0,
+        money=RunCost(),
+    )
+
+
+def rows(found: Any, section: int) -> dict[str, tuple[str | None, ...]]:
+    return {row.name: row.values for row in found.sections[section].rows}
+
+
+def test_only_what_differs_is_shown_and_the_best_is_marked() -> None:
+    found = compare([fact("a", 0.5, 21.0, lr="1e-3", wd="0"), fact("b", 0.3, 20.0, lr="3e-3")])
+    assert rows(found, 0) == {"lr": ("1e-3", "3e-3"), "wd": ("0", None)}
+    assert [rows(found, i) for i in (1, 2, 3)] == [{}, {}, {}]
+    leaders = {row.name: row.leader for row in found.metrics}
+    assert leaders == {"loss": 1, "psnr": 0}, "less loss, more psnr"
+    assert found.ranking == (1, 0)
+    everything = compare(found.facts, everything=True)
+    assert "command" in rows(everything, 0) and len(differing(everything)) == 2
+
+
+def test_runs_that_differ_in_their_seeds_are_one_row_of_means() -> None:
+    runs = [
+        fact(f"r{lr}{seed}", loss, lr=lr, seed=seed)
+        for lr, seed, loss in (
+            ("1", "0", 0.5), ("1", "1", 0.7), ("2", "0", 0.2), ("2", "1", 0.4), ("2", "2", 0.3),
+        )
+    ]  # fmt: skip
+    found = compare([*runs, fact("alone", 0.9, lr="3", seed="0")])
+    assert [group.runs for group in found.seeds] == [(0, 1), (2, 3, 4)]
+    spread = found.seeds[1].last["loss"]
+    assert (round(spread.mean, 6), round(spread.deviation or 0, 6), spread.runs) == (0.3, 0.1, 3)
+    assert spread_text(spread) == "0.3 ± 0.1"
+    title, table = tables_of(found)[-1]
+    assert "seeds" in title and [row[:2] for row in table[1:]] == [("lr=1", "2"), ("lr=2", "3")]
+    assert not compare([fact("x", 1, lr="1"), fact("y", 2, lr="1")]).seeds, "no seed, no mean"
+
+
+def test_a_baseline_is_named_or_tagged_and_the_others_are_measured_by_it() -> None:
+    facts = [fact("a", 0.5), fact("b", 0.4), fact("c", 0.6)]
+    labelled = msgspec.structs.replace(facts[1].run, labels=Labels(tags=("baseline",)))
+    with_tag = [facts[0], msgspec.structs.replace(facts[1], run=labelled), facts[2]]
+    assert compare(with_tag).baseline == 1
+    named = compare(facts, baseline=facts[0].run.id)
+    assert named.baseline == 0
+    text = "\n".join(" ".join(row) for _, table in tables_of(named) for row in table)
+    assert "a (baseline)" in text and "-20.0%" in text and "+20.0%" in text
+    assert change(1.0, 0.0) == "" and change(None, 1.0) == ""
+
+
+def test_many_runs_stand_in_rows_and_csv_has_one_for_each() -> None:
+    found = compare([fact(f"r{i}", 1 - i / 10, lr=str(i)) for i in range(6)])
+    title, table = tables_of(found)[0]
+    assert "by loss" in title and [row[1] for row in table[1:]][:2] == ["r5", "r4"]
+    csv = csv_rows(found)
+    assert len(csv) == 7 and csv[0][:2] == ["id", "name"] and csv[1][1] == "r5"
+    assert to_json(found)["ranking"][0].endswith("r5-7f3a")

@@ -1,0 +1,224 @@
+"""What the signs of a live run mean: each condition, and what must not be taken for it."""
+
+import random
+from typing import Any
+
+import pytest
+
+from runners.model.health import Condition, Finding, RankSign
+from runners.watch.health.episodes import EpisodeTracker
+from runners.watch.health.judge import judge
+from runners.watch.health.losses import LossHistory, plain_baseline
+from runners.watch.health.paces import PaceHistory
+from runners.watch.health.signs import BaselineSign, GpuSign, RunSigns
+
+NOW = 100_000.0
+BUSY = GpuSign(0, 98.0, 600.0, 97.0, 610.0)
+SPINNING = GpuSign(0, 100.0, 210.0, 97.0, 610.0)
+IDLE = GpuSign(0, 0.0, 90.0, 97.0, 610.0)
+
+
+def signs(quiet: float = 5.0, **changes: Any) -> RunSigns:
+    """A run that has stepped for hours and last said something `quiet` seconds ago."""
+    fields: dict[str, Any] = {
+        "now": NOW,
+        "started": NOW - 20_000,
+        "output_at": NOW - quiet,
+        "event_at": NOW - quiet - 1,
+        "stepped": True,
+        "gap_s": 30.0,
+        "gpus": (BUSY,),
+        "ranks": (RankSign("rank 0", 1, "runs", 0, 99.0), RankSign("rank 1", 2, "runs", 1, 99.0)),
+        "expected_ranks": 2,
+        "cpu_percent": 198.0,
+        "usual_cpu_percent": 200.0,
+    }
+    return RunSigns(**(fields | changes))
+
+
+def gravest(found: RunSigns) -> Finding:
+    return judge(found)[0]
+
+
+def test_a_run_that_says_something_now_and_then_progresses() -> None:
+    assert gravest(signs()).condition is Condition.PROGRESSING
+    found = gravest(signs(stepped=False, started=NOW - 600, output_at=None, event_at=None))
+    assert found.condition is Condition.WARMING and "10m00s" in found.words
+
+
+def test_a_full_gpu_without_its_power_is_no_work() -> None:
+    found = gravest(signs(400.0, gpus=(SPINNING,)))
+    assert found.condition is Condition.STALL and found.words == "silent for 6m40s"
+    assert "last output 6m40s ago" in found.evidence
+    assert "GPU 0 (before): 100 % (97 %), 210 W (610 W)" in found.evidence
+    assert "rank 0, rank 1: runs, 99 % CPU" in found.evidence
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        signs(400.0),  # a long silent epoch, the GPU at work
+        signs(400.0, gpus=(SPINNING,), gap_s=200.0),  # twice its own longest silence
+        signs(1500.0, stepped=False, started=NOW - 1500, output_at=None, gpus=(BUSY,)),
+        signs(400.0, gpus=(), cpu_percent=190.0),  # on the CPU, as busy as ever
+        signs(290.0, gpus=(IDLE,), cpu_percent=0.0),
+    ],
+)
+def test_silence_alone_is_no_stall(healthy: RunSigns) -> None:
+    assert Condition.STALL not in [one.condition for one in judge(healthy)]
+
+
+def test_a_program_that_never_began_and_does_nothing_has_stalled() -> None:
+    idle = signs(
+        700.0, stepped=False, started=NOW - 700, output_at=None, event_at=None,
+        gpus=(IDLE,), cpu_percent=0.5,
+    )  # fmt: skip
+    found = gravest(idle)
+    assert found.condition is Condition.STALL and "no output so far" in found.evidence
+
+
+def test_a_preset_says_from_when_on_silence_counts_but_not_while_it_warms_up() -> None:
+    assert gravest(signs(61.0, stall_after_s=60.0)).condition is Condition.STALL
+    assert gravest(signs(59.0, stall_after_s=60.0)).condition is Condition.PROGRESSING
+    compiling = signs(
+        900.0, stepped=False, started=NOW - 900, output_at=None, event_at=None, stall_after_s=60.0
+    )
+    assert gravest(compiling).condition is Condition.WARMING
+
+
+def test_a_rank_that_is_gone_is_named() -> None:
+    found = gravest(signs(400.0, gpus=(SPINNING,), expected_ranks=4))
+    assert "no process of rank 2, 3" in found.evidence
+
+
+def test_conditions_of_loss_pace_data_and_baseline_are_told_together() -> None:
+    found = judge(
+        signs(
+            losses_not_finite=3,
+            pace_s=0.9,
+            usual_pace_s=0.5,
+            gpus=(GpuSign(0, 22.0, 200.0, 80.0, 500.0),),
+            loaders=8,
+            loader_percent=97.0,
+            baseline=BaselineSign("val_loss", 0.9, 0.7, 3, 6),
+        )
+    )
+    kinds = [one.condition for one in found]
+    assert kinds == [
+        Condition.NOT_FINITE, Condition.DATA, Condition.SLOW, Condition.BELOW, Condition.PROGRESSING
+    ]  # fmt: skip
+    words = {one.condition: one.words for one in found}
+    assert words[Condition.DATA] == "waits for data: GPUs at 22 %, loaders busy"
+    assert words[Condition.SLOW] == "1.8 times slower than its own pace"
+    assert "worse than the plain baseline's 0.7" in words[Condition.BELOW]
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        signs(losses_not_finite=2),
+        signs(pace_s=0.7, usual_pace_s=0.5),
+        signs(gpus=(GpuSign(0, 22.0),), loaders=8, loader_percent=30.0),  # the GPU is the fast one
+        signs(gpus=(GpuSign(0, 95.0),), loaders=8, loader_percent=99.0),
+        signs(baseline=BaselineSign("val_loss", 0.9, 0.7, 2, 2)),
+    ],
+)
+def test_one_sign_alone_is_not_enough(healthy: RunSigns) -> None:
+    assert gravest(healthy).condition is Condition.PROGRESSING
+
+
+# ── the course of a loss ──────────────────────────────────────────────────────────────────────────
+
+
+def course(values: list[float]) -> LossHistory:
+    history = LossHistory()
+    history.add(values)
+    return history
+
+
+def noisy(means: list[float], noise: float = 0.05, seed: int = 3) -> list[float]:
+    chance = random.Random(seed)
+    return [mean + chance.gauss(0, noise) for mean in means]
+
+
+@pytest.mark.parametrize("count", [60, 300, 5000])
+def test_a_loss_that_falls_or_came_to_rest_is_well(count: int) -> None:
+    falling = course(noisy([2.0 * 0.5 ** (6 * i / count) + 0.2 for i in range(count)]))
+    rests = course(noisy([1.0 if i < count / 20 else 0.3 for i in range(count)]))
+    spikes = course([50.0 if i % 97 == 0 else 1.0 - 0.5 * i / count for i in range(count)])
+    for history in (falling, rests, spikes):
+        assert (history.diverges(), history.is_flat()) == ("", "")
+
+
+@pytest.mark.parametrize("count", [120, 5000])
+def test_a_loss_that_loses_what_it_had_gained_diverges(count: int) -> None:
+    half = count // 2
+    means = [2.0 - 1.5 * i / half for i in range(half)] + [
+        0.5 + 4.0 * i / half for i in range(half)
+    ]
+    assert "its best was" in course(noisy(means)).diverges()
+    assert course(noisy(means[: half + half // 20])).diverges() == "", "a small rise"
+
+
+def test_a_loss_that_never_fell_is_flat() -> None:
+    assert "has not fallen in 400 values" in course(noisy([2.3] * 400, 0.02)).is_flat()
+    assert course(noisy([2.3] * 30, 0.02)).is_flat() == "", "too early to say"
+
+
+def test_values_that_are_not_finite_count_only_in_a_row() -> None:
+    history = course([1.0, float("nan"), 0.9, float("inf"), float("nan")])
+    assert (history.not_finite, history.seen) == (2, 2)
+    history.add([0.8])
+    assert history.not_finite == 0
+
+
+def test_baselines_are_found_by_their_names() -> None:
+    metrics: dict[str, float | int | None] = {
+        "val_loss": 0.5, "val_loss_baseline": 0.7, "val/dice": 0.8, "baseline_dice": 0.6, "lr": 0.1,
+    }  # fmt: skip
+    assert plain_baseline(metrics) == [("val_loss", 0.5, 0.7), ("val/dice", 0.8, 0.6)]
+
+
+def test_a_pace_is_its_own_after_a_quarter_of_an_hour() -> None:
+    paces = PaceHistory()
+    moment, step = 0.0, 0
+    for block in range(12):
+        for _ in range(190):
+            moment += 1.0 if block < 9 else 2.0
+            step += 1
+            paces.note(moment, step, None)
+    assert paces.usual == pytest.approx(1.0, rel=0.05)
+    assert paces.recent == pytest.approx(2.0, rel=0.05)
+    paces.note(moment + 1, 1, None)  # the program began anew
+    assert paces.recent is None
+
+
+# ── once, and not at every flicker ────────────────────────────────────────────────────────────────
+
+
+def test_a_condition_is_said_once_and_shown_until_it_is_over() -> None:
+    tracker = EpisodeTracker()
+    slow, well = Finding(Condition.SLOW, "slow"), Finding(Condition.PROGRESSING, "progressing")
+    shown, said = [], []
+    for second in range(0, 600, 10):
+        found = (slow, well) if 60 <= second < 400 and second != 300 else (well,)
+        verdict = tracker.take(found, NOW + second)
+        shown.append(verdict.health.condition)
+        said += [(second, one.condition) for one in verdict.news]
+    assert said == [(180, Condition.SLOW)]
+    slow_at = [10 * i for i, condition in enumerate(shown) if condition is Condition.SLOW]
+    assert (slow_at[0], slow_at[-1]) == (180, 440)  # a look without it in between ends nothing
+
+
+def test_a_stall_is_said_at_once_over_at_once_and_said_again_only_later() -> None:
+    tracker = EpisodeTracker()
+    stall = Finding(Condition.STALL, "silent for 6m", ("evidence",))
+    well = Finding(Condition.PROGRESSING, "progressing")
+    first = tracker.take((stall,), NOW)
+    assert first.news == (stall,) and first.health.evidence == ("evidence",)
+    assert tracker.take((well,), NOW + 10).health.condition is Condition.PROGRESSING
+    assert tracker.take((stall,), NOW + 600).news == ()
+    assert tracker.take((well,), NOW + 700).news == ()
+    assert tracker.take((stall,), NOW + 4000).news == (stall,)
+    known = EpisodeTracker([(Condition.STALL, NOW)])
+    assert known.take((stall,), NOW + 60).news == (), "its watcher was started anew"

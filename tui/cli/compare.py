@@ -1,0 +1,92 @@
+"""`compare`."""
+
+import argparse
+import csv
+import difflib
+import sys
+
+from runners.cost.run_costs import costs_of
+from runners.host.clock import moment_now
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, find_runs
+from tui.cli.output import print_json, print_table, say
+from tui.views.comparison import Comparison, compare
+from tui.views.comparison_text import agreements, csv_rows, tables_of, to_json
+from tui.views.run_facts import RunFacts, facts_of, read_diff
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Show what differs between runs, and their metrics side by side."""
+    if arguments.json and arguments.csv:
+        raise WrongInput("--json and --csv: choose one")
+    state = StateDirectory()
+    tend(state)
+    facts = gather(state, arguments.runs, arguments.baseline)
+    if arguments.code:
+        return _print_code(state, facts)
+    baseline = None if arguments.baseline is None else facts[0].run.id
+    comparison = compare(facts, baseline, arguments.metric, arguments.all)
+    if arguments.metric is not None:
+        _check_metric(comparison, arguments.metric)
+    if arguments.json:
+        print_json(to_json(comparison))
+    elif arguments.csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(comparison))
+    else:
+        _print(comparison)
+    return ExitCode.DONE
+
+
+def gather(state: StateDirectory, names: list[str], baseline: str | None = None) -> list[RunFacts]:
+    """The facts of the runs called so, the baseline first; WrongInput for fewer than two."""
+    runs = find_runs(state, names)
+    if baseline is not None:
+        pinned = find_run(state, baseline)
+        runs = [pinned, *(run for run in runs if run.id != pinned.id)]
+    if len(runs) < 2:
+        raise WrongInput(
+            f"{runs[0].id} alone: compare it with which run?",
+            "name two runs or more, or a group",
+        )
+    costs, now = costs_of(state, runs), moment_now()
+    return [facts_of(state, run, costs.of(run), run.seconds(now)) for run in runs]
+
+
+def _check_metric(comparison: Comparison, name: str) -> None:
+    names = [row.name for row in comparison.metrics]
+    if name not in names:
+        shown = ", ".join(names[:12]) or "none"
+        raise NotFound(f"--metric {name}: none of these runs has it", f"there are {shown}")
+
+
+def _print(comparison: Comparison) -> None:
+    for i, (title, rows) in enumerate(tables_of(comparison)):
+        if i:
+            print()
+        print(title)
+        print_table(rows[0], rows[1:])
+    same = agreements(comparison)
+    if same:
+        say(f"\nno difference in {' and '.join(', '.join(same).rsplit(', ', 1))}")
+
+
+def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
+    """How the uncommitted changes of two runs differ, as a diff of their diffs."""
+    if len(facts) != 2:
+        raise WrongInput(f"--code compares two runs, not {len(facts)}")
+    plans = [one.run.plan for one in facts]
+    commits = [plan.provenance.commit if plan else None for plan in plans]
+    if None not in commits and commits[0] != commits[1]:
+        say(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
+    before, after = (
+        read_diff(state.run(one.run.id)).decode("utf-8", "replace").splitlines() for one in facts
+    )
+    names = [one.run.id for one in facts]
+    lines = list(difflib.unified_diff(before, after, names[0], names[1], lineterm=""))
+    for line in lines:
+        print(line)
+    if not lines:
+        say("no difference in what was not committed")
+    return ExitCode.DONE

@@ -1,0 +1,50 @@
+"""`stacks`."""
+
+import argparse
+
+from runners.doctor.stack_parts import find_py_spy
+from runners.doctor.stacks import StackDump, newest_stacks, stack_text, take_stacks
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
+from tui.cli.output import print_json, print_table, say
+from tui.views.stack_text import stacks_json
+
+
+def run_stacks(arguments: argparse.Namespace) -> int:
+    """Take and show the stacks of a run that runs; of one that has ended, the newest saved."""
+    state = StateDirectory()
+    tend(state)
+    run = find_run(state, arguments.run)
+    directory = state.run(run.id)
+    dump: StackDump | None
+    if arguments.saved or not run.is_live:
+        dump = newest_stacks(directory.path)
+        if dump is None:
+            raise NotFound(f"`{run.id}` has no saved stacks", f"looked in {directory.path}/stacks")
+    else:
+        dump = take_stacks(directory, "asked for")
+        if not dump.ranks:
+            raise WrongInput(f"`{run.id}` is {run.state}: no process of it trains now")
+    if arguments.json:
+        print_json(stacks_json(dump))
+    else:
+        _print(dump, arguments.brief)
+    return ExitCode.DONE
+
+
+def _print(dump: StackDump, brief: bool) -> None:
+    rows = [(one.label, str(one.pid), one.how or "kernel only", one.words) for one in dump.ranks]
+    print_table(("rank", "pid", "by", "where"), rows)
+    if dump.verdict:
+        print(f"\n{dump.verdict}")
+    if not brief:
+        for one in dump.ranks:
+            print(f"\n── {stack_text(dump, one).rstrip()}")
+    problems = dict.fromkeys(one.problem for one in dump.ranks if one.problem)
+    for problem in problems:
+        say(f"no Python stacks: {problem}")
+    if problems and find_py_spy() is None:
+        say("without py-spy only the kernel's view is shown, and our own trainers answer")
+    say(f"saved in {dump.folder}")

@@ -1,0 +1,116 @@
+"""Runs compared: what differs in settings, code, environment and machine, metrics side by side, and
+means over seeds.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from runners.cost.run_costs import costs_of
+from runners.host.clock import moment_now
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from tui.views.comparison import Comparison, compare, label_of
+from tui.views.comparison_text import agreements, tables_of
+from tui.views.run_facts import RunFacts, facts_of
+
+
+def open_compare(app: App[Any], state: StateDirectory, runs: Sequence[str]) -> bool:
+    """Open the comparison of the runs with these ids over what `app` shows; False for fewer than
+    two.
+    """
+    if len(runs) < 2:
+        return False
+    app.push_screen(CompareScreen(state, runs))
+    return True
+
+
+class CompareScreen(ModalScreen[None]):
+    """The comparison, read once in a thread; `b` makes the next run the baseline, `a` shows what
+    agrees too.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "Close"),
+        Binding("a", "all", "All settings"),
+        Binding("b", "baseline", "Baseline"),
+        Binding("left", "scroll(-8)", "Left"),
+        Binding("right", "scroll(8)", "Right"),
+    ]
+    DEFAULT_CSS = """
+    CompareScreen .dialog { width: 96%; max-width: 100%; height: 92%; overflow-x: auto; }
+    CompareScreen #comparison { width: auto; }
+    """
+
+    def __init__(self, state: StateDirectory, runs: Sequence[str]) -> None:
+        super().__init__()
+        self._state = state
+        self._ids = list(runs)
+        self._facts: list[RunFacts] = []
+        self._all = False
+        self._baseline: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """One text that scrolls both ways."""
+        with VerticalScroll(classes="dialog") as dialog:
+            dialog.border_title = f"{len(self._ids)} runs compared"
+            dialog.border_subtitle = "a all settings · b baseline · Esc closes"
+            yield Static("reading…", id="comparison")
+
+    async def on_mount(self) -> None:
+        """Read the runs beside the screen: their output may be long."""
+        self._facts = await asyncio.to_thread(self._read)
+        self._show()
+
+    def _read(self) -> list[RunFacts]:
+        runs = [read_run(self._state, run_id) for run_id in self._ids]
+        costs, now = costs_of(self._state, runs), moment_now()
+        return [facts_of(self._state, run, costs.of(run), run.seconds(now)) for run in runs]
+
+    def action_all(self) -> None:
+        """Show the settings that agree too, or only those that differ."""
+        self._all = not self._all
+        self._show()
+
+    def action_baseline(self) -> None:
+        """Measure the runs by the next one; after the last by none."""
+        ids = [one.run.id for one in self._facts]
+        place = ids.index(self._baseline) + 1 if self._baseline in ids else 0
+        self._baseline = ids[place] if place < len(ids) else None
+        self._show()
+
+    def action_scroll(self, columns: int) -> None:
+        """Move to the side."""
+        self.query_one(VerticalScroll).scroll_relative(x=columns, animate=False)
+
+    def _show(self) -> None:
+        if self._facts:
+            comparison = compare(self._facts, self._baseline, everything=self._all)
+            self.query_one("#comparison", Static).update(draw_comparison(comparison))
+
+
+def draw_comparison(comparison: Comparison) -> Text:
+    """The tables as one text."""
+    text = Text(no_wrap=True)
+    if comparison.baseline is not None:
+        text.append(f"measured by {label_of(comparison, comparison.baseline)}\n\n", style="italic")
+    for title, rows in tables_of(comparison):
+        text.append(f"{title}\n", style="bold underline")
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        for i, row in enumerate(rows):
+            for cell, width in zip(row, widths, strict=True):
+                style = "bold" if not i else "green" if cell.endswith("★") else ""
+                text.append(f"{cell.ljust(width)}  ", style=style)
+            text.append("\n")
+        text.append("\n")
+    same = agreements(comparison)
+    if same:
+        text.append(f"no difference in {', '.join(same)}", style="dim")
+    return text

@@ -1,0 +1,53 @@
+"""How a live run is doing, for people and for scripts."""
+
+from typing import Any
+
+import msgspec
+
+from runners.model.health import Health, RankSign
+from tui.views.format import duration
+
+_MOST_RANKS = 16
+
+
+def health_remark(health: Health | None) -> str:
+    """What is wrong with a live run, for its row: `possible stall: silent for 12m05s`; empty while
+    it progresses or warms up.
+    """
+    if health is None or not health.condition.is_trouble:
+        return ""
+    name = str(health.condition)
+    words = health.words if health.words.startswith(name) else f"{name}: {health.words}"
+    shown = health.evidence[0] if health.absent and health.evidence else ""
+    return f"{words}; {shown}" if shown else words
+
+
+def health_pairs(health: Health | None) -> list[tuple[str, str]]:
+    """A run's health as names and values; nothing where nobody has judged it."""
+    if health is None:
+        return []
+    remark = health_remark(health)
+    pairs = [("doing", f"⚠ {remark}" if remark else health.words)]
+    if remark:
+        pairs += [("evidence", line) for line in health.evidence]
+        pairs += [("also", line) for line in health.also]
+    if len(health.ranks) > 1:
+        pairs += [(rank.label, rank_words(rank)) for rank in health.ranks[:_MOST_RANKS]]
+    if health.stacks:
+        pairs.append(("stacks", health.stacks))
+    return pairs
+
+
+def rank_words(rank: RankSign) -> str:
+    """`pid 4711, runs, 98 % CPU, last line 4s ago`."""
+    parts = [f"pid {rank.pid}", rank.state]
+    if rank.cpu_percent is not None:
+        parts.append(f"{rank.cpu_percent:.0f} % CPU")
+    if rank.line_age_s is not None:
+        parts.append(f"last line {duration(rank.line_age_s)} ago")
+    return ", ".join(parts)
+
+
+def health_json(health: Health | None) -> dict[str, Any] | None:
+    """The documented JSON of a run's health; null where nobody has judged it."""
+    return None if health is None else msgspec.to_builtins(health)

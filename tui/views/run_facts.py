@@ -1,0 +1,170 @@
+"""All that runs are compared by, read from one run's folder: settings, code, surroundings,
+metrics, money.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.run_costs import RunCost
+from runners.host.files import read_plain
+from runners.lifecycle.launch.git_snapshot import read_source
+from runners.model.run import Run
+from runners.model.spec import RunSpec
+from runners.state.codec import read_spec
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
+from runners.watch.metrics.final_maker import keep_final, make_final
+from tui.views.settings import argv_settings, as_text
+
+_VISIBILITY = re.compile(
+    r"(CUDA|ROCR|HIP|ZE)_\w*VISIBLE_DEVICES|CUDA_DEVICE_ORDER|FRESNEL_\w+|MASTER_PORT|.*PORT"
+)
+_CHANGED = re.compile(rb"^\+\+\+ (?:b/)?(.*)$", re.MULTILINE)
+_DIFF_BYTES = 8 << 20
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """One run as it is compared: names and values by section, and its final or latest metrics."""
+
+    run: Run
+    settings: dict[str, str]
+    told: dict[str, str]
+    code: dict[str, str]
+    environment: dict[str, str]
+    machine: dict[str, str]
+    metrics: dict[str, FinalMetric]
+    higher: tuple[str, ...] = ()
+    """Metrics of which its preset says that more is better."""
+    headline: str | None = None
+    seconds: float | None = None
+    money: RunCost = RunCost()
+
+
+def facts_of(
+    state: StateDirectory, run: Run, money: RunCost, seconds: float | None = None
+) -> RunFacts:
+    """Read a run's facts; of a live one, or one that nobody has summed up yet, all its output."""
+    directory = state.run(run.id)
+    report = _report(run)
+    plan = run.plan
+    return RunFacts(
+        run=run,
+        settings=_settings(run, read_spec(directory)),
+        told=_told(run),
+        code=_code(run, directory),
+        environment=_environment(run),
+        machine=_machine(run),
+        metrics=report.metrics,
+        higher=plan.metrics.higher if plan else (),
+        headline=report.headline,
+        seconds=seconds,
+        money=money,
+    )
+
+
+def _report(run: Run) -> FinalReport:
+    found = read_final(run)
+    if found is not None:
+        return found
+    return make_final(run) if run.is_live or run.started is None else keep_final(run)
+
+
+def _settings(run: Run, spec: RunSpec | None) -> dict[str, str]:
+    """The flags of its command line; and what stands in its configuration file instead."""
+    found = {} if run.plan is None else argv_settings([_neutral(run, x) for x in run.plan.argv])
+    for one in spec.parameters if spec is not None else ():
+        if one.config_key and one.value is not None:
+            found.setdefault(one.name, as_text(one.value))
+    return found
+
+
+def _told(run: Run) -> dict[str, str]:
+    """What the program itself said of its settings, at its latest start."""
+    reader = EventReader(Path(run.directory) / "events.jsonl")
+    told: dict[str, object] = {}
+    more = True
+    while more:
+        for event in reader.poll(4 << 20):
+            if event.type == "start" and event.settings:
+                told = event.settings
+        # It stands at the beginning; of a long file the rest is not read for it.
+        more = reader.more and not told
+    return {name: _neutral(run, as_text(value)) for name, value in told.items()}
+
+
+def _code(run: Run, directory: RunDirectory) -> dict[str, str]:
+    plan = run.plan
+    if plan is None:
+        return {}
+    code = {"folder": plan.working_directory}
+    source = read_source(directory)
+    commit = plan.provenance.commit
+    if commit:
+        code["commit"] = commit[:12] + (
+            f" on {plan.provenance.branch}" if plan.provenance.branch else ""
+        )
+    if source is not None and source.dirty:
+        files = changed_files(directory)
+        shown = ", ".join(files[:6]) + (f" and {len(files) - 6} more" if len(files) > 6 else "")
+        code["uncommitted"] = f"{shown or 'untracked files'} ({source.diff_sha256[:8]})"
+    elif commit and source is not None and source.dirty is False:
+        code["uncommitted"] = "nothing"
+    return code
+
+
+def changed_files(directory: RunDirectory) -> list[str]:
+    """The files that were changed and not committed when the run was launched."""
+    names = [name.decode("utf-8", "replace") for name in _CHANGED.findall(read_diff(directory))]
+    return [name for name in names if name != "/dev/null"]
+
+
+def read_diff(directory: RunDirectory) -> bytes:
+    """What was not committed at the launch, as git's diff; empty where there is none."""
+    try:
+        return read_plain(directory.source_diff, _DIFF_BYTES)
+    except OSError:
+        return b""
+
+
+def _environment(run: Run) -> dict[str, str]:
+    plan = run.plan
+    if plan is None:
+        return {}
+    source = plan.provenance
+    found = {"python": source.python, "torch": source.torch, "interpreter": source.interpreter}
+    known = {name: value for name, value in found.items() if value}
+    variables = {
+        name: _neutral(run, value)
+        for name, value in plan.environment.items()
+        if not _VISIBILITY.fullmatch(name)
+    }
+    return {**known, **variables, "fresnel-tui": source.fresnel}
+
+
+def _machine(run: Run) -> dict[str, str]:
+    plan = run.plan
+    if plan is None:
+        return {}
+    models = sorted({gpu.name for gpu in plan.gpus})
+    simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
+    gpus = f"{len(plan.gpus)} × {', '.join(models)}{simulated}" if plan.gpus else "none (CPU)"
+    found = {
+        "host": plan.origin.host,
+        "GPUs": gpus,
+        "processes": str(plan.processes),
+        "driver": plan.provenance.driver or "",
+        "system": plan.provenance.system,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _neutral(run: Run, text: str) -> str:
+    """`text` without what is another in every run: its folder, its id, its port."""
+    plan = run.plan
+    text = text.replace(run.directory, "${run_dir}").replace(run.id, "${run}")
+    if plan is not None and plan.port:
+        text = re.sub(rf"(?<!\d){plan.port}(?!\d)", "${port}", text)
+    return text

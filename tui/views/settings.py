@@ -1,0 +1,78 @@
+"""A run's settings as names and values: what its program told of them, or its command line taken
+apart into its flags.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from runners.model.run import Run
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w./-]*=")
+_SHORT = re.compile(r"-[A-Za-z]")
+
+
+def settings_of(run: Run, told: Mapping[str, object]) -> dict[str, str]:
+    """What the program told of its settings; else the words it was started with."""
+    if told:
+        return {name: as_text(value) for name, value in sorted(told.items())}
+    return argv_settings(run.plan.argv if run.plan else ())
+
+
+def argv_settings(argv: Sequence[str]) -> dict[str, str]:
+    """The flags of a command line as names and values; `command` is what is left of it.
+
+    `--lr 3e-4`, `--lr=3e-4`, `-b 32`, `optimizer.lr=3e-4` (Hydra) and `--betas 0.9 0.99` are
+    understood; a flag without a value is `yes`. What a word means is only guessed: the program
+    alone knows.
+    """
+    settings: dict[str, str] = {}
+    rest: list[str] = []
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        following = argv[at + 1 : at + 2]
+        name, equals, value = word.partition("=")
+        at += 1
+        if name.startswith("--") and len(name) > 2:
+            if equals:
+                settings[name[2:]] = value
+            elif following and _is_value(following[0]):
+                at += 1
+                values = [following[0]]
+                while at < len(argv) and _is_number(values[0]) and _is_number(argv[at]):
+                    values.append(argv[at])
+                    at += 1
+                settings[name[2:]] = " ".join(values)
+            else:
+                settings[name[2:]] = "yes"
+        elif _SHORT.fullmatch(word) and following and _is_number(following[0]):
+            settings[word[1:]] = following[0]
+            at += 1
+        elif rest and _OVERRIDE.match(word):
+            settings[name.lstrip("+")] = value
+        else:
+            rest.append(word)
+    return {"command": " ".join(rest), **settings} if rest else settings
+
+
+def as_text(value: object) -> str:
+    """A setting's value in short."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def same(one: str | None, other: str | None) -> bool:
+    """Whether two spellings are the same value: `3e-4` is `0.0003`."""
+    if one == other:
+        return True
+    if one is None or other is None or not (_is_number(one) and _is_number(other)):
+        return False
+    return float(one) == float(other)
+
+
+def _is_number(word: str) -> bool:
+    return _NUMBER.fullmatch(word) is not None
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or _is_number(word)
