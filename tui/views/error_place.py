@@ -4,35 +4,25 @@ import mmap
 import re
 from pathlib import Path
 
-from tui.views.run_view import RunView
-
 _MOST_BYTES = 1 << 30
 """Of a longer log the line's number is not counted."""
 _PIECE = 80
 
 
-def error_words(view: RunView) -> str:
-    """The line that tells why a run ended, as it was printed, and its number in the log; empty
-    where no look at its log found one.
-    """
-    line = view.diagnosis.line if view.diagnosis is not None else ""
-    if not line:
-        return ""
-    number = error_line(view)
+def error_words(directory: str, line: str) -> str:
+    """The `line` that tells why the run in `directory` ended, and its number in the log."""
+    number = error_line(directory, line) if line else None
     return f"{line} (line {number:,} of output.log)" if number is not None else line
 
 
-def error_line(view: RunView) -> int | None:
-    """The number, from 1, of the log's last line that has the diagnosis' words; None when there is
-    none.
-    """
-    line = view.diagnosis.line if view.diagnosis is not None else ""
+def error_line(directory: str, line: str) -> int | None:
+    """The number, from 1, of the log's last line that has these words; None when there is none."""
     # What a terminal would not show, and what was left out, is not looked for.
     piece = re.split(r"[^\x20-\x7e]|…", line.strip())[0].strip()[:_PIECE]
     if len(piece) < 4:
         return None
     try:
-        with (Path(view.run.directory) / "output.log").open("rb") as file:
+        with (Path(directory) / "output.log").open("rb") as file:
             if file.seek(0, 2) > _MOST_BYTES:
                 return None
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -71,8 +71,8 @@ def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequenc
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
     pairs += label_pairs(run)
-    error = error_words(view)
     line = view.diagnosis.line if view.diagnosis is not None else ""
+    error = error_words(run.directory, line)
     waits = queue_lines(view, live, leases)
     said_below = waits or (line and run.reason.startswith(line))
     if run.reason and run.reason != f"exit code {run.exit_code}" and not said_below:

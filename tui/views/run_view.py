@@ -258,7 +258,8 @@ def _error_json(view: RunView) -> dict[str, Any] | None:
         return None
     from tui.views.error_place import error_line  # it reads the log
 
-    return {"text": view.diagnosis.line, "line": error_line(view)}
+    line = view.diagnosis.line
+    return {"text": line, "line": error_line(view.run.directory, line)}
 
 
 def money_json(money: RunCost) -> dict[str, Any]:
