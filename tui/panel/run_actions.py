@@ -10,7 +10,7 @@ from runners.model.run import Run
 from runners.model.states import State
 from tui.panel.label_commands import LabelCommands
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.ask import AskScreen, ConfirmScreen
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 
 _NAMED = 6
 
@@ -49,7 +49,7 @@ class RunActions:
             return
         words = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
         self._confirm(
-            f"Kill {_count(live)}?",
+            f"Kill {_number(live)}?",
             f"{words} since the newest one is lost.",
             "Kill",
             lambda: self._runs.stop_all(live, force=True),
@@ -66,7 +66,7 @@ class RunActions:
         words += f"\n\n{len(live)} live ones stay." if live else ""
         words += "\n\nFor seven days, u here or `fresnel-tui undelete` brings them back."
         self._confirm(
-            f"Delete {_count(ended)}?",
+            f"Delete {_number(ended)}?",
             words,
             "Delete",
             lambda: self._labels.delete(ended),
@@ -79,7 +79,7 @@ class RunActions:
 
     def rename(self, run: Run) -> None:
         """Give a run another name."""
-        hint = f"Empty: as it was launched, {run.plan.name}" if run.plan else ""
+        hint = f"empty for {run.plan.name}, as it was launched" if run.plan else "its new name"
         self._ask(f"Rename {run.name}", run.name, hint, lambda text: self._labels.rename(run, text))
 
     def tag(self, runs: Sequence[Run]) -> None:
@@ -116,7 +116,7 @@ class RunActions:
         self._ask(
             f"Note on {run.name}",
             run.labels.note,
-            "Empty: none",
+            "empty for none",
             lambda text: self._labels.note(run, text),
         )
 
@@ -139,7 +139,8 @@ class RunActions:
             if text is not None and text != value:
                 then(text)
 
-        self._app.push_screen(AskScreen(title, value, hint), answered)
+        kind = title.partition(" ")[0]
+        self._app.push_screen(LineScreen(kind, f"{title}: {hint}", value), answered)
 
     def _confirm(self, title: str, text: str, yes: str, *then: Callable[[], None]) -> None:
         def answered(wanted: bool | None) -> None:
@@ -147,7 +148,7 @@ class RunActions:
                 for do in then:
                     do()
 
-        self._app.push_screen(ConfirmScreen(title, text, yes), answered)
+        self._app.push_screen(QuestionScreen(title, text, yes), answered)
 
     def _tell(self, words: str) -> None:
         self._app.notify(words, timeout=4, markup=False)
@@ -156,8 +157,8 @@ class RunActions:
 _NONE = "no run is selected"
 
 
-def _count(runs: Sequence[Run]) -> str:
-    return runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+def _number(runs: Sequence[Run]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def _names(runs: Sequence[Run]) -> str:
