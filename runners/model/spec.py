@@ -195,6 +195,15 @@ class Limits(msgspec.Struct, frozen=True):
     usd: str | None = None
 
 
+class Needs(msgspec.Struct, frozen=True):
+    """What must be installed: Python packages by the names they are imported by, and the command
+    that installs them (empty: pip).
+    """
+
+    packages: tuple[str, ...] = ()
+    install: str = ""
+
+
 class After(msgspec.Struct, frozen=True):
     """Wait for another run's end: `success`, `failure` or `any`."""
 
@@ -350,6 +359,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     total: Total | None = None
     expect: Expectation = Expectation()
     keep: Retention | None = None
+    needs: Needs = Needs()
     checks: DeclaredChecks = DeclaredChecks()
     verify: tuple[CheckGroup, ...] = ()
     """Which checks are made before every launch."""

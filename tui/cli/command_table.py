@@ -94,7 +94,9 @@ COMMANDS: dict[str, Command] = {
         "act when a budget, an age or idleness is reached, without a panel",
         _MONEY,
     ),
-    "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
+    "presets": Command(
+        "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
+    ),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE
     ),

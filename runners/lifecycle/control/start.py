@@ -30,6 +30,7 @@ from runners.lifecycle.launch.dispatch import (
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
+from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
@@ -154,6 +155,11 @@ def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
             planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        missing = missing_packages(spec, planned.plan.argv, planned.environment)
+        if missing is not None:
+            note = f"{missing.text}; to install: {missing.install}"
+            plan = msgspec.structs.replace(planned.plan, notes=(note, *planned.plan.notes))
+            planned = planned._replace(plan=plan)
         foreseen.append(Foreseen(spec, planned, verdict, reading))
     return foreseen
 
@@ -218,6 +224,9 @@ def _prepare(
     allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
         planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+    missing = missing_packages(spec, planned.plan.argv, planned.environment)
+    if missing is not None:
+        raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict

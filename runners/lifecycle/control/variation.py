@@ -1,24 +1,42 @@
-"""A variation of an old run: parameters, or flags of its command line, with other values."""
+"""A variation of an old run: parameters, flags of its command line, folder or checkpoints with
+other values.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.flags import change_flag, change_flags, flag_names
-from runners.presets.parameters import parse_value, with_value
+from runners.presets.parameters import parse_scalar, parse_value, with_value
 from runners.presets.scaling import with_values
 
 
+def _as_patterns(text: str) -> tuple[str, ...]:
+    value = parse_scalar(text)
+    return tuple(map(str, value)) if isinstance(value, list) else (text,)
+
+
+CHANGEABLE: dict[str, Callable[[str], Any]] = {
+    "working_directory": str,
+    "checkpoints": _as_patterns,
+}
+"""What may be changed besides parameters and flags, and how its text is read."""
+
+
 def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
-    """`spec` of an old run with parameters, or flags of its command, changed by `NAME=VALUE`; under
-    another name if one is given. WrongInput for what it does not have.
+    """`spec` of an old run with parameters, flags of its command, folder or checkpoints changed by
+    `NAME=VALUE`; under another name if one is given. WrongInput for what it does not have.
     """
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         key = key.removeprefix("parameters.")
+        if equals and key in CHANGEABLE:
+            spec = msgspec.structs.replace(spec, **{key: CHANGEABLE[key](text)})
+            continue
         parameter = next((one for one in spec.parameters if one.name == key), None)
         if parameter is None:
             changed = _with_flag(spec, key, text) if equals else None
@@ -68,4 +86,5 @@ def _literal(word: str) -> str:
 
 def _changeable(spec: RunSpec) -> str:
     names = dict.fromkeys([*(one.name for one in spec.parameters), *flag_names(_words(spec))])
-    return f"those of this run: {', '.join(names) or 'none'}; others: -- --flag value"
+    shown = ", ".join([*names, *CHANGEABLE])
+    return f"those of this run: {shown}; others: -- --flag value"

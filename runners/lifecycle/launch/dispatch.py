@@ -18,6 +18,7 @@ from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
@@ -86,16 +87,6 @@ def ending_of(state: StateDirectory, run_id: str) -> State | None:
         return State.LOST
     run = read_run(state, run_id)
     return None if run.is_live else run.state
-
-
-def drained_since(state: StateDirectory) -> str:
-    """Since when nothing may start, in words; empty when things may."""
-    try:
-        return "since " + time.strftime(
-            "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
-        )
-    except OSError:
-        return ""
 
 
 def set_drain(state: StateDirectory, on: bool) -> None:
