@@ -229,7 +229,7 @@ def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(
     panel.press("y")
     panel.wait_for(r"◼ stop [678]\ds\s+stubborn")
     panel.press("s")
-    panel.wait_for("It is stopping: SIGINT .rung 1 of 2")
+    panel.wait_for(r"It is stopping: step 1 of 2, SIGINT")
     panel.press("y")
     panel.wait_for(r"■ stopped\s+stubborn")
 

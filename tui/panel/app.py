@@ -100,10 +100,17 @@ class PanelApp(TerminalApp):
         self.exit(return_code=129)
 
     def action_help(self) -> None:
-        """Show every key."""
+        """Show every key, those of the pane in focus first."""
         from tui.panel.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.screen, self.focused))
+
+    def key_unused(self, key: str) -> None:
+        """Say where a key works that does nothing where it was pressed."""
+        if self.screen is self.cockpit:
+            words = self.cockpit.explain_key(key)
+            if words:
+                self.notify(words, timeout=4, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
@@ -194,4 +201,14 @@ def run_panel(
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
     app.run(mouse=app.has_mouse)
+    if not app.return_code:
+        _say_what_goes_on(app.picture)
     return app.return_code or ExitCode.DONE
+
+
+def _say_what_goes_on(picture: PanelSnapshot | None) -> None:
+    live = sum(view.run.is_live for view in picture.runs) if picture is not None else 0
+    if live:
+        words = "1 run goes on" if live == 1 else f"{live} runs go on"
+        shows = "it" if live == 1 else "them"
+        print(f"{words}; `fresnel-tui` shows {shows}", file=sys.stderr)
