@@ -16,11 +16,12 @@ class Command(NamedTuple):
     """False for what is a conversation with a person, which no program reads."""
 
 
-_RUN, _SEE, _KEEP, _MONEY, _MACHINE = (
+_RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
     "launch and end",
     "look",
     "label and clear up",
     "money",
+    "rented machines",
     "machine and set-up",
 )
 
@@ -57,6 +58,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command(
         "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
     ),
+    "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),
@@ -94,6 +96,9 @@ COMMANDS: dict[str, Command] = {
         "act when a budget, an age or idleness is reached, without a panel",
         _MONEY,
     ),
+    "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
+    "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
+    "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
     "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE

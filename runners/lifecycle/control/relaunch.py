@@ -1,4 +1,4 @@
-"""Launch an old run again: its own spec as it was written down, with the secrets that were not."""
+"""Launching an old run again: its own spec as written, with the secrets that were not."""
 
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ _HERE = "${working_directory}"
 def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     """The RunSpec of `run`, alone (out of its group), waiting for nobody, in the folder it ran in.
 
-    Secrets are never written down: they are read again from the preset's file. NotFound when the
-    run kept no spec, WrongInput when a secret is nowhere to be found.
+    Secrets are never written down: they are read again from the preset's file. Raises NotFound when
+    the run kept no spec, WrongInput when a secret cannot be found.
     """
     try:
         values = msgspec.json.decode(state.run(run.id).spec.read_bytes())
@@ -32,7 +32,9 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
             # A `$` in a folder's name is no placeholder.
             folder = folder.replace("${", "$${")
             spec = msgspec.structs.replace(spec, working_directory=folder)
-    return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+    return msgspec.structs.replace(
+        spec, environment=_unmasked(spec), group="", parallel=None, after=None
+    )
 
 
 def _as_of_today(values: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Looks at one live run again and again, and says what it sees: `RunSigns`.
+"""Observes one live run repeatedly, and returns what it sees: `RunSigns`.
 
-Each look reads what is new of events and output, the newest interval of its GPUs, and /proc.
+Each look reads what is new in events and output, the newest interval of its GPUs, and /proc.
 """
 
 from collections import deque
@@ -112,6 +112,7 @@ class RunObserver:
         """Learn how long the run is silent by itself, once it has begun to step."""
         if self._alive_at is not None and alive_at > self._alive_at and stepped:
             gap = alive_at - self._alive_at
+            # A silence that ended by itself is normal for this run, an evaluation for example.
             self._gap = gap if self._gap is None else max(self._gap, gap)
         self._alive_at = max(alive_at, self._alive_at or 0.0)
 

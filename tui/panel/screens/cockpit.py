@@ -26,6 +26,7 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
+from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
 """Actions that change something: a panel that only shows has none of them."""
+_MOST_CURVES = 32
 
 
 class CockpitScreen(Screen[None]):
@@ -52,6 +54,7 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
         hotkey(
             "equals_sign",
             "compare",
@@ -62,6 +65,7 @@ class CockpitScreen(Screen[None]):
         hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
         hotkey("p", "postpone", "postpone the guard; asks for how long"),
         hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
+        hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
@@ -335,12 +339,39 @@ class CockpitScreen(Screen[None]):
         ask_to_postpone(self.app, self.money, self.picture.guard if self.picture else None)
 
     def action_metrics(self) -> None:
-        """The curves of the selected run, on a page of their own."""
+        """The curves of the marked runs, else of the selected one, on a page of their own."""
         from tui.panel.screens.metrics import MetricsScreen
 
-        run = self.selected_run
-        marked = [run.id] if run else []
-        self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+        marked = self._chosen_views(_MOST_CURVES)
+        self.app.push_screen(MetricsScreen(self.state, self.picture, marked))
+
+    def _chosen_views(self, most: int) -> list[RunView]:
+        """The marked runs, else the selected one, in full; at most so many."""
+        pane = self.query_one(RunPane)
+        views = (pane.view_of(row.id) for row in pane.chosen[:most])
+        return [view for view in views if view is not None]
+
+    def action_pictures(self) -> None:
+        """The pictures of the selected run, or of two marked ones, on a page of their own."""
+        from tui.views.picture_file import MISSING, has_pillow
+
+        views = self._chosen_views(2)
+        if not views or self.picture is None:
+            self.notify("no run is selected", timeout=3)
+        elif not has_pillow():
+            self.notify(MISSING, timeout=8, markup=False)
+        else:
+            from tui.panel.screens.pictures import PicturesScreen
+
+            self.app.push_screen(PicturesScreen(self.picture, views))
+
+    def action_hosts(self) -> None:
+        """Every rented machine on a screen of its own."""
+        from tui.panel.screens.hosts import HostsScreen
+
+        self.app.push_screen(
+            HostsScreen(self.state, self.picture, self.commands.log, self.read_only)
+        )
 
     def action_compare(self) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
@@ -377,10 +408,12 @@ class CockpitScreen(Screen[None]):
         looking = (
             ("Money and guard", "costs, session, budget, guard ($)", self.action_money),
             ("Metrics", "curves of one run or several (m)", self.action_metrics),
+            ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
+            ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
             ("Command log", "what was done here, as commands (c)", self.action_commands),
         )
         for title, words, action in looking if self.read_only else touching + looking:
