@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
@@ -38,6 +39,12 @@ _LAST_WORDS_S = 1.0
 _PAINTED_S = 1.0
 _SWITCH_S = 0.005  # Python's own
 _MOST_NOTICES = 3
+_OWN_WORDS = {
+    "Theme": "colours; remembered for the next time",
+    "Quit": "leave the panel; runs go on (q)",
+    "Screenshot": "the screen as an SVG file",
+}
+"""Textual's own commands that stay in the palette, in our words."""
 
 
 class PanelApp(TerminalApp):
@@ -105,6 +112,27 @@ class PanelApp(TerminalApp):
 
         self.push_screen(HelpScreen(self.screen, self.focused))
 
+    def action_settings(self) -> None:
+        """Show the settings, to be changed."""
+        from tui.panel.screens.settings import SettingsScreen
+
+        if self.read_only:
+            self.notify("this panel only shows (--read-only)", timeout=4)
+        else:
+            self.push_screen(SettingsScreen(self.settings, self.theme))
+
+    def on_settings_screen_settings_changed(self, message: Message) -> None:
+        """Take in settings that were changed."""
+        settings = getattr(message, "settings", None)
+        if not isinstance(settings, Settings):
+            return
+        self.settings = settings
+        theme = settings.panel.theme
+        if theme and theme != self.theme and theme in self.available_themes:
+            self.theme = theme
+        if settings.panel.mouse != self.has_mouse:
+            self.action_mouse()
+
     def key_unused(self, key: str) -> None:
         """Say where a key works that does nothing where it was pressed."""
         if self.screen is self.cockpit:
@@ -119,9 +147,10 @@ class PanelApp(TerminalApp):
             "Mouse", "give it back to the terminal, or take it (M)", self.action_mouse
         )
         yield SystemCommand("Keys and signs", "help (?)", self.action_help)
+        yield SystemCommand("Settings", "theme, mouse, notices (,)", self.action_settings)
         for command in super().get_system_commands(screen):
-            if command.title in ("Theme", "Quit", "Screenshot"):
-                yield command
+            if command.title in _OWN_WORDS:
+                yield command._replace(help=_OWN_WORDS[command.title])
 
     @work(exclusive=True)
     async def _watch(self) -> None:

@@ -67,6 +67,7 @@ class CockpitScreen(Screen[None]):
         hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
         hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
+        hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
         hotkey("q", "app.quit", "quit; runs go on", "Quit"),

@@ -18,6 +18,7 @@ from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.screens.money import MoneyScreen
 from tui.panel.screens.pictures import PicturesScreen
+from tui.panel.screens.settings import SettingsScreen
 from tui.panel.theme.palette import STATE_STYLES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
@@ -38,6 +39,7 @@ _PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
     ("Launch form (n)", (LaunchScreen,)),
     ("Money and guard ($)", (MoneyScreen,)),
     ("Metrics (m)", (MetricsScreen, ChartGrid, MetricRunList)),
+    ("Settings (,)", (SettingsScreen,)),
     ("Pictures (I)", (PicturesScreen,)),
 )
 """Where keys are bound, in the order of the page."""
