@@ -63,7 +63,12 @@ class StopScreen(ModalScreen[str]):
             f"It saves nothing any more: {self._loss()}"
         )
         question = QuestionScreen("Kill it now?", words, "Kill now")
-        self.app.push_screen(question, lambda yes: self.dismiss("kill") if yes else None)
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss("kill")
+
+        self.app.push_screen(question, answered)
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture; a run that has ended meanwhile needs no answer."""
