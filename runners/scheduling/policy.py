@@ -1,6 +1,4 @@
-"""The order of the queue: who may start now, and in words why the others wait. Pure: reads
-nothing.
-"""
+"""The order of the queue: who may start now, and why the others wait. Pure: reads nothing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,8 +31,9 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a candidate has to wait, in words; `obstacle` is what is in the way, and `hint` what may
-    be done about it.
+    """Why a candidate has to wait, in words.
+
+    `obstacle` is what prevents it, and `hint` what may be done about it.
     """
 
     reason: str
@@ -44,7 +43,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 QueueDecision = Granted | Waiting | Denied
-"""What becomes of a candidate: GPUs now, a reason to wait, or a reason why it never can start."""
+"""The answer to a candidate: GPUs now, a reason to wait, or a reason why it can never start."""
 
 
 def allocation_of(decision: QueueDecision) -> Allocation:
@@ -58,7 +57,8 @@ def reason_of(decision: QueueDecision) -> str:
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Highest priority first, then first come."""
+    """Highest priority first, then in the order of launch."""
+    # The id last: two runs of one instant keep the same order in every pass.
     return sorted(candidates, key=lambda c: (-c.priority, c.created, c.run))
 
 
@@ -69,11 +69,10 @@ def decide(
     endings: Mapping[str, State | None],
     drained: str = "",
 ) -> dict[str, QueueDecision]:
-    """The verdict on every candidate. `endings` maps the runs waited for to their final state,
-    None while live.
+    """The decision on every candidate.
 
-    A run behind a waiting one starts only on GPUs that the waiting one could not use, so it delays
-    nobody.
+    `endings` maps the runs waited for to their final state, None while live. A run behind a waiting
+    one starts only on GPUs that the waiting one could not use, so it delays nobody.
     """
     held: dict[str, list[Lease]] = {uuid: list(found) for uuid, found in leases.items()}
     reserved: set[str] = set()
@@ -82,6 +81,7 @@ def decide(
         found = _decide_unit(unit, reading, held, reserved, endings, drained)
         for candidate in unit:
             verdict = found[candidate.run]
+            # The GPUs of a run that is granted in this pass are taken for all that come after it.
             verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
             if isinstance(verdict, Granted):
                 for logical, gpu in enumerate(verdict.allocation.gpus):
@@ -89,12 +89,14 @@ def decide(
                     lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
                     held.setdefault(gpu.uuid, []).append(lease)
             elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
+                # What waits for another run's end reserves nothing: the GPUs
+                # would be idle until then.
                 reserved |= claimable_gpus(candidate.request, reading)
     return verdicts
 
 
 def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Groups kept together at the place of their first member."""
+    """Groups kept together, at the place of their first member."""
     units: list[list[Candidate]] = []
     by_group: dict[str, list[Candidate]] = {}
     for candidate in ordered:
@@ -115,6 +117,7 @@ def _decide_unit(
     endings: Mapping[str, State | None],
     drained: str,
 ) -> dict[str, QueueDecision]:
+    # Tried on a copy: when one member cannot start, the others' GPUs are not taken either.
     trial = {uuid: list(found) for uuid, found in held.items()}
     verdicts: dict[str, QueueDecision] = {}
     for candidate in unit:
@@ -130,6 +133,7 @@ def _decide_unit(
         return verdicts
     other = refused[0]
     found = verdicts[other.run]
+    # The members that could have started say whom they wait for.
     words = f"starts together with {other.run}: {reason_of(found)}"
     together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
     return {
@@ -146,6 +150,7 @@ def _decide_one(
     endings: Mapping[str, State | None],
     drained: str,
 ) -> QueueDecision:
+    # Before drain and GPUs: a run whose predecessor failed is to learn that at once.
     if candidate.after is not None:
         waiting = _decide_after(candidate.after, endings)
         if waiting is not None:
@@ -166,6 +171,7 @@ def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting 
     if ending is None:
         words = f"waits for the end of {after.run} ({after.on})"
         return Waiting(words, words)
+    # `success` wants DONE and `failure` anything else, so the two comparisons must agree.
     if after.on == "any" or (after.on == "success") == (ending is State.DONE):
         return None
     return Denied(f"{after.run} ended as {ending}, not in {after.on}")

@@ -53,6 +53,7 @@ remedy over
 logs over
 metrics over
 diagnose over
+pictures over
 monitor
 gpus
 gpus --host

@@ -62,7 +62,7 @@ def test_a_resumed_run_and_its_parent_are_one_curve_with_a_seam() -> None:
     curve = join(parts, "step", higher=False)
     assert curve is not None and curve.seams == (4,) and curve.best is not None
     assert list(curve.xs) == [1, 2, 3, 4, 5] and list(curve.ys) == [9, 8, 7, 6, 5]
-    assert tuple(curve.best) == (5.0, 5.0)
+    assert curve.best == (5.0, 5.0, False)
     timed = join(parts, "time")
     assert timed is not None and timed.seams == (60,), "the pause between them is left out"
     assert list(timed.xs) == [0, 10, 20, 30, 40, 60, 70], "what was lost took time"
@@ -93,10 +93,10 @@ def test_a_run_that_counts_its_steps_anew_stands_for_itself() -> None:
 def test_best_is_told_only_where_better_is_known_and_of_the_raw_values() -> None:
     part = Stretch(told("loss", [5.0, 1.0, math.nan, 4.0]), 1000.0, 0.0)
     best = join([part], "step", 0.9, False)
-    assert best is not None and best.best == (1.0, 2.0) and best.lost == 1
+    assert best is not None and best.best == (1.0, 2.0, False) and best.lost == 1
     unknown, more = join([part], "step"), join([part], "step", higher=True)
     assert unknown is not None and unknown.best is None
-    assert more is not None and more.best == (5.0, 1.0)
+    assert more is not None and more.best == (5.0, 1.0, True)
 
 
 def test_a_metric_that_only_the_child_has_begins_where_the_parent_ended() -> None:

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from runners.model.run import Run
 from runners.model.states import State
 from tests.support import make_run
+from tui.panel.widgets.metrics import curve_store
 from tui.panel.widgets.metrics.canvas import Canvas
-from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
-from tui.panel.widgets.metrics.chart_model import ChartModel, ChartRequest, RunCurve
+from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
+from tui.panel.widgets.metrics.chart_model import ChartModel
+from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, RunCurve
 from tui.views.curves import Curve, smooth
 from tui.views.format import axis_time
 from tui.views.scales import scale_for, short
@@ -210,7 +212,10 @@ def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None
     assert "A 0.5" in text(after.charts[0].rows)[0]
 
 
-def test_a_long_run_is_read_in_pieces_to_its_end(tmp_path: Path) -> None:
+def test_a_long_run_is_read_in_pieces_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curve_store, "_PATIENCE_S", 0.0)
     mark = a_run(tmp_path / "one", [float(i) for i in range(5000, 0, -1)], "A")
     book, pieces = ChartModel(), 1
     while book.read([mark]):
@@ -236,9 +241,14 @@ def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path
     book = ChartModel()
     book.read([one, two])
     both = text(book.draw(asked(one, two)).charts[0].rows)
-    assert both[0].split()[1:] == ["A", "1", "B", "4"] and any("B" in row for row in both[1:])
+    assert both[0].split()[1:] == ["A", "1", "↓1@2", "B", "4", "↓4@2"]
+    assert any("B" in row for row in both[1:])
     book.read([two])
-    assert text(book.draw(asked(two)).charts[0].rows)[0].split()[1:] == ["B", "4"]
+    assert text(book.draw(asked(two)).charts[0].rows)[0].split()[1:] == [
+        "B",
+        "4",
+        "↓4@2",
+    ]
     assert not book.draw(asked(one)).names, "what is not marked is not kept"
 
 

@@ -60,6 +60,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command(
         "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
     ),
+    "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),

@@ -21,10 +21,13 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.97)
 
 
 class BestValue(NamedTuple):
-    """The best value of a curve and its step, NaN for what is measured over time alone."""
+    """The best value of a curve and its step, NaN for what is measured over time alone; `higher`
+    says that more is better.
+    """
 
     value: float
     step: float
+    higher: bool = False
 
 
 class Curve(NamedTuple):
@@ -157,6 +160,20 @@ def join(
     return Curve(xs, smooth(values, weight), lost, best, tuple(seams))
 
 
+def known_axes(line: Sequence[tuple[Run, Mapping[str, Series]]]) -> tuple[AxisName, ...]:
+    """The axes over which at least one metric of these runs is known."""
+    every = [one for _, series in line for one in series.values()]
+    told = [one for one in every if not by_time(one)]
+    known: dict[AxisName, bool] = {
+        "step": True,
+        "epoch": any(math.isfinite(one.epochs[-1]) for one in told if len(one)),
+        "time": any(math.isfinite(one.times[-1]) for one in every if len(one)),
+        "GPU-hours": any(run.plan is not None and run.plan.gpus for run, _ in line),
+        "dollars": any("cost" in series for _, series in line),
+    }
+    return tuple(axis for axis in AXES if known[axis])
+
+
 def axis_text(axis: AxisName) -> Callable[[float, int], str]:
     """How the numbers of an axis are written, with at least so many digits."""
     if axis == "time":
@@ -173,7 +190,7 @@ def _best(
     if higher is None or not finite:
         return None
     at = (max if higher else min)(finite, key=values.__getitem__)
-    return BestValue(values[at], math.nan if timed else steps[at])
+    return BestValue(values[at], math.nan if timed else steps[at], higher)
 
 
 def _reference(series: Mapping[str, Series]) -> Series | None:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+_GREATEST = 1e300
+
 
 class Scale(NamedTuple):
     """Values from `low` to `high` on a length of 1, evenly or by their logarithm.
@@ -34,11 +36,16 @@ class Scale(NamedTuple):
 
 
 def scale_for(least: float, greatest: float, log: bool) -> Scale:
-    """A scale with a little room around the values; without room where all are alike."""
+    """A scale with a little room around the values; without room where all are alike.
+
+    What a float can hardly hold lies at its ends.
+    """
+    least, greatest = (min(_GREATEST, max(-_GREATEST, one)) for one in (least, greatest))
     if log and greatest > 0:
-        low = least if least > 0 else greatest / 1e6
+        greatest = max(greatest, 1 / _GREATEST)
+        low = max(least, 1 / _GREATEST) if least > 0 else greatest / 1e6
         return (
-            Scale(low / 1.3, greatest * 1.3, True, least)
+            Scale(low / 1.3, greatest * 1.3, True, low)
             if low == greatest
             else Scale(low, greatest, True)
         )

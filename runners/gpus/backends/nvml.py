@@ -1,7 +1,7 @@
-"""NVIDIA GPUs through NVML, with the module `pynvml` of the distribution nvidia-ml-py.
+"""NVIDIA GPUs through NVML, by the module `pynvml` of the distribution nvidia-ml-py.
 
-Every field is guarded on its own: what a GPU does not support is None, and a lost GPU costs only
-its own row.
+Every field is guarded by itself: what a GPU does not support is None, and a lost
+GPU costs only its own row.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ _SENTINELS = (2**64 - 1, 2**32 - 1)
 
 
 class _Lost(Exception):
-    """One GPU answers no more."""
+    """A GPU does not answer any more."""
 
 
 class _Card(msgspec.Struct):
@@ -35,14 +35,15 @@ class _Card(msgspec.Struct):
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> "Nvml":
-    """Load and initialise NVML; raises NoDriver without the library, DriverTrouble when it does
-    not work.
+    """Load and initialise NVML.
+
+    Raises NoDriver without the library, DriverTrouble when it does not work.
     """
     return Nvml()
 
 
 class Nvml:
-    """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are cut from."""
+    """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are part of."""
 
     name = "nvml"
 
@@ -67,13 +68,14 @@ class Nvml:
         self._cards: list[_Card] = []
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
-        """Read every GPU; `problem` is set when NVML as a whole has stopped to work."""
+        """Read every GPU; `problem` is set when NVML as a whole has stopped working."""
         try:
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             self.problem = problem_text(error.value, str(error))
             return ()
         self.problem = None if count else NO_GPU
+        # Handles and names stay as they are until a card comes or goes; each costs a driver call.
         if count != len(self._cards):
             self._cards = [_find(index) for index in range(count)]
         rows = [row for index in range(count) for row in self._read(index)]
@@ -84,6 +86,7 @@ class Nvml:
         )
 
     def _read(self, index: int) -> list[GpuSnapshot]:
+        # A GPU that could not be opened is tried again at each reading: it may have been reset.
         if self._cards[index].handle is None:
             self._cards[index] = _find(index)
         card = self._cards[index]
@@ -92,6 +95,7 @@ class Nvml:
         self._events.register(card.handle, card.row.uuid)
         try:
             mig = _mig_enabled(card.handle)
+            # MIG mode first: with it, NVML refuses the utilisation of the whole GPU.
             rows = [self._measure(card, mig)]
             return rows + (self._instances(card) if mig else [])
         except _Lost as lost:
@@ -119,13 +123,12 @@ class Nvml:
         )
 
     def _instances(self, card: _Card) -> list[GpuSnapshot]:
-        """The MIG instances of one GPU; NVML measures no utilisation for them, so theirs is
-        None.
-        """
+        """The MIG instances of one GPU; NVML measures no utilisation for them, so it is None."""
         rows = []
         for position in range(_ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
             handle = _ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, position)
             uuid = _ask("nvmlDeviceGetUUID", handle) if handle else None
+            # The count is that of possible instances, so there are gaps.
             if uuid is None:
                 continue
             used, total = _memory(handle)
@@ -150,6 +153,7 @@ class Nvml:
             lines = self._lists.on(handle)
         except pynvml.NVMLError as error:
             raise _Lost(LOST[error.value]) from None
+        # A process may be in the compute and the graphics list: the same memory, counted once.
         for pid, written in lines:
             used = _number(written)
             known = memory.get(pid)
@@ -173,8 +177,9 @@ def _find(index: int) -> _Card:
 
 
 def _ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
-    """The answer of the first of these NVML functions that exists, or None; raises _Lost for a
-    lost GPU.
+    """The answer of the first of these NVML functions that exists, or None.
+
+    Raises _Lost for a lost GPU.
     """
     for name in (names,) if isinstance(names, str) else names:
         try:
@@ -184,10 +189,8 @@ def _ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
                 raise _Lost(LOST[error.value]) from None
             if error.value not in _NOT_THERE:
                 return None
-        except (
-            AttributeError,
-            ValueError,
-        ):  # a function this pynvml lacks; a name that is no UTF-8
+        except (AttributeError, ValueError):
+            # A function that this pynvml lacks; a name that is not UTF-8.
             continue
     return None
 
@@ -206,22 +209,25 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def _pci(handle: Any) -> str | None:
-    """The address as sysfs and CUDA write it, 0000:17:00.0; NVML's own text has a domain of eight
-    digits.
+    """The address as sysfs and CUDA write it, 0000:17:00.0.
+
+    NVML's own text has a domain of eight digits.
     """
     place = _ask("nvmlDeviceGetPciInfo", handle)
     return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else None
 
 
 def _memory(handle: Any) -> tuple[int | None, int | None]:
-    """Used and total bytes. Version 2 counts the driver's own share apart; unified memory has no
-    total.
+    """Used and total bytes.
+
+    Version 2 does not count the driver's own share as used; unified memory has no total.
     """
     memory = _ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
     memory = memory or _ask("nvmlDeviceGetMemoryInfo", handle)
     if memory is None:
         return None, None
     total = _number(memory.total) or None
+    # Unified memory reports zeros: a used of 0 without a total is unknown, not empty.
     return (_number(memory.used) if total or memory.used else None), total
 
 
@@ -238,4 +244,5 @@ def _ecc_errors(handle: Any) -> int | None:
 
 def _mig_enabled(handle: Any) -> bool:
     modes = _ask("nvmlDeviceGetMigMode", handle)
+    # The first mode is the current one, the second what the next reset brings.
     return bool(modes) and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE

@@ -1,4 +1,4 @@
-"""Launch an old run again: its own spec as it was written down, with the secrets that were not."""
+"""Launching an old run again: its own spec as written, with the secrets that were not."""
 
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from runners.state.layout import StateDirectory
 def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     """The RunSpec of `run`, alone (out of its group) and waiting for nobody.
 
-    Secrets are never written down: they are read again from the preset's file. NotFound when the
-    run kept no spec, WrongInput when a secret is nowhere to be found.
+    Secrets are never written down: they are read again from the preset's file. Raises NotFound when
+    the run kept no spec, WrongInput when a secret cannot be found.
     """
     try:
         values = msgspec.json.decode(state.run(run.id).spec.read_bytes())

@@ -1,8 +1,7 @@
-"""The queue on disk: waiting runs found, judged together under the one short lock, granted or told
-why they wait.
+"""The queue on disk: waiting runs are judged together, under the one short lock.
 
-There is no daemon. Whoever ends a run, and whoever waits first in line, runs `python … queue` for
-a moment.
+They are granted GPUs, or told why they wait. There is no daemon: whoever ends a run, and whoever
+waits first in line, runs the helper `dispatch` for a moment.
 """
 
 import sys
@@ -40,13 +39,14 @@ def waiting(state: StateDirectory) -> list[Candidate]:
         if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
             continue
         spec = read_spec(directory)
+        # Without a supervisor nobody would start it: GPUs granted to it would be idle.
         if spec is not None and not directory.stop.exists() and is_held(directory.supervisor_lock):
             found.append(candidate_of(run_id, spec, plan.origin.created))
     return in_order(found)
 
 
 def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
-    """How a run stands in the queue."""
+    """A run as a candidate of the queue."""
     return Candidate(
         run_id,
         spec.gpus,
@@ -61,7 +61,7 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
 def judge(
     state: StateDirectory, candidates: Sequence[Candidate], reading: GpuReading | None
 ) -> dict[str, QueueDecision]:
-    """The verdict on each candidate as things stand; call it under the allocation lock."""
+    """The decision on each candidate as things are now; call it under the allocation lock."""
     endings = {
         c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
     }
@@ -69,7 +69,7 @@ def judge(
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:
-    """How a run ended; None while it is live. One that was pruned or never was counts as lost."""
+    """How a run ended; None while it is live. One that was pruned, or never was, counts as lost."""
     if not state.run(run_id).path.is_dir():
         return State.LOST
     run = read_run(state, run_id)
@@ -77,7 +77,7 @@ def ending_of(state: StateDirectory, run_id: str) -> State | None:
 
 
 def drained_since(state: StateDirectory) -> str:
-    """Since when nothing may start, in words; empty when things may."""
+    """Since when nothing may start, in words; empty when runs may start."""
     try:
         return "since " + time.strftime(
             "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
@@ -87,7 +87,7 @@ def drained_since(state: StateDirectory) -> str:
 
 
 def set_drain(state: StateDirectory, on: bool) -> None:
-    """Let nothing start any more (what runs finishes), or let the queue go on."""
+    """Let nothing start any more (what runs may finish), or let the queue go on."""
     state.create()
     if on:
         state.drain.touch(mode=0o600)
@@ -97,18 +97,22 @@ def set_drain(state: StateDirectory, on: bool) -> None:
 
 
 def dispatch(state: StateDirectory) -> list[str]:
-    """Grant GPUs to every waiting run that may start now, tell the others why not; return who was
-    granted.
+    """Grant GPUs to every waiting run that may start now, tell the others why not.
+
+    Returns the ids of those that were granted.
     """
     candidates = waiting(state)
     if not candidates:
         return []
     wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
+    # Before the lock: a slow driver must not keep every launch waiting.
     reading = read_gpus(state) if wants_gpus else None
     with locked(state.allocation_lock):
+        # Listed again under the lock: the first look may be out of date by now.
         verdicts = judge(state, candidates := waiting(state), reading)
         granted = grant_all(state, candidates, verdicts)
     for candidate in candidates:
+        # Those who must still wait are not woken: they would only go back to sleep.
         if candidate.run in granted or isinstance(verdicts[candidate.run], Denied):
             poke_supervisor(state.run(candidate.run))
     return granted
@@ -117,8 +121,9 @@ def dispatch(state: StateDirectory) -> list[str]:
 def grant_all(
     state: StateDirectory, candidates: Sequence[Candidate], verdicts: Mapping[str, QueueDecision]
 ) -> list[str]:
-    """Give waiting runs the GPUs of their verdicts and tell the others why not; who was granted.
-    Under the lock.
+    """Give waiting runs the GPUs of their verdicts, and tell the others why not.
+
+    Returns the ids of those that were granted. Call it under the allocation lock.
     """
     granted = []
     for candidate in candidates:
@@ -132,16 +137,18 @@ def grant_all(
 
 
 def tell_why(directory: RunDirectory, verdict: Waiting | Denied) -> None:
-    """Write down why a run waits, or why it never can start, when that has changed."""
+    """Write down why a run waits, or why it can never start, if that has changed."""
     never = isinstance(verdict, Denied)
     waits = QueueStatus(verdict.reason, verdict.place, time.time(), never)
     before = read_waits(directory)
+    # The time alone is no change: a queue that is looked at every few seconds writes nothing.
     if before is None or msgspec.structs.replace(before, time=waits.time) != waits:
         replace(directory.waits, msgspec.json.encode(waits))
 
 
 def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> bool:
-    # From here the plan names the GPUs and the supervisor holds the run's lock: that is the lease.
+    # From here on the plan names the GPUs and the supervisor holds the
+    # run's lock: that is the lease.
     plan = read_plan(directory)
     if plan is None:
         return False
@@ -157,7 +164,10 @@ def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation
 
 
 def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
-    """`spec` with the run it waits for named by its full id; NotFound when there is no such run."""
+    """Return `spec` with the run it waits for named by its full id.
+
+    Raises NotFound when there is no such run.
+    """
     if spec.after is None:
         return spec
     try:
@@ -170,7 +180,8 @@ def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
 def main() -> None:
     """Dispatch once for the state folder named on the command line.
 
-    A run without supervisor keeps its GPUs until it is adopted, perhaps for nothing: that first.
+    A run without a supervisor keeps its GPUs until it is adopted, perhaps for
+    nothing, so that comes first.
     """
     state = StateDirectory(Path(sys.argv[-1]))
     adopt_orphans(state)

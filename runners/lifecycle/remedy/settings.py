@@ -35,6 +35,7 @@ def half_batch(case: Case) -> Case:
         return with_flag(case, BATCH, lambda text: str(_half(whole(text))))
     value = _number(parameter)
     per_step = case.devices if case.spec.scaling is None or _is_global(case) else 1
+    # A value of all devices together must stay divisible by their number.
     each = value / per_step
     smaller = _half(int(each)) * per_step if each >= 2 else _half(int(value))
     treated = case.with_parameter(parameter, smaller)
@@ -52,6 +53,8 @@ def _with_rate_by_rule(before: Case, after: Case) -> Case:
         return after
     if not isinstance(parameter.value, (int, float)) or isinstance(parameter.value, bool):
         return after if new.wanted is None else after.with_parameter(parameter, new.wanted)
+    # From the rate the run had, not from the preset's base: the user may
+    # have changed it on purpose.
     factor = new.total / old.total
     factor = math.sqrt(factor) if scaling.rule == "sqrt" else factor
     return after.with_parameter(parameter, _rounded(parameter.value * factor))
@@ -82,6 +85,7 @@ def mixed_precision(case: Case) -> Case:
         value = str(parameter.value)
         if value in ("bf16", "fp16", "auto"):
             raise Unfit(f"{parameter.name} is {value} already")
+        # A preset may know only one of the two, whatever the GPU can do.
         if parameter.choices and wanted not in parameter.choices:
             wanted = next((one for one in ("fp16", "bf16") if one in parameter.choices), "")
         if not wanted:
@@ -113,6 +117,7 @@ def sqrt_rate(case: Case) -> Case:
     parameter = case.parameter(scaling.learning_rate)
     if batch is None or batch.wanted is None or parameter is None:
         raise Unfit("its preset does not say at which batch which rate is good")
+    # Below the known good batch the square root rule would raise the rate instead of lowering it.
     if not batch.growth or batch.growth <= 1:
         raise Unfit(f"its batch is not above {scaling.base_batch}, where the rate is known good")
     if isinstance(parameter.value, (int, float)) and parameter.value <= batch.wanted:
@@ -188,4 +193,5 @@ def _rate(text: str) -> float:
 
 
 def _rounded(rate: float) -> float:
+    # Three digits: readable in a diff, and precise enough for a learning rate.
     return float(f"{rate:.3g}")

@@ -16,7 +16,8 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def another_port(case: Case) -> Case:
-    """A port that is free at the launch: launchers of ours get one anyway."""
+    """A port that is free at the launch; torchrun and accelerate get one anyway."""
+    # A new launch alone is the remedy: another port is chosen for it.
     if case.spec.launcher in ("torchrun", "accelerate") and not _states_port(case):
         return case
     environment = dict(case.spec.environment)
@@ -64,7 +65,7 @@ def expandable_segments(case: Case) -> Case:
 
 
 def nccl_debug(case: Case) -> Case:
-    """More words from NCCL and RCCL."""
+    """More log lines from NCCL and RCCL."""
     return case.with_variable("NCCL_DEBUG", "INFO")
 
 
@@ -91,6 +92,7 @@ def no_compile(case: Case) -> Case:
 
 def show_gpus(case: Case) -> Case:
     """Without the preset's own visibility variables: inherited ones are never passed on."""
+    # The preset's own values win over those made from the allocation, so only these can hide GPUs.
     hiding = [name for name in ALL_VARIABLES if name in case.spec.environment]
     if not hiding:
         if not case.spec.gpus.wants_gpus:
@@ -141,7 +143,7 @@ def interface(case: Case) -> Case:
 
 
 def architecture_override(case: Case) -> Case:
-    """HSA_OVERRIDE_GFX_VERSION by the table; taken away where the GPU has code of its own."""
+    """HSA_OVERRIDE_GFX_VERSION by the table; removed where the GPU has kernels of its own."""
     kinds = kernel_architectures()
     stated = case.spec.environment.get(_OVERRIDE)
     if not kinds:

@@ -44,8 +44,9 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
 
 
 def stall_after(signs: RunSigns) -> float:
-    """Seconds of silence from which a run may have stalled: as its preset says, else by its own
-    rhythm, and long while it works at warming up.
+    """Seconds of silence after which a run may have stalled.
+
+    As its preset says, else by its own longest silence; long while it is busy warming up.
     """
     asked = signs.stall_after_s
     if not signs.stepped and not _all_idle(signs):

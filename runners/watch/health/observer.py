@@ -1,6 +1,6 @@
-"""Looks at one live run again and again, and says what it sees: `RunSigns`.
+"""Observes one live run repeatedly, and returns what it sees: `RunSigns`.
 
-Each look reads what is new of events and output, the newest interval of its GPUs, and /proc.
+Each look reads what is new in events and output, the newest interval of its GPUs, and /proc.
 """
 
 from collections import deque

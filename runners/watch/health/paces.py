@@ -11,8 +11,9 @@ _FEWEST = 4
 
 
 class PaceHistory:
-    """Paces of blocks of three minutes or more; the first, which compiles and warms up, is left
-    out. A block lasts until a step is told after its time: one that is silent is no pace.
+    """Paces of blocks of three minutes or more, without the first, which warms up.
+
+    A block lasts until a step is reported after its time: a silent one is not a pace.
     """
 
     def __init__(self) -> None:

@@ -34,8 +34,9 @@ class RankLog(msgspec.Struct, frozen=True):
 
 
 def has_rank_logs(run: Path) -> bool:
-    """True when torchrun was told to keep logs in this run's folder: then lines of its output
-    without a rank are rank 0's, or its own.
+    """True when torchrun was told to keep logs in this run's folder.
+
+    Lines of its output without a rank are then rank 0's, or its own.
     """
     return (run / FOLDER).is_dir()
 

@@ -1,8 +1,8 @@
 """Which process of a run wrote a line, where the line says so.
 
-Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and accelerate's `--tee`
-`[default3]:` (role name and local rank), `[rank 2]` and Lightning's `[rank: 2]`. The first one in
-a line counts.
+Forms: torch's own `[rank0]:` before tracebacks and warnings, torchrun's and accelerate's
+`--tee` `[default3]:` (role name and local rank), `[rank 2]` and Lightning's `[rank: 2]`. The
+first one in a line counts.
 """
 
 import re
@@ -11,7 +11,7 @@ from runners.watch.logs.expressions import COLOURS, Expression, compile_expressi
 from runners.watch.logs.reader import LogSource
 
 _SAMPLE = 8 << 20
-"""Bytes at a log's start and at its end that are looked through for ranks."""
+"""Bytes at a log's start and at its end that are searched for ranks."""
 
 _RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 
@@ -32,7 +32,7 @@ class RankPattern:
         return self._tag
 
     def accepts(self, line: bytes) -> bool:
-        """Whether no other rank is named before."""
+        """Whether no other rank is named before it."""
         found = _RANK.search(line)
         return found is not None and int(found[1]) == self.rank
 
@@ -43,7 +43,7 @@ class RankPattern:
 
 
 def ranks_in(source: LogSource) -> list[int]:
-    """The ranks named near the log's start and its end, rising."""
+    """The ranks named near the log's start and its end, in ascending order."""
     size = source.size
     found: set[int] = set()
     parts = [(0, size)] if size <= 2 * _SAMPLE else [(0, _SAMPLE), (size - _SAMPLE, size)]

@@ -1,5 +1,6 @@
-"""Metrics in files that training libraries write: Lightning's `metrics.csv`, Keras' CSVLogger,
-Hugging Face's `trainer_state.json`.
+"""Metrics in files that training libraries write.
+
+Lightning's `metrics.csv`, Keras' CSVLogger, Hugging Face's `trainer_state.json`.
 """
 
 import csv
@@ -12,7 +13,6 @@ import msgspec
 
 from runners.host.tail import Follower
 from runners.watch.metrics.numbers import whole_number
-from runners.watch.metrics.readers.objects import ObjectReader
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 class TableFile:
-    """A CSV file with a heading that names a step or an epoch; `poll` gives what was appended."""
+    """A CSV file whose heading names a step or an epoch; `poll` gives what was appended."""
 
     def __init__(self, path: Path) -> None:
         self._follower = Follower(path, redraws=False)
@@ -46,13 +46,17 @@ class TableFile:
     def _row(self, line: str) -> Sample | None:
         cells = next(csv.reader([line]), [])
         if not self._columns:
+            # Another table: the empty column makes all its rows differ in
+            # length, and so be skipped.
             self._columns = cells if {"step", "epoch"} & set(cells) else [""]
             return None
+        # A row still being written, or one of a version with other columns.
         if len(cells) != len(self._columns):
             return None
         found = {name: whole_number(cell) for name, cell in zip(self._columns, cells, strict=True)}
         values = {name: value for name, value in found.items() if value is not None}
         step, epoch = values.pop("step", None), values.pop("epoch", None)
+        # An epoch 0 shows that the program counts from 0; ours count from 1.
         self._zero = self._zero or epoch == 0
         epoch = None if epoch is None else epoch + self._zero
         if not values:
@@ -61,9 +65,12 @@ class TableFile:
 
 
 class TrainerState:
-    """Hugging Face's `trainer_state.json`: the whole history, written anew at each checkpoint."""
+    """Hugging Face's `trainer_state.json`: the whole history, rewritten at each checkpoint."""
 
     def __init__(self, path: Path) -> None:
+        # Its patterns take longer to compile than most runs' curves to read.
+        from runners.watch.metrics.readers.objects import ObjectReader
+
         self._path = path
         self._seen: tuple[int, int] = (0, 0)
         self._step = -1.0
@@ -105,6 +112,7 @@ class LogFileSource:
                 self._files[path] = (
                     TrainerState(path) if path.suffix == ".json" else TableFile(path)
                 )
+        # Every checkpoint has a copy with the history so far: the newest one contains the others.
         newest = max((p for p in self._files if p.suffix == ".json"), key=_modified, default=None)
         for path, file in self._files.items():
             if isinstance(file, TableFile) or path == newest:

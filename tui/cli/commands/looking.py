@@ -78,6 +78,13 @@ def metrics(parser: CommandParser) -> None:
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
+def pictures(parser: CommandParser) -> None:
+    """`pictures`: a run's images."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.set_defaults(action="pictures:run_pictures")
+    examples(parser, "pictures last", "pictures trial --json")
+
+
 def compare(parser: CommandParser) -> None:
     """`compare`: what differs, and which is best."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)

@@ -26,12 +26,14 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
+from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
 
 _TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
 """Actions that change something: a panel that only shows has none of them."""
+_MOST_CURVES = 32
 
 
 class CockpitScreen(Screen[None]):
@@ -53,6 +55,7 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
         hotkey(
             "equals_sign",
             "compare",
@@ -287,12 +290,31 @@ class CockpitScreen(Screen[None]):
         self.commands.postpone()
 
     def action_metrics(self) -> None:
-        """The curves of the selected run, on a page of their own."""
+        """The curves of the marked runs, else of the selected one, on a page of their own."""
         from tui.panel.screens.metrics import MetricsScreen
 
-        run = self.selected_run
-        marked = [run.id] if run else []
-        self.app.push_screen(MetricsScreen(self.picture, marked, run.id if run else None))
+        marked = self._chosen_views(_MOST_CURVES)
+        self.app.push_screen(MetricsScreen(self.state, self.picture, marked))
+
+    def _chosen_views(self, most: int) -> list[RunView]:
+        """The marked runs, else the selected one, in full; at most so many."""
+        pane = self.query_one(RunPane)
+        views = (pane.view_of(row.id) for row in pane.chosen[:most])
+        return [view for view in views if view is not None]
+
+    def action_pictures(self) -> None:
+        """The pictures of the selected run, or of two marked ones, on a page of their own."""
+        from tui.views.picture_file import MISSING, has_pillow
+
+        views = self._chosen_views(2)
+        if not views or self.picture is None:
+            self.notify("no run is selected", timeout=3)
+        elif not has_pillow():
+            self.notify(MISSING, timeout=8, markup=False)
+        else:
+            from tui.panel.screens.pictures import PicturesScreen
+
+            self.app.push_screen(PicturesScreen(self.picture, views))
 
     def action_compare(self) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
@@ -328,6 +350,7 @@ class CockpitScreen(Screen[None]):
         )
         looking = (
             ("Metrics", "curves of one run or several (m)", self.action_metrics),
+            ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),

@@ -14,6 +14,7 @@ from runners.model.states import SIGNS
 from tui.panel.hotkeys import key_lines, key_name
 from tui.panel.screens.cockpit import CockpitScreen
 from tui.panel.screens.metrics import MetricsScreen
+from tui.panel.screens.pictures import PicturesScreen
 from tui.panel.theme.palette import STATE_STYLES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
@@ -39,6 +40,7 @@ def key_tables(app: App[Any]) -> dict[str, list[tuple[str, str]]]:
         "Metrics (m)": key_lines(
             [*MetricsScreen.BINDINGS, *ChartGrid.BINDINGS, *MetricRunList.BINDINGS]
         ),
+        "Pictures (I)": key_lines(PicturesScreen.BINDINGS),
     }
 
 

@@ -4,120 +4,81 @@ beside them.
 
 import asyncio
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
-from textual.css.query import DOMQuery
+from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
-from tui.panel.widgets.metrics.chart import ChartOptions
-from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage, ChartRequest, RunCurve
-from tui.panel.widgets.metrics.details import describe, draw_details
+from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
+from tui.panel.widgets.metrics.chart_order import keep_pinned_charts, pinned_charts
+from tui.panel.widgets.metrics.chart_request import (
+    ChartOptions,
+    ChartRequest,
+    RunCurve,
+    moved,
+    turned,
+)
 from tui.panel.widgets.metrics.grid import ChartGrid
-from tui.panel.widgets.metrics.run_list import MetricRunList
-from tui.views.curves import AXES, SMOOTHINGS
-from tui.views.settings import settings_of
+from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
+from tui.panel.widgets.metrics.page_line import nothing_line, page_line
+from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
+from tui.panel.widgets.metrics.settings_pane import SettingsPane
+from tui.views.run_view import RunView
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
-_DETAILS = 44
-_KEYS = (
-    ("Esc", "close"),
-    ("Enter", "one chart"),
-    ("[ ]", "page"),
-    ("/", "filter"),
-    ("r", "runs"),
-    ("x", "axis"),
-    ("L", "log"),
-    ("s", "smooth"),
-    ("c", "cursor"),
-    ("+ -", "zoom"),
-    ("o", "settings"),
-    ("?", "all keys"),
-)
-_CURSOR_STEPS = 100
+_LINES = 2  # of words, above and below the charts
 
 
 class MetricsScreen(Screen[None]):
     """Charts, runs, details; a thread reads and draws, this screen only shows."""
 
     AUTO_FOCUS = "#metrics-grid"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("escape,q,m", "back", "leave what is open, then the page", "Close"),
-        hotkey("enter,z", "alone", "one chart alone; Esc: back", "One chart"),
-        hotkey(
-            "pageup,left_square_bracket",
-            "page(-1)",
-            "the page of charts before or after",
-            "Page",
-            display="[ ]",
-        ),
-        hotkey("pagedown,right_square_bracket", "page(1)", "the page of charts before or after"),
-        hotkey("slash", "filter", "filter the metrics by name", "Filter", display="/"),
-        hotkey("r", "runs", "to the list of runs, and back", "Runs"),
-        hotkey("a", "mark_all", "draw all live runs; again: only one"),
-        hotkey("p", "pin", "the run under the cursor on top"),
-        hotkey("x", "axis", "steps, epochs or time", "X axis"),
-        hotkey("L", "log", "logarithmic, and back", "Log"),
-        hotkey("s", "smooth", "more smoothing, then none", "Smooth"),
-        hotkey("c", "cursor", "values under a cursor, moved by ← →", "Cursor"),
-        hotkey(
-            "plus,equals_sign",
-            "zoom_x(0.5)",
-            "a smaller or larger part of the x axis",
-            "Zoom",
-            display="+ -",
-        ),
-        hotkey("minus", "zoom_x(2.0)", "a smaller or larger part of the x axis"),
-        hotkey("comma,less_than_sign", "pan(-1)", "an earlier or later part of the x axis"),
-        hotkey("full_stop,greater_than_sign", "pan(1)", "an earlier or later part of the x axis"),
-        hotkey("0", "whole", "all of the x axis"),
-        hotkey("g", "columns", "how many charts side by side"),
-        hotkey("o", "details", "settings and environment of the run", "Settings"),
-        Binding("question_mark", "app.help", "Help", key_display="?", show=False),
-        hotkey("home", "page(-100000)", "the first page of charts, the last"),
-        hotkey("end", "page(100000)", "the first page of charts, the last"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS
 
-    def __init__(self, picture: PanelSnapshot | None, marked: list[str], at: str | None) -> None:
-        """`marked`: the runs drawn at first; `at`: the one under the list's cursor."""
+    def __init__(
+        self,
+        state: StateDirectory,
+        picture: PanelSnapshot | None,
+        marked: Sequence[RunView],
+    ) -> None:
+        """`marked`: the runs drawn at first, of which the first is under the list's cursor."""
         super().__init__()
+        self._state = state
         self._first_picture = picture
-        self._begin_with = marked, at
+        self._begin_with = marked
         self._book = ChartModel()
         self._worker = ThreadPoolExecutor(1, "metrics")
-        self._asked = ChartRequest(
-            (), 0, 0, ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
-        )
+        look = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
+        self._asked = ChartRequest((), 0, 0, look, pinned=pinned_charts(state))
         self._page: ChartPage | None = None
         self._line = ""
-        self._about = Text()
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
 
     def compose(self) -> ComposeResult:
-        """One line of words, then runs, charts and details side by side."""
+        """One line of words, then runs, charts and settings side by side."""
         yield Static(id="metrics-line", markup=False)
         with Horizontal(id="metrics-body"):
             yield MetricRunList(id="metrics-runs")
             yield ChartGrid(id="metrics-grid")
         # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
-        yield Static(_keys(), id="metrics-keys", markup=False)
+        yield Static(key_line(), id="metrics-keys", markup=False)
 
     def on_mount(self) -> None:
         """Show what is known at once, and read."""
         runs = self.runs
-        runs.begin(*self._begin_with)
+        runs.begin(self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
         if self._first_picture is not None:
@@ -155,9 +116,9 @@ class MetricsScreen(Screen[None]):
                 continue
             page = await loop.run_in_executor(self._worker, self._book.draw, asked)
             self._page = page
-            self.grid.show(page, self._nothing(page))
+            self.grid.show(page, nothing_line(page, asked))
             self._show_line()
-            self._show_details()
+            self._show_settings()
 
     def show(self, picture: PanelSnapshot) -> None:
         """A new picture, once a second: runs that came, ended or were removed; live ones are read
@@ -170,9 +131,13 @@ class MetricsScreen(Screen[None]):
 
     def _ask(self, **changes: Any) -> None:
         """Ask for the charts as they shall be now; nothing happens when that is as before."""
+        width, height = self.grid.size
+        if not width:
+            # Not laid out yet: charts of the size to come are drawn meanwhile, for the first paint.
+            width, height = self.app.size.width, self.app.size.height - _LINES
+            width -= LIST_WIDTH if self.runs.display else 0
         asked = self._asked._replace(**changes)
-        size = self.grid.size
-        asked = asked._replace(marks=self._marks(), width=size.width, height=size.height)
+        asked = asked._replace(marks=self._marks(), width=width, height=height)
         if asked != self._asked:
             if [mark.run for mark in asked.marks] != [mark.run for mark in self._asked.marks]:
                 self._hurry.set()
@@ -201,11 +166,6 @@ class MetricsScreen(Screen[None]):
         return self.query_one(MetricRunList)
 
     @property
-    def _details(self) -> DOMQuery[Widget]:
-        """The settings and environment, where they are shown."""
-        return self.query("#metrics-details")
-
-    @property
     def grid(self) -> ChartGrid:
         """The charts."""
         return self.query_one(ChartGrid)
@@ -219,85 +179,46 @@ class MetricsScreen(Screen[None]):
     def _resized(self) -> None:
         self._ask()
 
-    def _nothing(self, page: ChartPage) -> str:
-        if not self._asked.marks:
-            return "no run is marked: r shows the runs, space marks one"
-        if page.hidden:
-            return (
-                page.problem or f"no metric matches {self._asked.pattern!r}; / changes the filter"
-            )
-        return "no metrics yet"
-
     def _show_line(self) -> None:
-        page, asked, look = self._page, self._asked, self._asked.look
-        if page is None:
-            return
-        last = min(len(page.names), page.first + page.per_page)
-        words = [f"Metrics {page.first + 1 if page.names else 0}-{last} of {len(page.names)}"]
-        words.append(f"x {look.axis}")
-        if look.log:
-            words.append("log")
-        if asked.smoothing:
-            words.append(f"smoothed {SMOOTHINGS[asked.smoothing]:g}")
-        if (look.low, look.high) != (0.0, 1.0):
-            words.append(f"part {look.low:.0%}–{look.high:.0%} (0: whole)")
-        if asked.pattern:
-            words.append(
-                f"filter /{asked.pattern}/" + (f" — {page.problem}" if page.problem else "")
-            )
-        if look.cursor is not None:
-            words.append("cursor ← →")
-        names = "  ".join(
-            f"{mark.letter} {mark.run.name}" + ("★" if mark.pinned else "") for mark in asked.marks
-        )
-        line = " " + " · ".join(words) + f"   {names}"
+        line = page_line(self._page, self._asked) if self._page is not None else ""
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             self.query_one("#metrics-line", Static).update(line)
 
-    def _show_details(self) -> None:
+    def _show_settings(self) -> None:
         view = self.runs.selected
-        if not self._details or view is None:
-            return
-        told = self._book.settings(view.run.id)
-        others = [
-            settings_of(mark.run, self._book.settings(mark.run.id))
-            for mark in self._asked.marks
-            if mark.run.id != view.run.id
-        ]
-        letter = self.runs.letters.get(view.run.id, "")
-        sections = describe(view, told, self._book.notes(view.run.id))
-        text = draw_details(
-            f"{letter} {view.run.name or view.run.id}",
-            sections,
-            others,
-            min(_DETAILS, self.size.width // 2) - 4,
-        )
-        if text != self._about:
-            self._about = text
-            self.query_one("#metrics-details-text", Static).update(text)
+        for pane in self.query(SettingsPane):
+            if view is not None and pane.is_mounted:
+                letter = self.runs.letters.get(view.run.id, "")
+                pane.show(view, letter, self._asked.marks, self._book.store)
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────
 
     @on(MetricRunList.Changed)
     def _runs_changed(self) -> None:
         self._ask()
-        self._show_details()
+        self._show_settings()
 
     @on(ChartGrid.Clicked)
     def _clicked(self, message: ChartGrid.Clicked) -> None:
         if self._page is not None:
-            self._ask(focus=self._page.first + message.at)
+            self._focus(self._page.first + message.at)
 
     def action_back(self) -> None:
-        """Leave what is open: the filter's line, the chart alone, the cursor, then the page."""
+        """Close the innermost: the filter's line, the settings, the list where it has no room of
+        its own, the chart alone, the cursor, then the page.
+        """
         if self.query("#metrics-filter"):
             self._close_filter()
+        elif self.query(SettingsPane):
+            self.action_settings()
+        elif self.runs.has_focus and self.size.width < _LIST_FROM:
+            self.action_runs()
         elif self._asked.alone:
             self._ask(alone=False)
         elif self._asked.look.cursor is not None:
-            self._look(cursor=None)
+            self.action_turn("cursor")
         else:
             self.dismiss()
 
@@ -308,23 +229,21 @@ class MetricsScreen(Screen[None]):
     def action_page(self, pages: int) -> None:
         """The charts before or after."""
         if self._page is not None:
-            focus = self._page.first + pages * self._page.per_page
-            self._ask(focus=max(0, min(len(self._page.names) - 1, focus)))
+            self._focus(self._page.first + pages * self._page.per_page)
 
     def action_sideways(self, by: int) -> None:
         """Move the cursor, where there is one, else to the chart beside."""
-        cursor = self._asked.look.cursor
-        if cursor is not None:
-            self._look(cursor=min(1.0, max(0.0, cursor + by / _CURSOR_STEPS)))
+        if self._asked.look.cursor is not None:
+            self._ask(look=self._asked.look.cursor_moved(by))
         elif self._page is not None:
-            self._ask(focus=max(0, min(len(self._page.names) - 1, self._page.focus + by)))
+            self._focus(self._page.focus + by)
 
     def action_vertically(self, by: int) -> None:
         """To the chart above or below."""
         if self._page is not None:
             focus = self._page.focus + by * self._page.across
             if 0 <= focus < len(self._page.names):
-                self._ask(focus=focus)
+                self._focus(focus)
 
     def action_runs(self) -> None:
         """To the list of runs, and back to the charts."""
@@ -336,73 +255,78 @@ class MetricsScreen(Screen[None]):
             runs.display = True
             runs.focus()
 
-    def action_mark_all(self) -> None:
-        """Draw all live runs and what is marked; when all are, only the run under the cursor."""
-        runs = self.runs
-        live = [view.run.id for view in runs.views if view.run.is_live] or [
-            view.run.id for view in runs.views[:8]
-        ]
-        every = [*runs.marked, *(one for one in live if one not in runs.marked)]
-        selected = runs.selected
-        runs.mark(every if every != runs.marked else [selected.run.id] if selected else [])
+    def action_mark_more(self) -> None:
+        """Draw more runs: all live ones, then ended ones of the same preset, then only one."""
+        self.runs.mark_more()
 
     def action_pin(self) -> None:
         """The run under the list's cursor on top."""
         self.runs.pin()
 
-    def action_axis(self) -> None:
-        """Steps, epochs, time."""
-        axis = self._asked.look.axis
-        self._look(axis=AXES[(AXES.index(axis) + 1) % len(AXES)])
+    def action_pin_chart(self) -> None:
+        """This chart before all that are not pinned, for good; or no longer."""
+        name, pinned = self._focused_chart(), self._asked.pinned
+        if name and name in pinned:
+            self._keep_order(name, tuple(one for one in pinned if one != name))
+        elif name:
+            self._keep_order(name, (*pinned, name))
 
-    def action_log(self) -> None:
-        """Logarithmic, and back."""
-        self._look(log=not self._asked.look.log)
+    def action_move_chart(self, by: int) -> None:
+        """A pinned chart before or after its neighbour."""
+        name = self._focused_chart()
+        if name in self._asked.pinned:
+            self._keep_order(name, moved(self._asked.pinned, name, by))
+        elif name:
+            self.notify("P pins this chart; pinned charts can be moved", timeout=3)
 
-    def action_smooth(self) -> None:
-        """More smoothing, then none."""
-        self._ask(smoothing=(self._asked.smoothing + 1) % len(SMOOTHINGS))
+    async def action_write(self, every: bool) -> None:
+        """Write the chart under the cursor, or all that match, as files into this folder."""
+        names = self._page.names if every and self._page else [self._focused_chart()]
+        await self._write([name for name in names if name])
 
-    def action_cursor(self) -> None:
-        """Values under a cursor instead of the newest, in all charts at once."""
-        self._look(cursor=0.5 if self._asked.look.cursor is None else None)
-
-    def action_zoom_x(self, factor: float) -> None:
-        """A smaller or larger part of the x axis, around the cursor, else up to its end."""
-        look = self._asked.look
-        at = look.low + (1.0 if look.cursor is None else look.cursor) * (look.high - look.low)
-        width = min(1.0, max(0.001, (look.high - look.low) * factor))
-        anchor = 1.0 if look.cursor is None else look.cursor
-        low = min(1.0 - width, max(0.0, at - anchor * width))
-        self._look(low=low, high=low + width)
-
-    def action_pan(self, by: int) -> None:
-        """An earlier or a later part of the x axis."""
-        look = self._asked.look
-        width = look.high - look.low
-        low = min(1.0 - width, max(0.0, look.low + by * width / 4))
-        self._look(low=low, high=low + width)
-
-    def action_whole(self) -> None:
-        """All of the x axis."""
-        self._look(low=0.0, high=1.0)
-
-    def action_columns(self) -> None:
-        """One, two, three … charts side by side, then as many as fit."""
-        self._ask(columns=(self._asked.columns + 1) % 5)
-
-    def action_details(self) -> None:
-        """The settings and environment of the run under the list's cursor, and back."""
-        if self._details:
-            self._details.remove()
-            self._about = Text()
+    def action_turn(self, what: str) -> None:
+        """Draw all charts otherwise: another axis, logarithmic, smoothed, a part of the axis …"""
+        axes = self._page.axes if self._page else ("step",)
+        if what == "axis" and len(axes) < 2:
+            self.notify("these runs tell steps only", timeout=3)
         else:
-            text = Static(id="metrics-details-text", markup=False)
-            self.query_one("#metrics-body").mount(VerticalScroll(text, id="metrics-details"))
-            self.call_after_refresh(self._show_details)
+            self._ask(**turned(self._asked, what, axes))
 
-    def _look(self, **changes: Any) -> None:
-        self._ask(look=self._asked.look._replace(**changes))
+    def action_settings(self) -> None:
+        """The settings and environment of the run under the list's cursor, and back."""
+        if self.query(SettingsPane):
+            self.query(SettingsPane).remove()
+        else:
+            self.query_one("#metrics-body").mount(SettingsPane(id="metrics-details"))
+            self.call_after_refresh(self._show_settings)
+
+    def _focus(self, at: int) -> None:
+        count = len(self._page.names) if self._page is not None else 0
+        self._ask(focus=max(0, min(count - 1, at)), follow="")
+
+    def _focused_chart(self) -> str:
+        """The name of the chart under the cursor; empty without any."""
+        page = self._page
+        return page.names[page.focus] if page is not None and page.names else ""
+
+    def _keep_order(self, name: str, pinned: tuple[str, ...]) -> None:
+        """Take in and keep an order; the cursor stays on chart `name`."""
+        keep_pinned_charts(self._state, pinned)
+        self._ask(pinned=pinned, follow=name)
+
+    async def _write(self, names: Sequence[str]) -> None:
+        folder = Path.cwd()
+        loop = asyncio.get_running_loop()
+        try:
+            paths = await loop.run_in_executor(
+                self._worker, self._book.write, self._asked, names, folder
+            )
+        except OSError as error:
+            self.notify(f"cannot write into {folder}: {error.strerror}", severity="error")
+            return
+        words = " and ".join(path.name for path in paths[:2])
+        words += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""
+        self.notify(f"wrote {words or 'nothing'} in {folder}", timeout=8, markup=False)
 
     # ── the filter ────────────────────────────────────────────────────────────────────────────────
 
@@ -417,17 +341,9 @@ class MetricsScreen(Screen[None]):
 
     @on(Input.Changed, "#metrics-filter")
     def _filter_changed(self, message: Input.Changed) -> None:
-        self._ask(pattern=message.value, focus=0)
+        self._ask(pattern=message.value, focus=0, follow="")
 
     @on(Input.Submitted, "#metrics-filter")
     def _close_filter(self) -> None:
         self.query("#metrics-filter").remove()
         self.grid.focus()
-
-
-def _keys() -> Text:
-    """What keys do, the most needed first: a narrow terminal shows as many as it has room for."""
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for key, words in _KEYS:
-        text.append(f" {key} ", style="bold").append(words, style="dim").append(" ")
-    return text

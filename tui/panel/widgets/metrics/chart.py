@@ -9,9 +9,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
-from tui.views.curves import AxisName, Curve
-from tui.views.format import axis_time
-from tui.views.scales import Scale, scale_for, short, stride
+from tui.panel.widgets.metrics.chart_request import ChartOptions
+from tui.views.curves import AxisName, Curve, axis_text
+from tui.views.scales import Scale, axis_numbers, distinct, scale_for, short, stride
 
 Row = tuple[Segment, ...]
 
@@ -20,6 +20,7 @@ _PLAIN = Style()
 _BOLD = Style(bold=True)
 _FOCUSED = Style(bold=True, reverse=True)
 _LETTERS_EVERY = 18
+RESUMED = "↻"
 
 
 class ChartCurve(NamedTuple):
@@ -32,20 +33,6 @@ class ChartCurve(NamedTuple):
     live: bool = False
 
 
-class ChartOptions(NamedTuple):
-    """How charts are drawn: the part of the x axis (0 to 1), the cursor within that part, and
-    more.
-    """
-
-    axis: AxisName = "step"
-    log: bool = False
-    low: float = 0.0
-    high: float = 1.0
-    cursor: float | None = None
-    lettered: bool = False
-    """Letters along the curves, for terminals without colour."""
-
-
 def draw_chart(
     title: str,
     lines: Sequence[ChartCurve],
@@ -54,9 +41,10 @@ def draw_chart(
     look: ChartOptions,
     focused: bool = False,
     unit: str = "",
+    apart: bool = False,
 ) -> tuple[Row, ...]:
-    """The chart in exactly `height` rows of `width` cells. The pinned line is drawn last, on
-    top.
+    """The chart in exactly `height` rows of `width` cells. The pinned line is drawn last, on top;
+    `apart` says that its axis is not the one asked for, which is then named.
     """
     filled = [line for line in lines if len(line.curve.xs)]
     if not filled:
@@ -78,24 +66,20 @@ def draw_chart(
     margin = max(len(label) for label in labels.values())
     canvas = Canvas(max(4, width - margin - 1), plot_rows)
     place = _placing(canvas, low, high, scale)
-    for at in sorted(range(len(filled)), key=lambda i: filled[i].pinned):
+    upwards = sorted(range(len(filled)), key=lambda i: filled[i].pinned)
+    for at in upwards:
         canvas.draw((place(x, y) for x, y in parts[at]), at)
-    for at in sorted(range(len(filled)), key=lambda i: filled[i].pinned):
-        _letter(
-            canvas,
-            filled[at],
-            at,
-            [(x, y) for x, y in parts[at] if low <= x <= high],
-            place,
-            look.lettered,
-        )
+    for at in upwards:
+        inside = [(x, y) for x, y in parts[at] if low <= x <= high]
+        _seams(canvas, filled[at].curve, at, inside, place)
+        _letter(canvas, filled[at], at, inside, place, look.lettered)
     cursor = None if look.cursor is None else min(canvas.width - 1, int(look.cursor * canvas.width))
     x_value = None if look.cursor is None else low + look.cursor * (high - low)
     styles = [Style.parse(f"{line.colour} bold" if line.pinned else line.colour) for line in filled]
-    rows = [_title(title, filled, styles, x_value, look.axis, width, focused, unit)]
+    rows = [_title(title, filled, styles, x_value, width, focused, unit)]
     for y in range(plot_rows):
         rows.append(_plot_row(labels.get(y, ""), margin, canvas.row(y), styles, cursor))
-    rows.append(_x_row(low, high, look.axis, margin, canvas.width, x_value))
+    rows.append(_x_row(low, high, look.axis, margin, canvas.width, x_value, apart))
     return tuple(rows[:height])
 
 
@@ -115,35 +99,42 @@ def _letter(canvas, line, owner, part, place, lettered) -> None:  # type: ignore
         return
     x, y = place(*part[-1])
     column = min(canvas.width - 1, int(x) >> 1)
-    canvas.write(column, min(canvas.height - 1, round(y) >> 2), line.letter, owner)
+    for i, sign in enumerate(line.letter):
+        canvas.write(column - len(line.letter) + 1 + i, _cell_row(canvas, y), sign, owner)
     if not lettered:
         return
     next_at = 4 + (ord(line.letter[:1] or "A") * 5) % _LETTERS_EVERY
     for point in part:
         x, y = place(*point)
         if int(x) >> 1 >= next_at and int(x) >> 1 < column - 2:
-            canvas.write(
-                int(x) >> 1, min(canvas.height - 1, max(0, round(y) >> 2)), line.letter, owner
-            )
+            canvas.write(int(x) >> 1, _cell_row(canvas, y), line.letter[:1], owner)
             next_at = (int(x) >> 1) + _LETTERS_EVERY
 
 
+def _seams(canvas, curve, owner, part, place) -> None:  # type: ignore[no-untyped-def]
+    """A sign on the curve where a run begins that was resumed."""
+    for seam in curve.seams:
+        after = next((point for point in part if point[0] >= seam), None)
+        if after is not None:
+            x, y = place(*after)
+            canvas.write(int(x) >> 1, _cell_row(canvas, y), RESUMED, owner)
+
+
+def _cell_row(canvas: Canvas, y: float) -> int:
+    return min(canvas.height - 1, max(0, round(y) >> 2))
+
+
 def _labels(scale: Scale, rows: int) -> dict[int, str]:
-    """Numbers at the top, the bottom and, where there is room, between."""
+    """Numbers at the top, the bottom and, where there is room, between; a constant metric has one,
+    beside its line.
+    """
+    if scale.constant is not None:
+        return {round((rows * 4 - 1) / 2) >> 2: short(scale.constant, 6)}
     wanted = [0, rows - 1] if rows < 5 else [0, rows // 2, rows - 1]
     if rows >= 14:
         wanted = [0, rows // 4, rows // 2, rows * 3 // 4, rows - 1]
-    spread = abs(scale.high - scale.low)
-    size = max(abs(scale.high), abs(scale.low)) or 1.0
-    digits = (
-        3
-        if scale.log or spread > size * 0.05
-        else min(6, 3 + math.ceil(-math.log10(max(spread / size, 1e-4))) - 1)
-    )
-    return {
-        y: short(scale.value(1 - (y + 0.5) / rows) if rows > 1 else scale.high, digits)
-        for y in wanted
-    }
+    values = [scale.value(1 - (y + 0.5) / rows) if rows > 1 else scale.high for y in wanted]
+    return dict(zip(wanted, axis_numbers(values), strict=True))
 
 
 def _plot_row(
@@ -170,11 +161,20 @@ def _plot_row(
 
 
 def _x_row(
-    low: float, high: float, axis: AxisName, margin: int, width: int, cursor: float | None
+    low: float,
+    high: float,
+    axis: AxisName,
+    margin: int,
+    width: int,
+    cursor: float | None,
+    apart: bool,
 ) -> Row:
-    write = axis_time if axis == "time" else short
-    left, right = write(low), write(high)
-    middle = write((low + high) / 2) if cursor is None else f"┊{write(cursor)}"
+    between = (low + high) / 2 if cursor is None else cursor
+    left, middle, right = distinct([low, between, high], axis_text(axis))
+    if cursor is not None:
+        middle = f"┊{middle}"
+    elif apart:
+        middle = f"({axis})"
     room = width - len(left) - len(right)
     text = (
         f"{left}{middle:^{room}}{right}"
@@ -193,38 +193,50 @@ def _title(
     lines: Sequence[ChartCurve],
     styles: list[Style],
     x: float | None,
-    axis: AxisName,
     width: int,
     focused: bool,
     unit: str,
 ) -> Row:
     """The name, and for each run its newest value or the one under the cursor, as many as there is
-    room for.
+    room for; where there is still room, its best value and the step of that.
     """
     sign = "▸" if focused else " "
     name = _cut(f"{sign}{title}" + (f" [{unit}]" if unit else ""), max(6, width - 9))
     row = [Segment(name, _FOCUSED if focused else _BOLD)]
     left = width - cell_len(name)
+    shown: list[tuple[int, str]] = []
     for i in sorted(range(len(lines)), key=lambda i: not lines[i].pinned):
-        line = lines[i]
-        value = line.curve.at(x) if x is not None else line.curve.ys[-1]
-        lost = (
-            " ⚠NaN"
-            if line.curve.lost and not math.isfinite(line.curve.ys[-1])
-            else " ⚠"
-            if line.curve.lost
-            else ""
-        )
-        text = (
-            f"  {'★' if line.pinned and len(lines) > 1 else ''}{line.letter} "
-            f"{short(value, 4)}{lost}"
-        )
+        text = _last(lines[i], x, len(lines) > 1)
         if cell_len(text) > left:
             break
-        row.append(Segment(text, styles[i]))
+        shown.append((i, text))
         left -= cell_len(text)
+    for i, text in shown:
+        best = _best(lines[i].curve) if x is None else ""
+        if best and cell_len(best) <= left:
+            text += best
+            left -= cell_len(best)
+        row.append(Segment(text, styles[i]))
     row.append(Segment(" " * left, _PLAIN))
     return tuple(row)
+
+
+def _last(line: ChartCurve, x: float | None, several: bool) -> str:
+    """A run's letter and its newest value, or the one at `x`."""
+    curve = line.curve
+    value = curve.at(x) if x is not None else curve.ys[-1]
+    lost = (" ⚠" if math.isfinite(curve.ys[-1]) else " ⚠NaN") if curve.lost else ""
+    star = "★" if line.pinned and several else ""
+    return f"  {star}{line.letter} {short(value, 4)}{lost}"
+
+
+def _best(curve: Curve) -> str:
+    """The best value and its step: `↓0.0123@1200`."""
+    best = curve.best
+    if best is None:
+        return ""
+    step = f"@{short(best.step, 4)}" if math.isfinite(best.step) else ""
+    return f" {'↑' if best.higher else '↓'}{short(best.value, 4)}{step}"
 
 
 def _empty(

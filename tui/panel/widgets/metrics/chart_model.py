@@ -8,42 +8,25 @@ same object: the page paints what differs.
 
 import math
 import re
-import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from runners.cost.run_costs import CostCurve, state_of
-from runners.model.run import Run
-from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
-from tui.panel.widgets.metrics.chart import ChartCurve, ChartOptions, Row, draw_chart
-from tui.views.curves import SMOOTHINGS, AxisName, Curve, by_time, join, stretch_of
-
-
-class RunCurve(NamedTuple):
-    """A run on the page."""
-
-    run: Run
-    letter: str
-    colour: str
-    pinned: bool = False
-
-
-class ChartRequest(NamedTuple):
-    """Which charts are wanted, and how."""
-
-    marks: tuple[RunCurve, ...]
-    width: int
-    height: int
-    look: ChartOptions
-    smoothing: int = 0
-    pattern: str = ""
-    first: int = 0
-    focus: int = 0
-    alone: bool = False
-    columns: int = 0
-    """How many charts side by side; 0 as many as there is room for."""
+from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
+from tui.panel.widgets.metrics.chart_request import ChartRequest, RunCurve, order
+from tui.panel.widgets.metrics.curve_store import CurveStore, Line
+from tui.views.curves import (
+    AXES,
+    SMOOTHINGS,
+    AxisName,
+    Curve,
+    by_time,
+    join,
+    known_axes,
+    stretch_of,
+)
 
 
 class Chart(NamedTuple):
@@ -59,7 +42,7 @@ class Chart(NamedTuple):
 
 class ChartPage(NamedTuple):
     """The charts of one page: `names` of all that match, the `first` shown and how many are to a
-    page.
+    page. `axes` are those known of any run, `resumed` whether a curve has a seam.
     """
 
     charts: tuple[Chart, ...]
@@ -70,12 +53,10 @@ class ChartPage(NamedTuple):
     across: int
     hidden: int
     problem: str = ""
+    axes: tuple[AxisName, ...] = AXES
+    resumed: bool = False
 
 
-_PIECE = 64 * 1024
-_PATIENCE_S = 0.03
-"""How long keys may have to wait for a piece that is being read."""
-_MOST_OUTPUT = 8 << 20
 _SMALLEST = (34, 9)
 _ROOMY = (52, 14)
 
@@ -84,58 +65,23 @@ class ChartModel:
     """The marked runs' metrics and the page last drawn."""
 
     def __init__(self) -> None:
-        self._metrics: dict[str, RunMetrics] = {}
-        self._whole: set[str] = set()
-        self._turn = 0
+        self.store = CurveStore()
         self._curves: dict[
-            tuple[str, str, AxisName, int], tuple[tuple[object, ...], Curve | None]
+            tuple[str, str, AxisName, int, bool], tuple[tuple[object, ...], Curve | None]
         ] = {}
         self._drawn: dict[int, tuple[tuple[object, ...], Chart]] = {}
+        self._seams: set[str] = set()
 
     def read(self, marks: Sequence[RunCurve]) -> bool:
         """Read on in every marked run by some MiB at most; True while there is more to read."""
-        more = False
         wanted = {mark.run.id for mark in marks}
-        for run_id in self._metrics.keys() - wanted:
-            del self._metrics[run_id]
-            self._whole.discard(run_id)
-            self._curves = {key: value for key, value in self._curves.items() if key[0] != run_id}
-        self._turn += 1
-        deadline = time.monotonic() + _PATIENCE_S
-        for i in range(len(marks)):
-            run = marks[(self._turn + i) % len(marks)].run
-            if run.id in self._whole:
-                continue
-            if time.monotonic() > deadline:
-                return True
-            metrics = self._metrics.get(run.id) or self._metrics.setdefault(
-                run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(state_of(run)))
-            )
-            ended = not run.is_live
-            unread = metrics.poll(run, _PIECE)
-            more = more or unread
-            if ended and not unread:
-                self._whole.add(run.id)  # what has ended stays as it is
-        return more
-
-    def notes(self, run_id: str) -> list[str]:
-        """What has to be known of a run's values."""
-        metrics = self._metrics.get(run_id)
-        return metrics.notes if metrics is not None else []
-
-    def settings(self, run_id: str) -> dict[str, object]:
-        """What a run told of its settings."""
-        metrics = self._metrics.get(run_id)
-        return dict(metrics.settings) if metrics is not None else {}
+        self._curves = {key: one for key, one in self._curves.items() if key[0] in wanted}
+        return self.store.read([mark.run for mark in marks])
 
     def draw(self, asked: ChartRequest) -> ChartPage:
         """The charts of the page asked for."""
-        found = {
-            mark.run.id: self._metrics[mark.run.id].series()
-            for mark in asked.marks
-            if mark.run.id in self._metrics
-        }
-        every = _ordered(found)
+        found = self._lines(asked)
+        every = _ordered(found, asked.pinned)
         try:
             pattern = re.compile(asked.pattern, re.IGNORECASE)
             problem = ""
@@ -147,9 +93,11 @@ class ChartModel:
         names = [name for name in every if pattern.search(name)]
         across, down = _grid(asked, len(names))
         per_page = across * down
-        focus = max(0, min(asked.focus, len(names) - 1))
+        focus = names.index(asked.follow) if asked.follow in names else asked.focus
+        focus = max(0, min(focus, len(names) - 1))
         first = focus // per_page * per_page
         shown = names[first : first + per_page]
+        self._seams.clear()
         charts = [
             self._chart(
                 at, name, asked, found, _place(at, across, down, asked), first + at == focus
@@ -167,84 +115,127 @@ class ChartModel:
             across,
             len(every) - len(names),
             problem,
+            known_axes([part for line in found.values() for part in line]),
+            bool(self._seams),
         )
+
+    def write(self, asked: ChartRequest, names: Sequence[str], folder: Path) -> list[Path]:
+        """Write the charts of `names` as they are drawn, an SVG and a CSV file each; their paths.
+
+        Raises OSError where the folder does not take them.
+        """
+        from tui.views.chart_files import write_chart
+        from tui.views.chart_svg import SvgCurve
+
+        found, paths = self._lines(asked), list[Path]()
+        for name in names:
+            having = _having(found, asked, name)
+            axis, curves = self._over(name, asked, having)
+            lines = [
+                SvgCurve(f"{mark.letter} {mark.run.name or mark.run.id}", curve)
+                for (mark, _), curve in zip(having, curves, strict=True)
+                if curve is not None
+            ]
+            rows = [part for _, line in having for part in line]
+            words = name
+            if asked.smoothing:
+                words += f" (smoothed {SMOOTHINGS[asked.smoothing]:g})"
+            look = asked.look._replace(axis=axis)
+            span = look.low, look.high
+            unit = _unit(name, having)
+            paths += write_chart(folder, name, words, lines, rows, axis, look.log, unit, span)
+        return paths
+
+    def _lines(self, asked: ChartRequest) -> dict[str, Line]:
+        lines = {mark.run.id: self.store.line(mark.run, asked.joined) for mark in asked.marks}
+        return {run: line for run, line in lines.items() if line}
 
     def _chart(
         self,
         at: int,
         name: str,
         asked: ChartRequest,
-        found: dict[str, dict[str, Series]],
+        found: dict[str, Line],
         place: tuple[int, int, int, int],
         focused: bool,
     ) -> Chart:
-        having = [
-            (mark, found[mark.run.id][name])
-            for mark in asked.marks
-            if name in found.get(mark.run.id, {})
-        ]
-        axis = asked.look.axis
-        curves = [
-            self._curve(mark.run, series, axis, asked, found[mark.run.id])
-            for mark, series in having
-        ]
-        if any(curve is None for curve in curves):
-            # Some program told no times or no epochs, or nothing leads from a GPU's times to steps.
-            axis = "time" if any(by_time(series) for _, series in having) else "step"
-            curves = [
-                self._curve(mark.run, series, axis, asked, found[mark.run.id])
-                for mark, series in having
-            ]
+        having = _having(found, asked, name)
+        axis, curves = self._over(name, asked, having)
         lines = [
             ChartCurve(mark.letter, mark.colour, curve, mark.pinned, mark.run.is_live)
             for (mark, _), curve in zip(having, curves, strict=True)
             if curve is not None
         ]
-        versions = tuple(
-            (mark, mark.run.id, len(series), repr(series.last), series.steps[-1])
-            for mark, series in having
-        )
-        key = (name, place, focused, asked.look, asked.smoothing, versions)
+        self._seams.update(line.letter for line in lines if line.curve.seams)
+        key = (name, place, focused, asked.look, name in asked.pinned, tuple(lines))
         known = self._drawn.get(at)
         if known is not None and known[0] == key:
             return known[1]
-        unit = " ".join(
-            [having[0][1].unit] + ["simulated"] * any(series.simulated for _, series in having)
-        ).strip()
         x, y, width, height = place
-        rows = draw_chart(name, lines, width, height, asked.look._replace(axis=axis), focused, unit)
+        look = asked.look._replace(axis=axis)
+        words = f"◆{name}" if name in asked.pinned else name
+        unit = _unit(name, having)
+        apart = axis != asked.look.axis
+        rows = draw_chart(words, lines, width, height, look, focused, unit, apart)
         chart = Chart(name, x, y, width, height, rows)
         if known is not None and known[1] == chart:
             chart = known[1]
         self._drawn[at] = key, chart
         return chart
 
+    def _over(
+        self, name: str, asked: ChartRequest, having: Sequence[tuple[RunCurve, Line]]
+    ) -> tuple[AxisName, list[Curve | None]]:
+        """The curves of a metric over the axis asked for, or over one that all of them have."""
+        axis = asked.look.axis
+        curves = [self._curve(mark, line, name, axis, asked) for mark, line in having]
+        if any(curve is None for curve in curves):
+            # Some program told no times or no epochs, or nothing leads from a GPU's times to steps.
+            timed = any(
+                by_time(part[name]) for _, line in having for _, part in line if name in part
+            )
+            axis = "time" if timed else "step"
+            curves = [self._curve(mark, line, name, axis, asked) for mark, line in having]
+        return axis, curves
+
     def _curve(
-        self,
-        run: Run,
-        series: Series,
-        axis: AxisName,
-        asked: ChartRequest,
-        others: dict[str, Series],
+        self, mark: RunCurve, line: Line, name: str, axis: AxisName, asked: ChartRequest
     ) -> Curve | None:
-        key = (run.id, series.name, axis, asked.smoothing)
-        part = stretch_of(run, others, series.name)
-        version = part.version
+        parts = [stretch_of(run, series, name) for run, series in line]
+        key = (mark.run.id, name, axis, asked.smoothing, asked.joined)
+        version = tuple(part.version for part in parts)
         known = self._curves.get(key)
         if known is not None and known[0] == version:
             return known[1]
-        curve = join([part], axis, SMOOTHINGS[asked.smoothing])
+        weight = SMOOTHINGS[asked.smoothing]
+        curve = join(parts, axis, weight, self.store.higher(mark.run, name))
         self._curves[key] = version, curve
         return curve
 
 
-def _ordered(found: dict[str, dict[str, Series]]) -> list[str]:
-    """Every name once: losses first, then as the runs tell them, GPUs and cost last."""
-    names: dict[str, bool] = {}
-    for series in found.values():
+def _having(found: dict[str, Line], asked: ChartRequest, name: str) -> list[tuple[RunCurve, Line]]:
+    """The runs that have a metric, themselves or before they were resumed."""
+    return [
+        (mark, found[mark.run.id])
+        for mark in asked.marks
+        if any(name in series for _, series in found.get(mark.run.id, ()))
+    ]
+
+
+def _unit(name: str, having: Sequence[tuple[RunCurve, Line]]) -> str:
+    parts = [series[name] for _, line in having for _, series in line if name in series]
+    simulated = ["simulated"] * any(part.simulated for part in parts)
+    return " ".join([parts[0].unit, *simulated] if parts else []).strip()
+
+
+def _ordered(found: dict[str, Line], pinned: tuple[str, ...]) -> list[str]:
+    """Every name once, in order."""
+    sources: dict[str, str] = {}
+    parts: list[dict[str, Series]] = [series for line in found.values() for _, series in line]
+    for series in parts:
         for name, one in series.items():
-            names.setdefault(name, by_time(one))
-    return sorted(names, key=lambda name: (names[name], headline_rank(name)))
+            sources.setdefault(name, one.source)
+    return order(sources, pinned, {name: headline_rank(name) for name in sources})
 
 
 def _grid(asked: ChartRequest, count: int) -> tuple[int, int]:

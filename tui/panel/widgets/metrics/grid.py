@@ -24,8 +24,6 @@ class ChartGrid(Widget):
         hotkey("right,l", "screen.sideways(1)", "the chart beside; with a cursor: moves it"),
         hotkey("shift+left,H", "screen.sideways(-10)", "ten charts, or steps of the cursor, on"),
         hotkey("shift+right", "screen.sideways(10)", "ten charts, or steps of the cursor, on"),
-        hotkey("ctrl+left", "screen.pan(-1)", "an earlier or later part of the x axis"),
-        hotkey("ctrl+right", "screen.pan(1)", "an earlier or later part of the x axis"),
         hotkey("up,k", "screen.vertically(-1)", "the chart above or below"),
         hotkey("down,j", "screen.vertically(1)", "the chart above or below"),
     ]

@@ -1,0 +1,215 @@
+"""The images of a run: PNG and JPEG files that its events name, or that lie where it writes.
+
+A file is a run's own when it lies in its folder, when its events name it, or when it was written
+while the run lived: into a folder on its command line, into one its output speaks of, or right into
+its working directory.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from runners.model.events import Event
+from runners.model.run import Run
+from runners.watch.metrics.event_reader import HEAD_BYTES, TAIL_BYTES, EventReader
+from runners.watch.metrics.printed_paths import PrintedPaths
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+_MOST_ENTRIES = 20_000
+_MOST_PICTURES = 5_000
+_DEEPEST = 6
+_GRAIN_S = 1.0
+_AFTERWARDS_S = 60.0
+"""So long after its end a run's last pictures may be written: a full disk's cache, another host."""
+_EPOCH = re.compile(r"(?:^|[^a-z])(?:epoch|ep|e)[_\-=. ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:^|[^a-z])(?:global_?step|step|iteration|iter|it)[_\-=. ]?0*(\d{1,12})(?!\d)", re.IGNORECASE
+)
+# wandb's media files are NAME_STEP_HASH; https://docs.wandb.ai/guides/track/log/media.
+_WANDB = re.compile(r"_(\d+)_[0-9a-f]{20}$")
+_LAST_NUMBER = re.compile(r"(?:^|[^\d])0*(\d{1,12})$")
+
+
+Place = tuple[int, int, int]
+NEWEST: Place = (2, 0, 0)
+"""The place of what is overwritten again and again."""
+
+
+class RunPicture(msgspec.Struct, frozen=True):
+    """An image file; `series` is what it is one of (its name without epoch and step), `modified`
+    unix seconds, `told` whether the program's events name it. Where in the run it belongs is None
+    when nobody says.
+    """
+
+    path: str
+    series: str
+    epoch: int | None
+    step: int | None
+    bytes: int
+    modified: float
+    caption: str = ""
+    told: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where in the run it belongs, for sorting: by epoch, else by step; what is overwritten
+        again and again is the newest, and last.
+        """
+        if self.epoch is not None:
+            return 0, self.epoch, self.step or 0
+        return (1, 0, self.step) if self.step is not None else NEWEST
+
+
+class PictureFinder:
+    """Finds one run's pictures; `poll` again and again follows one that lives."""
+
+    def __init__(self, run: Run) -> None:
+        self._events = EventReader(Path(run.directory) / "events.jsonl")
+        self._told: dict[str, Event] = {}
+
+    def poll(self, run: Run) -> list[RunPicture]:
+        """All that are there now, in the order of the run; at most some thousands."""
+        folder = Path(run.plan.working_directory if run.plan else run.directory)
+        self._note(folder)
+        since = (run.started or run.created) - _GRAIN_S
+        until = float("inf") if run.ended is None else run.ended + _AFTERWARDS_S
+        found: dict[str, RunPicture] = {}
+        roots = Path(run.directory), folder
+        for path, event in self._told.items():
+            _add(found, path, roots, event)
+        for path in _walk(run.directory, _DEEPEST):
+            _add(found, path, roots)
+        for place, depth in _places(run, folder):
+            for path in _walk(place, depth):
+                _add(found, path, roots, None, since, until)
+        return sorted(found.values(), key=lambda one: (one.series, *one.place, one.path))
+
+    def _note(self, folder: Path) -> None:
+        while True:
+            for event in self._events.poll():
+                if event.type == "image" and event.path:
+                    path = os.path.normpath(folder / event.path)
+                    self._told.pop(path, None)
+                    self._told[path] = event
+                    if len(self._told) > _MOST_PICTURES:
+                        del self._told[next(iter(self._told))]
+            if not self._events.more:
+                return
+
+
+def find_pictures(run: Run) -> list[RunPicture]:
+    """All pictures of a run, by what they show and in its order."""
+    return PictureFinder(run).poll(run)
+
+
+def _add(
+    found: dict[str, RunPicture],
+    path: str,
+    roots: tuple[Path, ...],
+    event: Event | None = None,
+    since: float = 0.0,
+    until: float = float("inf"),
+) -> None:
+    """Put the file at `path` into `found` unless it is there, or is none of this run's; its name
+    counts from the first of `roots` that it lies in.
+    """
+    if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
+        return
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return
+    if not since <= stat.st_mtime <= until:
+        return
+    root = next((one for one in roots if one in Path(path).parents), Path(path).parent.parent)
+    name = str(Path(path).relative_to(root))
+    epoch, step, stem = _read_stem(Path(path).stem)
+    if event is not None:
+        epoch = event.epoch if event.epoch is not None else epoch
+        step = event.step if event.step is not None else step
+    parent = str(Path(name).parent)
+    series = stem if parent == "." else f"{parent}/{stem}"
+    caption = event.caption or "" if event is not None else ""
+    found[path] = RunPicture(
+        path, series, epoch, step, stat.st_size, stat.st_mtime, caption, event is not None
+    )
+
+
+def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
+    """Epoch and step as a file's name tells them, and the name without them; a bare number at its
+    end is taken for a step.
+    """
+    found = {"epoch": _EPOCH.search(stem), "step": _WANDB.search(stem) or _STEP.search(stem)}
+    if not any(found.values()):
+        found["step"] = _LAST_NUMBER.search(stem)
+    spans = sorted((one.span() for one in found.values() if one), reverse=True)
+    rest = stem
+    for first, end in spans:
+        rest = rest[:first] + rest[end:]
+    epoch, step = (int(one[1]) if one else None for one in found.values())
+    return epoch, step, rest.strip("_-. ") or "picture"
+
+
+def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
+    """Folders that a run may write pictures into, and how deep to look there."""
+    above = {str(folder), *map(str, folder.parents), run.directory}
+    words = (word.rpartition("=")[2] for word in (run.plan.argv if run.plan else ()))
+    printed = _printed(run, str(folder))
+    for text in dict.fromkeys([*words, *printed]):
+        if not text or text.startswith("-") or len(text) > os.pathconf("/", "PC_PATH_MAX"):
+            continue
+        place = os.path.normpath(folder / text)
+        if place not in above and "\0" not in place and Path(place).is_dir():
+            yield place, _DEEPEST
+    yield str(folder), 0
+
+
+def _printed(run: Run, folder: str) -> tuple[str, ...]:
+    """The folders that the beginning and the end of a run's output speak of."""
+    paths = PrintedPaths(folder)
+    try:
+        with (Path(run.directory) / "output.log").open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            tail = file.read(TAIL_BYTES)
+    except OSError:
+        return ()
+    for line in [*head.split(b"\n"), *tail.split(b"\n")]:
+        paths.note(line)
+    return paths.folders
+
+
+def _walk(top: str, depth: int) -> Iterator[str]:
+    """The picture files below a folder, down to `depth`; links are not followed, and what is
+    hidden is left out.
+    """
+    return islice(_files(top, depth, [0]), _MOST_PICTURES)
+
+
+def _files(top: str, depth: int, looked: list[int]) -> Iterator[str]:
+    folders: list[str] = []
+    for entry in _entries(top):
+        looked[0] += 1
+        if looked[0] > _MOST_ENTRIES:
+            return
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+        elif entry.name.lower().endswith(SUFFIXES) and entry.is_file(follow_symlinks=False):
+            yield entry.path
+    if depth:
+        for folder in folders:
+            yield from _files(folder, depth - 1, looked)
+
+
+def _entries(folder: str) -> Iterable["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(islice(entries, _MOST_ENTRIES))
+    except OSError:
+        return ()

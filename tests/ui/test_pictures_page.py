@@ -1,0 +1,111 @@
+"""Pictures of a run in a real terminal, by keys: leafed through by epoch, beside another run's."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runners.lifecycle.control.stop import request_stop
+from runners.state.layout import StateDirectory
+from runners.state.runs import list_runs
+from tests.process.conftest import CommandLine
+from tests.terminal import Terminal, panel_command
+
+PIL = pytest.importorskip("PIL.Image")
+Open = Callable[..., Terminal]
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[CommandLine]:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    yield CommandLine(folder)
+    state = StateDirectory()
+    for run in list_runs(state):
+        if run.is_live:
+            request_stop(state, run, force=True)
+
+
+@pytest.fixture
+def open_panel() -> Iterator[Open]:
+    opened: list[Terminal] = []
+
+    def open_it(columns: int = 100, rows: int = 30, **environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(), columns, rows, **environment))
+        opened[-1].wait_for("▶ running|✔ done")
+        return opened[-1]
+
+    yield open_it
+    for terminal in opened:
+        terminal.close()
+
+
+def a_run(cli: CommandLine, name: str, epochs: int) -> Path:
+    """An ended run with a picture of each epoch, and one that its events name."""
+    run = cli.launch("--gpus", "0", "--name", name, "--", "true")
+    cli.ended(run)
+    folder = run.events.parent
+    (folder / "images").mkdir()
+    for epoch in range(1, epochs + 1):
+        PIL.new("RGB", (40, 20), COLOURS[epoch % 3]).save(folder / "images" / f"epoch_{epoch}.png")
+    PIL.new("RGB", (30, 30), "white").save(folder / "curves.png")
+    with run.events.open("a") as file:
+        line = {"time": 1.0, "type": "image", "path": str(folder / "curves.png")}
+        file.write(json.dumps({**line, "caption": "all curves"}) + "\n")
+    return folder
+
+
+def test_pictures_are_leafed_through_alone_and_beside_another_run(
+    cli: CommandLine, open_panel: Open
+) -> None:
+    a_run(cli, "first", 3)
+    a_run(cli, "second", 2)
+    panel = open_panel(FRESNEL_PICTURES="blocks")
+    panel.press("I")
+    panel.wait_for(r"epoch 2 \(2 of 2")
+    panel.wait_for(r"second  epoch 2\s*\n.*epoch_2\.png · 40 × 20")
+    panel.wait_for("▀{40,}")
+    panel.press("b")
+    panel.wait_for(r"second  epoch 2 \(none at epoch 3\)\s+first  epoch 3")
+    panel.press("h", "h")
+    panel.wait_for(r"second  epoch 1\s+first  epoch 1")
+    panel.press("Down")
+    panel.wait_for(r"(all curves · curves\.png.*){2}")
+    panel.press("b")
+    panel.wait_gone("first  newest")
+    panel.press("Escape")
+    panel.wait_for("╭.* Runs")
+
+
+def test_what_is_no_picture_is_said_and_without_colour_there_are_shades(
+    cli: CommandLine, open_panel: Open
+) -> None:
+    folder = a_run(cli, "only", 1)
+    (folder / "images" / "epoch_2.png").write_bytes(b"not a picture")
+    panel = open_panel(80, 24, NO_COLOR="1")
+    panel.press("I")
+    panel.wait_for(r"epoch_2\.png: neither a PNG nor a JPEG image")
+    panel.press("h")
+    panel.wait_for("░{40,}|▒{40,}")
+
+
+def test_a_run_without_pictures_says_so(cli: CommandLine, open_panel: Open) -> None:
+    cli.ended(cli.launch("--gpus", "0", "--", "true"))
+    panel = open_panel(FRESNEL_PICTURES="blocks")
+    panel.press("I")
+    panel.wait_for("no pictures yet")
+
+
+def test_the_command_line_lists_them(cli: CommandLine) -> None:
+    a_run(cli, "listed", 2)
+    found = cli.json("pictures", "listed")
+    assert [(one["epoch"], Path(one["path"]).name) for one in found["pictures"]] == [
+        (None, "curves.png"),
+        (1, "epoch_1.png"),
+        (2, "epoch_2.png"),
+    ]
+    assert found["pictures"][0]["caption"] == "all curves"
+    table = cli.run("pictures", "listed").stdout.splitlines()
+    assert table[0].split()[:2] == ["picture", "place"] and "epoch 2" in table[-1]

@@ -1,0 +1,68 @@
+"""A picture as a terminal's cells: its shape kept, its colours where they belong."""
+
+import io
+import sys
+
+import pytest
+
+from tui.panel.terminal.graphics import Graphics
+from tui.panel.widgets.picture.painting import fit, paint
+
+PIL = pytest.importorskip("PIL.Image")
+
+
+def halves(size: tuple[int, int] = (40, 40)) -> "PIL.Image":
+    """Red above, blue below."""
+    picture = PIL.new("RGB", size, "red")
+    picture.paste((0, 0, 255), (0, size[1] // 2, size[0], size[1]))
+    return picture
+
+
+def test_a_picture_keeps_its_shape_in_cells_twice_as_high_as_wide() -> None:
+    assert fit((100, 100), 80, 20) == (40, 20)
+    assert fit((400, 100), 80, 20) == (80, 10)
+    assert fit((10, 1000), 80, 20) == (1, 20)
+    assert fit((1000, 1), 80, 20) == (80, 1)
+
+
+def test_half_blocks_have_the_colours_of_their_pixels() -> None:
+    painting = paint(halves(), 20, 5, Graphics.BLOCKS, colours=True)
+    assert (painting.width, len(painting.rows)) == (10, 5)
+    assert all("".join(one.text for one in row) == "▀" * 10 for row in painting.rows)
+    top, bottom = painting.rows[0][0].style, painting.rows[-1][-1].style
+    assert top is not None and top.color is not None and bottom is not None
+    assert top.color.triplet == (255, 0, 0)
+    assert bottom.bgcolor is not None and bottom.bgcolor.triplet == (0, 0, 255)
+
+
+def test_without_colours_there_are_shades() -> None:
+    picture = PIL.linear_gradient("L").convert("RGB")
+    rows = paint(picture, 8, 4, Graphics.KITTY, colours=False).rows
+    shades = [row[0].text[0] for row in rows]
+    assert all(row[0].style is None for row in rows) and shades == sorted(shades)
+    assert len(set(shades)) >= 2
+
+
+def test_kitty_gets_the_picture_once_and_cells_that_stand_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("textual_image")
+    sent = io.StringIO()
+    monkeypatch.setattr(sys, "__stdout__", sent)
+    painting = paint(halves(), 20, 5, Graphics.KITTY, colours=True)
+    assert sent.getvalue().startswith("\x1b_G") and "f=100" in sent.getvalue()
+    assert len(painting.rows) == 5
+    assert all(row[0].text.count("\U0010eeee") == 10 for row in painting.rows)
+    before = len(sent.getvalue())
+    painting.release()
+    assert "a=d" in sent.getvalue()[before:], "the terminal forgets it"
+
+
+def test_sixel_is_drawn_from_the_last_row_over_all_of_them() -> None:
+    pytest.importorskip("textual_image")
+    rows = paint(halves(), 20, 5, Graphics.SIXEL, colours=True).rows
+    assert [row[0].text for row in rows] == [" " * 10] * 5
+    assert all(len(row) == 1 for row in rows[:-1])
+    drawing = rows[-1][1]
+    assert drawing.control and drawing.text.startswith("\x1b7\x1b[4A\x1b[10D\x1bP")
+    assert drawing.text.endswith("\x1b\\\x1b8")

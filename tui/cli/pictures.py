@@ -1,0 +1,52 @@
+"""`pictures`: the image files of a run, by what they show and where in the run they belong."""
+
+import argparse
+
+from runners.model.errors import ExitCode
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
+from runners.watch.pictures import RunPicture, find_pictures
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import size
+from tui.views.picture_album import place_words
+from tui.views.run_view import iso
+
+_HEADINGS = ("picture", "place", "size", "written", "file", "caption")
+
+
+def run_pictures(arguments: argparse.Namespace) -> int:
+    """List a run's pictures."""
+    run = find_run(StateDirectory(), arguments.run)
+    pictures = find_pictures(run)
+    if arguments.json:
+        print_json({"run": run.id, "pictures": [_to_json(one) for one in pictures]})
+    elif pictures:
+        print_table(_HEADINGS, [_row(one) for one in pictures])
+    else:
+        say(f"no PNG or JPEG file of {run.name or run.id} was found")
+    return ExitCode.DONE
+
+
+def _to_json(picture: RunPicture) -> dict[str, object]:
+    return {
+        "path": picture.path,
+        "series": picture.series,
+        "epoch": picture.epoch,
+        "step": picture.step,
+        "bytes": picture.bytes,
+        "modified": iso(picture.modified),
+        "caption": picture.caption or None,
+        "told_by_events": picture.told,
+    }
+
+
+def _row(picture: RunPicture) -> tuple[str, ...]:
+    written = (iso(picture.modified) or "")[:19].replace("T", " ")
+    return (
+        picture.series,
+        place_words(picture.place),
+        size(picture.bytes),
+        written,
+        picture.path,
+        picture.caption,
+    )

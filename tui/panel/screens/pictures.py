@@ -1,0 +1,182 @@
+"""The pictures of a run, leafed through by epoch; those of a second run beside them."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Static
+
+from runners.model.run import Run
+from runners.watch.pictures import NEWEST, PictureFinder, Place, RunPicture
+from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
+from tui.panel.terminal.graphics import terminal_graphics
+from tui.panel.theme.palette import run_colour
+from tui.panel.widgets.picture.box import PictureBox
+from tui.views.picture_album import PictureAlbum, place_words
+from tui.views.run_view import RunView
+
+_LOOK_EVERY_S = 3.0
+_MOST_LOOKED_AT = 50
+_PLACE = "the picture of the epoch or step before or after"
+_SERIES = "other pictures of the run: samples, curves …"
+_ENDS = "the first picture, the last"
+
+
+class PicturesScreen(Screen[None]):
+    """One or two runs' pictures; a thread finds, decodes and paints them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("left,h", "leaf(-1)", _PLACE, "Epoch", display="← →"),
+        hotkey("right,l", "leaf(1)", _PLACE),
+        hotkey("home", "leaf(-100000)", _ENDS),
+        hotkey("end", "leaf(100000)", _ENDS),
+        hotkey("up,k", "series(-1)", _SERIES, "Others", display="↑ ↓"),
+        hotkey("down,j", "series(1)", _SERIES),
+        hotkey("b", "beside", "another run with pictures beside this one; at the end none"),
+        hotkey("escape,q,I", "dismiss", "close", "Close"),
+        Binding("question_mark", "app.help", "Help", key_display="?", show=False),
+    ]
+
+    def __init__(self, picture: PanelSnapshot, runs: Sequence[RunView]) -> None:
+        """`runs`: one or two; one that ended long ago is in no picture of the feed."""
+        super().__init__()
+        self._picture = picture
+        self._first = tuple(runs[:2])
+        self._runs = [view.run.id for view in self._first]
+        self._finders: dict[str, PictureFinder] = {}
+        self._found: dict[str, list[RunPicture]] = {}
+        self._series = ""
+        self._place: Place | None = None
+        self._worker = ThreadPoolExecutor(1, "pictures")
+        self._changed = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        """A line of words, then the runs side by side, then the keys."""
+        way = terminal_graphics(self.app)
+        yield Static(id="pictures-line", markup=False)
+        with Horizontal(id="pictures-body"):
+            yield PictureBox(way, self._worker)
+            yield PictureBox(way, self._worker)
+        yield Static(_key_line(), id="pictures-keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Look for pictures, again and again while a run lives."""
+        self.run_worker(self._look(), exclusive=True, group="pictures-look")
+        self.run_worker(self._draw(), exclusive=True, group="pictures-draw")
+
+    def on_unmount(self) -> None:
+        """Let the thread go."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new snapshot: runs that ended, or were deleted."""
+        self._picture = picture
+
+    def action_leaf(self, by: int) -> None:
+        """Go to an earlier or later place in the run."""
+        places = self._album.places(self._series)
+        if places:
+            at = places.index(self._place) if self._place in places else len(places) - 1
+            self._place = places[max(0, min(len(places) - 1, at + by))]
+            self._changed.set()
+
+    def action_series(self, by: int) -> None:
+        """Go to what else there is to see."""
+        names = self._album.series
+        if names:
+            at = names.index(self._series) if self._series in names else 0
+            self._series = names[(at + by) % len(names)]
+            self._changed.set()
+
+    async def action_beside(self) -> None:
+        """Put the next run of the list that has pictures beside the first one."""
+        views = [view for view in self._picture.runs if view.run.id != self._runs[0]]
+        ids = [view.run.id for view in views]
+        at = ids.index(self._runs[1]) + 1 if self._runs[1:] and self._runs[1] in ids else 0
+        loop = asyncio.get_running_loop()
+        for view in views[at : at + _MOST_LOOKED_AT]:
+            await loop.run_in_executor(self._worker, self._find, view.run)
+            if self._found[view.run.id]:
+                self._runs = [self._runs[0], view.run.id]
+                break
+        else:
+            self._runs = self._runs[:1]
+            self.notify("no further run has pictures", timeout=3)
+        self._changed.set()
+
+    @property
+    def _views(self) -> list[RunView]:
+        known = {view.run.id: view for view in (*self._first, *self._picture.runs)}
+        return [known[one] for one in self._runs if one in known]
+
+    @property
+    def _album(self) -> PictureAlbum:
+        return PictureAlbum([self._found.get(one, []) for one in self._runs])
+
+    def _find(self, run: Run) -> None:
+        finder = self._finders.get(run.id) or self._finders.setdefault(run.id, PictureFinder(run))
+        self._found[run.id] = finder.poll(run)
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = dict(self._found)
+            for view in self._views:
+                await loop.run_in_executor(self._worker, self._find, view.run)
+            if self._found != before:
+                self._changed.set()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _draw(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            album = self._album
+            if self._series not in album.series:
+                self._series = album.series[0] if album.series else ""
+            places = album.places(self._series)
+            # The newest is followed until somebody leafs.
+            place = self._place if self._place in places else places[-1] if places else NEWEST
+            self._show_line(album, places, place)
+            boxes = list(self.query(PictureBox))
+            for i, box in enumerate(boxes):
+                box.display = i == 0 or i < len(self._runs)
+            for i, (box, view) in enumerate(zip(boxes, self._views, strict=False)):
+                picture = album.at(i, self._series, place)
+                words = "" if picture else "no picture here" if places else "no pictures yet"
+                await box.show(self._title_of(view), picture, place_words(place), words)
+
+    def _show_line(self, album: PictureAlbum, places: list[Place], place: Place) -> None:
+        words = "Pictures"
+        if places:
+            at, of = album.series.index(self._series) + 1, len(album.series)
+            words += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
+            words += f" · {place_words(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
+        self.query_one("#pictures-line", Static).update(f" {words}")
+
+    def _title_of(self, view: RunView) -> Text:
+        letter = self._picture.letters.get(view.run.id, "")
+        colour = run_colour(letter, self.app.current_theme)
+        words = f"{letter} {view.run.name or view.run.id}".strip()
+        return Text(words, style=colour, no_wrap=True)
+
+
+def _key_line() -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for key, words in (
+        ("Esc", "close"),
+        ("← →", "epoch"),
+        ("↑ ↓", "other pictures"),
+        ("b", "a run beside"),
+        ("Home End", "first, last"),
+        ("?", "all keys"),
+    ):
+        text.append(f" {key} ", style="bold").append(words, style="dim").append(" ")
+    return text

@@ -1,0 +1,59 @@
+"""How the terminal can show a picture: Kitty's graphics, sixel, or coloured half blocks.
+
+Kitty's and sixel need `textual-image` (https://github.com/lnqs/textual-image), which asks the
+terminal when it is imported and reads the answer itself: so the panel steps aside meanwhile, once.
+`$FRESNEL_PICTURES` says it instead of asking: `kitty`, `sixel` or `blocks`.
+"""
+
+import os
+from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from textual.app import App, SuspendNotSupported
+
+
+class Graphics(str, Enum):
+    """A way to show pictures, by the name that `$FRESNEL_PICTURES` has for it."""
+
+    KITTY = "kitty"
+    SIXEL = "sixel"
+    BLOCKS = "blocks"
+
+
+_CLASSES = {"TGPImage": Graphics.KITTY, "SixelImage": Graphics.SIXEL}
+_known: list[Graphics] = []
+
+
+def terminal_graphics(app: App[Any]) -> Graphics:
+    """The best way that this terminal has; asked of it at the first call."""
+    if not _known:
+        _known.append(_wanted() or _ask(app))
+    return _known[0]
+
+
+def _wanted() -> Graphics | None:
+    word = os.environ.get("FRESNEL_PICTURES", "").lower()
+    if word not in list(Graphics) or (word != Graphics.BLOCKS and not _has_library()):
+        return None
+    return Graphics(word)
+
+
+def _has_library() -> bool:
+    return find_spec("textual_image") is not None
+
+
+def _ask(app: App[Any]) -> Graphics:
+    if app.no_color or not _has_library():
+        return Graphics.BLOCKS
+    try:
+        with app.suspend():
+            library = import_module("textual_image.renderable")
+            import_module("textual_image._terminal").get_cell_size()
+    except (SuspendNotSupported, ImportError):
+        return Graphics.BLOCKS
+    for name, way in _CLASSES.items():
+        if library.Image is getattr(library, name):
+            return way
+    return Graphics.BLOCKS

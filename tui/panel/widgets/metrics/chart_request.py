@@ -1,0 +1,128 @@
+"""What is asked of the charts: which runs, over which part of which axis, in what order."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from runners.model.run import Run
+from tui.views.curves import SMOOTHINGS, AxisName
+
+_CURSOR_STEPS = 100
+_MOST_COLUMNS = 5  # 0: as many as there is room for
+_SMALLEST_PART = 0.001
+
+
+class ChartOptions(NamedTuple):
+    """How charts are drawn: the part of the x axis (0 to 1), the cursor within that part, and
+    more.
+    """
+
+    axis: AxisName = "step"
+    log: bool = False
+    low: float = 0.0
+    high: float = 1.0
+    cursor: float | None = None
+    lettered: bool = False
+    """Letters along the curves, for terminals without colour."""
+
+    def zoomed(self, factor: float) -> "ChartOptions":
+        """A smaller or larger part of the x axis, around the cursor, else up to its end."""
+        anchor = 1.0 if self.cursor is None else self.cursor
+        width = min(1.0, max(_SMALLEST_PART, (self.high - self.low) * factor))
+        at = self.low + anchor * (self.high - self.low)
+        low = min(1.0 - width, max(0.0, at - anchor * width))
+        return self._replace(low=low, high=low + width)
+
+    def panned(self, by: int) -> "ChartOptions":
+        """An earlier or a later part of the x axis, by quarters of what is shown."""
+        width = self.high - self.low
+        low = min(1.0 - width, max(0.0, self.low + by * width / 4))
+        return self._replace(low=low, high=low + width)
+
+    def cursor_moved(self, by: int) -> "ChartOptions":
+        """The cursor so many hundredths of the shown part further."""
+        at = (self.cursor or 0.0) + by / _CURSOR_STEPS
+        return self._replace(cursor=min(1.0, max(0.0, at)))
+
+
+class RunCurve(NamedTuple):
+    """A run on the page."""
+
+    run: Run
+    letter: str
+    colour: str
+    pinned: bool = False
+
+
+class ChartRequest(NamedTuple):
+    """Which charts are wanted, and how."""
+
+    marks: tuple[RunCurve, ...]
+    width: int
+    height: int
+    look: ChartOptions
+    smoothing: int = 0
+    pattern: str = ""
+    first: int = 0
+    focus: int = 0
+    alone: bool = False
+    columns: int = 0
+    """How many charts side by side; 0 as many as there is room for."""
+    joined: bool = True
+    """Resumed runs as one curve with those they go on from."""
+    follow: str = ""
+    """The metric that has the focus, wherever its chart stands now; empty: `focus` tells."""
+    pinned: tuple[str, ...] = ()
+    """The metrics whose charts stand first, in this order."""
+
+
+def turned(asked: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[str, Any]:
+    """What of a request is otherwise when all charts are drawn in another way; `axes` are those
+    that are known.
+    """
+    look = asked.look
+    if what == "joined":
+        return {"joined": not asked.joined}
+    if what == "smoothing":
+        return {"smoothing": (asked.smoothing + 1) % len(SMOOTHINGS)}
+    if what == "columns":
+        return {"columns": (asked.columns + 1) % _MOST_COLUMNS}
+    at = axes.index(look.axis) if look.axis in axes else -1
+    looks = {
+        "axis": look._replace(axis=axes[(at + 1) % len(axes)]),
+        "log": look._replace(log=not look.log),
+        "cursor": look._replace(cursor=0.5 if look.cursor is None else None),
+        "closer": look.zoomed(0.5),
+        "wider": look.zoomed(2.0),
+        "earlier": look.panned(-1),
+        "later": look.panned(1),
+        "whole": look._replace(low=0.0, high=1.0),
+    }
+    return {"look": looks[what]}
+
+
+def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int]) -> list[str]:
+    """The names of all charts in their order; `names` gives each one's source, `ranks` how well it
+    tells a run in one number.
+
+    First what was pinned, then the headline metric, the others as the runs tell them, cost, all
+    devices together, each device.
+    """
+
+    def place(name: str) -> tuple[int, int]:
+        if name in pinned:
+            return 0, pinned.index(name)
+        if names[name] == "cost":
+            return 2, 0
+        if names[name] == "gpus":
+            return (3 if name.startswith("devices/") else 4), 0
+        return 1, ranks[name]
+
+    return sorted(names, key=place)
+
+
+def moved(pinned: tuple[str, ...], name: str, by: int) -> tuple[str, ...]:
+    """`pinned` with `name` `by` places later; one that was not pinned stands last first."""
+    rest = [one for one in pinned if one != name]
+    at = pinned.index(name) if name in pinned else len(rest)
+    place = max(0, min(len(rest), at + by))
+    return (*rest[:place], name, *rest[place:])

@@ -1,0 +1,1 @@
+"""Pictures in the terminal: painted in cells, by half blocks or by the terminal's own graphics."""

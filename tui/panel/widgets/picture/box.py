@@ -1,0 +1,140 @@
+"""One picture of a run with the words above it, decoded and painted in a thread."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from rich.segment import Segment
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
+
+from runners.watch.pictures import RunPicture
+from tui.panel.terminal.graphics import Graphics
+from tui.panel.widgets.picture.painting import Painting, paint
+from tui.views.format import duration, size
+from tui.views.picture_album import place_words
+from tui.views.picture_file import UnreadablePicture, load_picture
+
+
+class PictureCanvas(Widget):
+    """Paints one picture's rows, in the middle of the room there is."""
+
+    class Painted(Message):
+        """There is another picture, or another reason for none."""
+
+    def __init__(self, way: Graphics, worker: ThreadPoolExecutor) -> None:
+        super().__init__()
+        self._way = way
+        self._worker = worker
+        self._painting: Painting | None = None
+        self._asked: tuple[RunPicture | None, str] = None, ""
+        self._shown: tuple[RunPicture | None, str, Size] | None = None
+        self._words = ""
+        self.pixels: tuple[int, int] | None = None
+
+    async def show(self, picture: RunPicture | None, words: str) -> None:
+        """Show `picture`, or `words` where there is none; what was asked for last counts."""
+        self._asked = picture, words
+        wanted = (picture, words, self.size)
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        painting, pixels = None, None
+        if picture is not None and self.size.width > 2 and self.size.height > 1:
+            try:
+                loop = asyncio.get_running_loop()
+                painting, pixels = await loop.run_in_executor(
+                    self._worker, self._make, picture, self.size
+                )
+            except UnreadablePicture as problem:
+                words = f"{picture.path.rpartition('/')[2]}: {problem}"
+        if wanted != self._shown or not self.is_attached:
+            if painting is not None:
+                painting.release()
+            return
+        self._release()
+        self._painting, self._words, self.pixels = painting, words, pixels
+        self.refresh()
+        self.post_message(self.Painted())
+
+    def on_resize(self) -> None:
+        """Paint it anew in the room there is."""
+        self.run_worker(self.show(*self._asked), exclusive=True)
+
+    def _make(self, picture: RunPicture, room: Size) -> tuple[Painting, tuple[int, int]]:
+        image, pixels = load_picture(picture.path)
+        colours = not self.app.no_color
+        return paint(image, room.width - 1, room.height, self._way, colours), pixels
+
+    def _release(self) -> None:
+        if self._painting is not None:
+            self._painting.release()
+            self._painting = None
+
+    def on_unmount(self) -> None:
+        """Free what the terminal keeps of it."""
+        self._release()
+
+    def render_line(self, y: int) -> Strip:
+        """A row of the picture, or of the words that stand for it."""
+        width, painting = self.size.width, self._painting
+        style = self.rich_style
+        if painting is None:
+            text = self._words.center(width)[:width] if y == self.size.height // 2 else ""
+            return Strip([Segment(text.ljust(width), style)], width)
+        top = (self.size.height - len(painting.rows)) // 2
+        row = painting.rows[y - top] if 0 <= y - top < len(painting.rows) else []
+        left = (width - painting.width) // 2 if row else width
+        right = max(0, width - left - painting.width) if row else 0
+        cells = [Segment(" " * left, style), *row, Segment(" " * right, style)]
+        return Strip([one for one in cells if one.text], width)
+
+
+class PictureBox(Vertical):
+    """A run's picture and what it is: the run, its place, the file."""
+
+    def __init__(self, way: Graphics, worker: ThreadPoolExecutor) -> None:
+        super().__init__()
+        self._canvas = PictureCanvas(way, worker)
+        self._told: tuple[Text, RunPicture | None, str] = Text(), None, ""
+
+    def compose(self) -> ComposeResult:
+        """Two lines of words, then the picture."""
+        yield Static(classes="picture-words", markup=False)
+        yield self._canvas
+
+    async def show(self, run: Text, picture: RunPicture | None, asked: str, words: str) -> None:
+        """Show a run's `picture`, the one at `asked` or the last before it; else `words`."""
+        self._told = run, picture, asked
+        await self._canvas.show(picture, words)
+        self._tell()
+
+    @on(PictureCanvas.Painted)
+    def _tell(self) -> None:
+        run, picture, asked = self._told
+        text = run.copy()
+        if picture is not None:
+            place = place_words(picture.place)
+            stands_in = f" (none at {asked})" if place != asked else ""
+            text.append(f"  {place}{stands_in}", style="bold")
+            text.append("\n" + describe_picture(picture, self._canvas.pixels), style="dim")
+        lines = self.query_one(".picture-words", Static)
+        if lines.content != text:
+            lines.update(text)
+
+
+def describe_picture(picture: RunPicture, pixels: tuple[int, int] | None) -> str:
+    """A picture's caption, file, size in pixels and bytes, and age."""
+    words = [picture.caption] if picture.caption else []
+    words.append(picture.path.rpartition("/")[2])
+    words += [f"{pixels[0]} × {pixels[1]}"] if pixels else []
+    words.append(size(picture.bytes))
+    words.append(f"{duration(max(0.0, time.time() - picture.modified))} ago")
+    return " · ".join(words)

@@ -1,0 +1,100 @@
+"""A picture as rows of a terminal: half blocks, Kitty's placeholders, or a sixel string."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.color import Color
+from rich.console import Console
+from rich.segment import ControlType, Segment
+from rich.style import Style
+
+from tui.panel.terminal.graphics import Graphics
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Rows = list[list[Segment]]
+_SHADES = " ░▒▓█"
+_CONTROL = [(ControlType.CURSOR_FORWARD, 0)]
+_MOST_CELLS = 250
+"""Kitty's placeholders number rows and columns by diacritics, of which there are not many more."""
+
+
+class Painting(NamedTuple):
+    """Rows of cells, and what frees the terminal's memory of them."""
+
+    rows: Rows
+    width: int
+    release: Callable[[], None] = lambda: None
+
+
+def fit(size: tuple[int, int], width: int, height: int) -> tuple[int, int]:
+    """The cells, each twice as high as wide, that a picture of `size` pixels fills of `width` ×
+    `height`.
+    """
+    wide, high = max(1, size[0]), max(1, size[1])
+    scale = min(width / wide, 2 * height / high)
+    cells = max(1, round(wide * scale)), max(1, round(high * scale / 2))
+    return min(width, cells[0]), min(height, cells[1])
+
+
+def paint(picture: "Image", width: int, height: int, way: Graphics, colours: bool) -> Painting:
+    """`picture` in at most `width` × `height` cells; without `colours`, in shades."""
+    columns, rows = fit(picture.size, min(width, _MOST_CELLS), min(height, _MOST_CELLS))
+    if not colours:
+        return Painting(_shades(picture, columns, rows), columns)
+    if way is Graphics.BLOCKS:
+        return Painting(_half_blocks(picture, columns, rows), columns)
+    name = "TGPImage" if way is Graphics.KITTY else "SixelImage"
+    drawing = getattr(import_module("textual_image.renderable"), name)(picture, columns, rows)
+    drawn = list(_rendered(drawing, columns, rows))
+    if way is Graphics.SIXEL:
+        return Painting(_sixel_rows(drawn, columns, rows), columns)
+    lines = [[Segment(part.text.rstrip("\n"), part.style)] for part in drawn]
+    return Painting(lines[:rows], columns, drawing.cleanup)
+
+
+def _half_blocks(picture: "Image", columns: int, rows: int) -> Rows:
+    pixels = _pixels(picture, columns, rows * 2)
+    painted = []
+    for y in range(0, rows * 2, 2):
+        line: list[Segment] = []
+        for upper, lower in zip(pixels[y], pixels[y + 1], strict=True):
+            style = Style.from_color(Color.from_rgb(*upper), Color.from_rgb(*lower))
+            if line and line[-1].style == style:
+                line[-1] = Segment(line[-1].text + "▀", style)
+            else:
+                line.append(Segment("▀", style))
+        painted.append(line)
+    return painted
+
+
+def _shades(picture: "Image", columns: int, rows: int) -> Rows:
+    grey = picture.convert("L").resize((columns, rows)).tobytes()
+    top = len(_SHADES) - 1
+    lines = (grey[y * columns : (y + 1) * columns] for y in range(rows))
+    return [[Segment("".join(_SHADES[round(one / 255 * top)] for one in line))] for line in lines]
+
+
+def _pixels(picture: "Image", width: int, height: int) -> list[list[tuple[int, ...]]]:
+    content = picture.resize((width, height)).tobytes()
+    triples = [tuple(content[i : i + 3]) for i in range(0, len(content), 3)]
+    return [triples[y * width : (y + 1) * width] for y in range(height)]
+
+
+def _rendered(drawing: Any, columns: int, rows: int) -> Iterator[Segment]:
+    console = Console(file=StringIO(), width=columns, height=rows, force_terminal=True)
+    for part in drawing.__rich_console__(console, console.options.update(height=rows)):
+        if isinstance(part, Segment):
+            yield part
+
+
+def _sixel_rows(drawn: list[Segment], columns: int, rows: int) -> Rows:
+    """Blank rows; the last one goes back up and draws over them all."""
+    data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
+    up = f"\x1b[{rows - 1}A" if rows > 1 else ""
+    there = f"\x1b7{up}\x1b[{columns}D{data}\x1b8"
+    blank = [Segment(" " * columns)]
+    return [*([list(blank)] * (rows - 1)), [*blank, Segment(there, None, _CONTROL)]]

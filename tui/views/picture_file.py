@@ -1,0 +1,82 @@
+"""Image files from outside, opened with care: bounded in bytes and pixels, of known formats only.
+
+Needs Pillow, which is optional: `pip install 'fresnel-tui[pictures]'`.
+"""
+
+import io
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runners.host.files import read_plain
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MOST_BYTES = 64 << 20
+MOST_PIXELS = 40_000_000
+"""What a picture may be when decoded: 160 MB at four bytes a pixel, as for 7,680 × 5,200."""
+MISSING = "pictures need Pillow: pip install 'fresnel-tui[pictures]'"
+_SHOWN = (2560, 1600)
+_FORMATS = ("PNG", "JPEG")
+
+
+class UnreadablePicture(Exception):
+    """A file that is not shown; the text says why."""
+
+
+def has_pillow() -> bool:
+    """Whether images can be decoded here at all."""
+    return find_spec("PIL") is not None
+
+
+def load_picture(path: Path | str) -> "tuple[Image, tuple[int, int]]":
+    """The picture in a PNG or JPEG file as RGB, of a size that a terminal can show, and its own
+    size in pixels.
+
+    Raises UnreadablePicture for what is no such file, is damaged, or is larger than `MOST_BYTES`
+    or `MOST_PIXELS`: its header is looked at before anything is decoded.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        content = read_plain(path, MOST_BYTES)
+    except OSError as error:
+        raise UnreadablePicture(f"cannot be read: {error.strerror or error}") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of sizes; they are held to ours
+            with Image.open(io.BytesIO(content), formats=_FORMATS) as opened:
+                size = opened.size
+                if size[0] * size[1] > MOST_PIXELS:
+                    raise UnreadablePicture(
+                        f"{size[0]:,} × {size[1]:,} pixels are more than the "
+                        f"{MOST_PIXELS:,} that are shown"
+                    )
+                opened.draft("RGB", _SHOWN)  # a JPEG is decoded no larger than needed
+                picture = _flat(opened)
+    except UnreadablePicture:
+        raise
+    except UnidentifiedImageError:
+        raise UnreadablePicture("neither a PNG nor a JPEG image") from None
+    except Exception as error:  # decoders raise what they like on damaged files
+        raise UnreadablePicture(f"damaged, or not yet whole: {error}") from None
+    picture.thumbnail(_SHOWN)
+    return picture, size
+
+
+def _flat(opened: "Image") -> "Image":
+    """All of it as RGB, what is transparent on black; 16 bits a pixel brought to eight."""
+    from PIL import Image
+
+    opened.load()
+    if opened.mode.startswith("I"):
+        scaled = opened.convert("I").point(lambda value: value / 256)
+        return scaled.convert("L").convert("RGB")
+    if opened.mode in ("RGBA", "LA", "PA") or "transparency" in opened.info:
+        layer = opened.convert("RGBA")
+        flat = Image.new("RGBA", layer.size, "black")
+        flat.alpha_composite(layer)
+        return flat.convert("RGB")
+    return opened.convert("RGB")
