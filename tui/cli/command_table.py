@@ -16,11 +16,12 @@ class Command(NamedTuple):
     """False for what is a conversation with a person, which no program reads."""
 
 
-_RUN, _SEE, _KEEP, _MONEY, _MACHINE = (
+_RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
     "launch and end",
     "look",
     "label and clear up",
     "money",
+    "rented machines",
     "machine and set-up",
 )
 
@@ -65,7 +66,7 @@ COMMANDS: dict[str, Command] = {
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),
     "stacks": Command(
-        "looking:stacks", "show and save where every rank of a run is now, all at one instant", _SEE
+        "looking:stacks", "show and save where every rank of a run is now, at one instant", _SEE
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE
@@ -98,6 +99,9 @@ COMMANDS: dict[str, Command] = {
         "act when a budget, an age or idleness is reached, without a panel",
         _MONEY,
     ),
+    "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
+    "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
+    "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
     "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE

@@ -80,6 +80,7 @@ class TrainerState:
         """The entries of its history after the last one seen."""
         try:
             stat = self._path.stat()
+            # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
             state: Any = msgspec.json.decode(self._path.read_bytes())
@@ -123,10 +124,12 @@ class LogFileSource:
         found: list[Path] = []
         for pattern in self.patterns:
             for name in _NAMES:
+                # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
                 for place in (f"{pattern}/{name}", f"{pattern}/*/{name}", f"{pattern}/*/*/{name}"):
                     found += [Path(one) for one in glob.glob(place)]  # noqa: PTH207 — escaped
             if pattern.endswith((".csv", ".json", ".log")):
                 found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
+            # A folder of old runs must not be searched at every look.
             if len(found) > _MOST_FILES:
                 break
         return [
