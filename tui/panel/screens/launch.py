@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+import msgspec
 from rich.text import Text
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -67,6 +68,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         Binding("f4", "fold", "More"),
         Binding("f5", "save", "Save as preset"),
         Binding("f6", "edit", "Edit the preset"),
+        Binding("f7", "verify", "Check"),
     ]
 
     def __init__(
@@ -100,7 +102,9 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """What there is on the left; fields, GPUs and plan on the right."""
         with Vertical(classes="dialog wide") as dialog:
             dialog.border_title = "Launch a run"
-            dialog.border_subtitle = "F2 launch · F4 more · F5 save as preset · F6 edit · Esc close"
+            dialog.border_subtitle = (
+                "F2 launch · F4 more · F5 save · F6 edit · F7 check · Esc close"
+            )
             with Horizontal():
                 yield PresetList(self.picture, id="presets")
                 yield LaunchForm(self.picture, id="form")
@@ -264,6 +268,25 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(error.message, severity="error", markup=False)
+
+    def action_verify(self) -> None:
+        """Check what stands in the form, and launch it from there."""
+        from tui.panel.screens.verify import VerifyScreen
+
+        try:
+            specs = self._read_form()
+        except FresnelError as error:
+            self.notify(error.message, severity="error", markup=False)
+            return
+        words = self._words()
+
+        def answered(launch: bool | None) -> None:
+            if launch:
+                once = ["--no-verify"] if any(spec.verify for spec in specs) else []
+                checked = [msgspec.structs.replace(spec, verify=()) for spec in specs]
+                self.dismiss(LaunchRequest(checked, [*words, *once]))
+
+        self.app.push_screen(VerifyScreen(self.state, specs), answered)
 
     def _replan(self) -> None:
         self._asked += 1
