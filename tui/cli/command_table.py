@@ -16,11 +16,12 @@ class Command(NamedTuple):
     """False for what is a conversation with a person, which no program reads."""
 
 
-_RUN, _SEE, _KEEP, _MONEY, _MACHINE = (
+_RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
     "launch and end",
     "look",
     "label and clear up",
     "money",
+    "rented machines",
     "machine and set-up",
 )
 
@@ -33,6 +34,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "verify": Command(
         "launching:verify", "check what launch would run, and start nothing; exit 1 on a FAIL", _RUN
+    ),
+    "probe": Command(
+        "launching:probe", "find the largest batch that fits, by short real runs", _RUN
     ),
     "remedy": Command(
         "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
@@ -95,6 +99,9 @@ COMMANDS: dict[str, Command] = {
         "act when a budget, an age or idleness is reached, without a panel",
         _MONEY,
     ),
+    "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
+    "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
+    "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
     "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE

@@ -117,6 +117,7 @@ class RunObserver:
         """Learn how long the run is silent by itself, once it has begun to step."""
         if self._alive_at is not None and alive_at > self._alive_at and stepped:
             gap = alive_at - self._alive_at
+            # A silence that ended by itself is normal for this run, an evaluation for example.
             self._gap = gap if self._gap is None else max(self._gap, gap)
         self._alive_at = max(alive_at, self._alive_at or 0.0)
 

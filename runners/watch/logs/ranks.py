@@ -29,6 +29,7 @@ class RankPattern:
     def __init__(self, rank: int, untagged: bool = False) -> None:
         self.rank = rank
         self._untagged = untagged
+        # Coloured prefixes are common, and the colour may change anywhere inside.
         names = "|".join(
             through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker")
         )

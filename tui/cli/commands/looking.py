@@ -89,6 +89,13 @@ def metrics(parser: CommandParser) -> None:
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
+def pictures(parser: CommandParser) -> None:
+    """`pictures`: a run's images."""
+    parser.add_argument("run", metavar="RUN", help=RUN)
+    parser.set_defaults(action="pictures:run_pictures")
+    examples(parser, "pictures last", "pictures trial --json")
+
+
 def compare(parser: CommandParser) -> None:
     """`compare`: what differs, and which is best."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
@@ -113,13 +120,6 @@ def compare(parser: CommandParser) -> None:
         "compare my-sweep --baseline trial-1 --csv > runs.csv",
         "tag trial-1 baseline",
     )
-
-
-def pictures(parser: CommandParser) -> None:
-    """`pictures`: the images that a run wrote."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.set_defaults(action="pictures:run_pictures")
-    examples(parser, "pictures last", "pictures trial --json")
 
 
 def diagnose(parser: CommandParser) -> None:
@@ -170,7 +170,11 @@ def gpus(parser: CommandParser) -> None:
         "--watch", action="store_true", help="go on with every new reading; JSON lines with --json"
     )
     parser.add_argument(
-        "--host", action="store_true", help="the host too; with --json one object around the GPUs"
+        "--host",
+        nargs="?",
+        const=True,
+        metavar="HOST",
+        help="the host too; with --json one object around the GPUs. With a name: on that machine",
     )
     parser.set_defaults(action="gpus:run_gpus")
     examples(parser, "gpus", "gpus --watch", "gpus --host --json")
