@@ -11,6 +11,10 @@ def main() -> None:
 
         answer()
     words = sys.argv[1:]
+    if words[:1] == ["host-agent"]:  # started by ssh, on a rented machine
+        from tui.agent.main import run_agent
+
+        sys.exit(run_agent(words[1:]))
     named = bool(words) and not words[0].startswith("-")
     if named or "--no-ui" in words or words[:1] in (["-h"], ["--help"], ["--version"]):
         from tui.cli import run_command

@@ -1,3 +1,1 @@
-"""What it costs: prices, sessions, shares, the ledger, estimates, and when a guard has a reason to
-act.
-"""
+"""What runs cost: prices, sessions, shares, the ledger and estimates."""

@@ -1,10 +1,9 @@
-"""Who spent what: a session's money shared out among the runs that held its GPUs. Pure, and exact
-to the last digit.
+"""Who spent what: a session's money shared among the runs that held its GPUs. Pure and exact.
 
 Every card of the machine costs its part of the rate at every nanosecond. A GPU that one run holds
-is paid by that run, one that k runs share by each with a k-th, a part of a card by its fraction,
-and what nobody holds is idle money. So shares and idle always add up to the total, as fractions;
-only what is shown is rounded, and then so that the cents add up too.
+is paid by that run; one that k runs share is paid by each with a k-th, a part of a card by its
+fraction, and what nobody holds is idle money. So shares and idle always add up to the total, as
+fractions; only what is shown is rounded, and so that the cents add up too.
 """
 
 import math
@@ -24,8 +23,8 @@ MACHINE = "machine"
 class Usage(msgspec.Struct, frozen=True):
     """The GPUs (UUIDs) that a run held from one nanosecond to another.
 
-    `parts` names the card, and numerator and denominator of its fraction, for those that are no
-    whole cards.
+    For those that are not whole cards, `parts` names the card, and the numerator
+    and denominator of the fraction.
     """
 
     run: str
@@ -36,11 +35,10 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """A billing period: nanoseconds, dollars per hour of the whole machine, and how many cards it
-    has (1 for none).
+    """A billing period: nanoseconds, dollars per hour of the whole machine, number of cards.
 
-    A provider bills begun units of `unit` nanoseconds, and at least `minimum`; 0 where it bills by
-    the nanosecond, or where nobody has looked it up.
+    The number is 1 for a machine without cards. A provider bills begun units of `unit` nanoseconds,
+    and at least `minimum`; 0 where it bills by the nanosecond, or where nobody has looked it up.
     """
 
     start: int
@@ -52,9 +50,10 @@ class Period(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Fraction:
-        """Dollars from its start to its end, begun units billed whole."""
+        """Dollars from its start to its end, begun units billed as whole ones."""
         billed = max(0, self.end - self.start)
         if billed and self.unit:
+            # Negated floor division rounds up, and stays in whole numbers.
             billed = -(-billed // self.unit) * self.unit
         if billed:
             billed = max(billed, self.minimum)
@@ -62,9 +61,9 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A period's money: `shares` by run, `idle` held by nobody; together they are `total`.
+    """A period's money: `shares` by run and `idle`, held by nobody; together they are `total`.
 
-    `gpu_hours` by run; of a GPU that several share, each has its part.
+    `gpu_hours` are by run; of a GPU that several share, each has its part.
     """
 
     total: Fraction
@@ -74,7 +73,7 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def idle_rounded(self) -> Decimal:
-        """Idle money to six places: what the total, rounded, leaves of the shares, each rounded.
+        """Idle money to six places: the rounded total less the shares, each rounded.
 
         A share is rounded by itself, so that it is the same wherever it is shown.
         """
@@ -92,12 +91,14 @@ def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     came = [one for arrivals, _ in changes.values() for one in arrivals]
     cards = {card for one in came for card in one.gpus}
     rate = Fraction(period.rate) / HOUR_NS
+    # Nearly every session has whole cards only, for which whole numbers do, and are much faster.
     if len(cards) <= period.gpus and not any(one.parts for one in came):
         held, scale = _sweep_cards(changes)
         each = rate / (scale * period.gpus)
         shares = {run: each * amount for run, amount in held.items()}
         gpu_hours = {run: Fraction(amount, scale * HOUR_NS) for run, amount in held.items()}
         together = each * sum(held.values())
+        # Idle is what the shares leave, not a sum of its own: the parts add up by construction.
         return Account(period.total, shares, period.total - together, gpu_hours)
     parts, hours = _sweep_parts(period, changes)
     shares = {run: rate * amount for run, amount in _add_up(parts).items()}
@@ -120,19 +121,21 @@ def _changes(period: Period, holdings: Iterable[Usage]) -> _Changes:
 
 
 def _sweep_cards(changes: _Changes) -> tuple[dict[str, int], int]:
-    """How long each run held whole cards, in a fraction of nanoseconds that is the same for all,
-    and how many of them a nanosecond has.
+    """How long each run held whole cards, in parts of nanoseconds, and how many make one.
 
     A card held by k runs gives each a k-th of its time. Each card keeps how much it has given to
-    each of those that hold it; a run has what that grew by while it was there. So a moment costs as
-    much as what changes in it, however many runs are there, and all sums are whole numbers.
+    each of its holders; a run gets what that grew by while it was there. So a moment costs as much
+    as what changes in it, however many runs are there, and all sums are whole numbers.
     """
+    # A multiple of every number of sharers that occurs: dividing by any
+    # of them leaves no remainder.
     scale = math.lcm(*range(1, _most_sharers(changes) + 1))
     found: dict[str, int] = {}
     held: dict[str, int] = {}
     since: dict[str, int] = {}
     given: dict[str, int] = {}
     for moment, (came, went) in changes.items():
+        # Departures first: a run that begins when another ends does not share the card with it.
         for leaves, holdings in ((True, went), (False, came)):
             for holding in holdings:
                 amount = 0
@@ -165,8 +168,9 @@ def _most_sharers(changes: _Changes) -> int:
 
 
 def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:
-    """The idle money of `period`, its billed units aside, by how long each card was held at all;
-    None where parts of cards, or more cards than the period has, ask for `apportion`.
+    """The idle money of `period`, without its billed units, by how long each card was held at all.
+
+    None where parts of cards, or more cards than the period has, need `apportion`.
     """
     spans: dict[str, list[tuple[int, int]]] = {}
     for holding in holdings:
@@ -181,6 +185,7 @@ def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:
     held = 0
     for found in spans.values():
         until = period.start
+        # Overlapping spans of one card count once: `until` is how far it is counted already.
         for start, end in sorted(found):
             held += max(0, end - max(start, until))
             until = max(until, end)
@@ -189,7 +194,7 @@ def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:
 
 
 def _sweep_parts(period: Period, changes: _Changes) -> tuple[_Sums, _Sums]:
-    """The same where parts of cards are held: moment by moment, for all who are there."""
+    """As `_sweep_cards`, where parts of cards are held: moment by moment, for all who are there."""
     parts: _Sums = {}
     hours: _Sums = {}
     held: dict[str, int] = {}
@@ -219,8 +224,9 @@ def _share_out(
     parts: _Sums,
     hours: _Sums,
 ) -> None:
-    """Count `nanoseconds`, in which nothing changed; parts that are more than a card are cut to
-    one.
+    """Count `nanoseconds` in which nothing changed.
+
+    Parts that come to more than a card are scaled down to one.
     """
     if not nanoseconds:
         return
@@ -232,6 +238,7 @@ def _share_out(
     filled: dict[str, Fraction] = {}
     for card, fraction in fractions.values():
         filled[card] = filled.get(card, Fraction(0)) + fraction
+    # More cards were held than the session knows of: the rate is then divided among those.
     machine = max(gpus, len(filled))
     for holding in present:
         for gpu in holding.gpus:
@@ -251,8 +258,9 @@ def _add_up(parts: _Sums) -> dict[str, Fraction]:
 
 
 def sum_exactly(amounts: Iterable[tuple[int, int]]) -> Fraction:
-    """The sum of numerators over denominators: what has one denominator is added as whole numbers,
-    which is many times as fast as fractions are.
+    """The sum of numerators over denominators.
+
+    What has one denominator is added as whole numbers, which is many times faster than fractions.
     """
     sums: dict[int, int] = {}
     for numerator, denominator in amounts:
@@ -267,8 +275,7 @@ def add_fractions(amounts: Iterable[Fraction]) -> Fraction:
 
 
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
-    """The local calendar days from `start` to `end` (unix nanoseconds), each as date, start and
-    end.
+    """The local calendar days from `start` to `end` (unix nanoseconds): date, start and end.
 
     A day has 23 or 25 hours where the clocks are changed.
     """
@@ -281,6 +288,7 @@ def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
             int(datetime(tomorrow.year, tomorrow.month, tomorrow.day).timestamp()) * SECOND_NS
         )
         until = min(end, midnight) if midnight > start else end
+        # A zone that leaves out a day could put midnight behind the start: never go back.
         days.append((today.isoformat(), start, until))
         start = until
     return days
@@ -288,6 +296,7 @@ def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
 
 def to_decimal(amount: Fraction, digits: int = 6) -> Decimal:
     """`amount` as a decimal number with `digits` places, rounded half up."""
+    # In whole numbers: Decimal division would round once more, at its own precision.
     scale = 10**digits
     whole = (2 * amount.numerator * scale + amount.denominator) // (2 * amount.denominator)
     return Decimal(whole).scaleb(-digits)
@@ -298,8 +307,8 @@ def round_to_sum(
 ) -> dict[str, Decimal]:
     """`parts`, which add up to `total`, rounded to `digits` places that add up to the total's.
 
-    Each is rounded down first; what is then missing goes to the greatest remainders, by name where
-    equal.
+    Each is rounded down first; what is then missing goes to the greatest remainders, by
+    name where they are equal.
     """
     exact = {name: amount * 10**digits for name, amount in parts.items()}
     floors = {name: amount.numerator // amount.denominator for name, amount in exact.items()}

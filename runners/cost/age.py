@@ -6,12 +6,13 @@ from datetime import date
 from runners.model.spec import Price
 
 OLD_AFTER_DAYS = {"list": 90, "market": 14}
-"""A list price holds for a season; a market price halved in twelve days (October 2026)."""
+"""A list price is good for some months; a market price halved in twelve days (October 2026)."""
 
 
 def price_age(price: Price, today: date | None = None) -> str:
-    """`123 days old` for a price that was true too long ago for its kind; empty for a younger one,
-    and without a date.
+    """`123 days old` for a price that was true too long ago for its kind.
+
+    Empty for a younger one, and for one without a name.
     """
     if price.name and not price.date:
         return "of unknown age"

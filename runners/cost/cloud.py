@@ -1,8 +1,7 @@
-"""Which rented machine this is, as the cloud's metadata service says; asked only when the settings
-allow it.
+"""Which rented machine this is, by the cloud's metadata service; asked only where allowed.
 
-The address is link-local and answers plain HTTP without any secret: no proxy may stand between.
-All clouds are asked at once and within 0.3 s, because elsewhere nobody answers at all.
+The address is link-local and answers plain HTTP without any secret, so no proxy may be between. All
+clouds are asked at once and within 0.3 s, because elsewhere nobody answers at all.
 
 Sources: AWS "Retrieve instance metadata" (IMDSv2: a token first), Google Cloud "View and query VM
 metadata", Azure "Instance Metadata Service", DigitalOcean "Metadata API reference"; RunPod names
@@ -29,9 +28,7 @@ _MOST_BYTES = 256 * 1024
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """A rented machine: who rents it out, its id there, and the kind of machine where the provider
-    says.
-    """
+    """A rented machine: its provider, its id there, and its kind where the provider says."""
 
     provider: str
     id: str = ""
@@ -40,11 +37,13 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 def find_instance(environment: Mapping[str, str] | None = None) -> Instance | None:
-    """The machine this is, or None when nobody says, or it was not allowed to ask.
+    """The machine this is, or None when nobody says, or when asking is not allowed.
 
-    `$FRESNEL_METADATA` decides over the settings: 0 or off, 1 or on, or another address to ask.
+    `$FRESNEL_METADATA` overrides the settings: 0 or off, 1 or on, or another address to ask.
+    Raises WrongInput for another word.
     """
     environment = os.environ if environment is None else environment
+    # Known from the environment, without asking the service.
     if environment.get("RUNPOD_POD_ID"):
         return Instance(
             "RunPod", environment["RUNPOD_POD_ID"], environment.get("RUNPOD_GPU_NAME", "")
@@ -64,8 +63,9 @@ def _allowed_base(word: str) -> str:
 
 
 def _ask_everybody(base: str) -> Instance | None:
-    """The first answer that makes sense; whoever answers later than 0.3 s is not waited for."""
+    """The first answer that makes sense; later ones than 0.3 s are not waited for."""
     answers: Queue[Instance | None] = Queue()
+    # Daemon threads: a connection that hangs must not keep the command from ending.
     for ask in _CLOUDS:
         Thread(target=lambda ask=ask: answers.put(ask(base)), daemon=True).start()
     deadline = time.monotonic() + WITHIN_S
@@ -80,7 +80,8 @@ def _ask_everybody(base: str) -> Instance | None:
 
 
 def _ask(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> str:
-    """What stands at `url`, as text; empty when nothing does, or not in time."""
+    """The text at `url`; empty when there is none, or not in time."""
+    # An empty ProxyHandler: the environment's proxy would answer for another machine, its own.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
@@ -92,7 +93,7 @@ def _ask(url: str, headers: Mapping[str, str] | None = None, method: str = "GET"
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """A metadata service sends nobody elsewhere: what does is something else."""
+        """A metadata service never redirects: what does is something else."""
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -105,6 +106,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _ask_aws(base: str) -> Instance | None:
     token = _ask(f"{base}/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "PUT")
+    # IMDSv2 answers only with a token; version 1 may be switched off.
     if not token:
         return None
     headers = {"X-aws-ec2-metadata-token": token}
@@ -128,6 +130,7 @@ def _ask_digitalocean(base: str) -> Instance | None:
 def _ask_google(base: str) -> Instance | None:
     headers = {"Metadata-Flavor": "Google"}
     found = _object(_ask(f"{base}/computeMetadata/v1/instance/?recursive=true", headers))
+    # Something else may answer at the same address: only a known form counts.
     if "machineType" not in found:
         return None
     zone = str(found.get("zone", "")).rpartition("/")[2]

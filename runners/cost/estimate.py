@@ -1,9 +1,8 @@
-"""What a run will take, before it is launched: by this preset's own history on this GPU, else by
-the preset's estimate.
+"""What a run will take, before it is launched: by its preset's history, else its estimate.
 
-Earlier runs count when they differ in nothing that costs time: the same parameters but for those
-below, on as many GPUs of the same model. The number of epochs may differ: an epoch after the first
-costs the same, whatever comes.
+Earlier runs count when they differ in nothing that costs time: the same parameters but for
+those below, on as many GPUs of the same model. The number of epochs may differ: every epoch
+after the first costs the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +21,10 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_timing import median, read_epoch_timing
 
 LOOK_BACK = 200
-"""How many of the newest ended runs are looked at, of which the newest `ENOUGH` that fit are
-read.
-"""
+"""How many of the newest ended runs are looked at; of those that fit, `ENOUGH` are read."""
 ENOUGH = 5
 FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkpoint_every"})
-"""Parameters that change what comes out, not what a step costs."""
+"""Parameters that change the result, not what a step costs."""
 
 
 class _Spec(msgspec.Struct):
@@ -44,14 +41,16 @@ def forecast(
     price: Price | None,
     devices: Fraction | None = None,
 ) -> Estimate | None:
-    """What `spec` should take on these GPUs (each with a `name`); None when neither history nor
-    the preset says. `devices` is what they count for in a bill, when some are parts of a card.
+    """What `spec` should take on these GPUs (each with a `name`); None when nothing is known.
+
+    `devices` is how many they are to a bill, when some are parts of a card.
     """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
     epochs = _whole(wanted.get(_length_of(spec)))
     found = [
         learned
+        # Lazily, newest first: reading stops at the fifth that fits.
         for line in _candidates(recent_runs(state), spec, model, len(gpus))
         if (learned := _learn(state.run(line.run), line, wanted, epochs, _length_of(spec)))
         is not None
@@ -62,6 +61,7 @@ def forecast(
         if not gpus and spec.gpus.wants_gpus:
             doubt = "the preset's word is for a GPU, and this is the CPU"
         return _by_word(spec, epochs, rate, doubt)
+    # The median: one run on a busy machine, or with a cold cache, does not move it.
     seconds = median([total for total, _ in found])
     paces = [pace for _, pace in found if pace is not None]
     return Estimate(
@@ -78,6 +78,7 @@ def forecast(
 def _candidates(lines: Sequence[RunEntry], spec: RunSpec, model: str, gpus: int) -> list[RunEntry]:
     """Ended runs of this preset on as many such GPUs, the newest first."""
     newest = sorted(lines, key=lambda line: line.run, reverse=True)[:LOOK_BACK]
+    # All bare commands have one preset, `command`, so they go by their names.
     same = spec.preset if spec.preset != "command" else spec.name
     return [
         line
@@ -96,8 +97,9 @@ def _learn(
     epochs: int | None,
     length: str,
 ) -> tuple[float, float | None] | None:
-    """Seconds that a run with `wanted` parameters would take by this one, and per epoch; None when
-    it does not say.
+    """Seconds that a run with `wanted` parameters would take by this one, and seconds per epoch.
+
+    None when this run does not say.
     """
     try:
         parameters = {p.name: p.value for p in _spec.decode(run.spec.read_bytes()).parameters}
@@ -107,13 +109,14 @@ def _learn(
         return None
     whole = seconds_between(line.began, line.finished)
     rhythm = read_epoch_timing(run.path)
-    planned = (
-        epochs or rhythm.epochs
-    )  # a program may know its epochs without a parameter of that name
+    # A program may know its epochs without a parameter of that name.
+    planned = epochs or rhythm.epochs
     if planned and rhythm.seconds_per_epoch is not None:
         first = rhythm.ends[0]
         if first[0] != 1:
             return None  # resumed: its first epoch was not the program's first
+        # What follows the last epoch, a final evaluation for example, is only
+        # known of a run that finished.
         after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
         total = (
             (first[1] - line.began.wall)
@@ -138,7 +141,7 @@ def _length_of(spec: RunSpec) -> str:
 def _by_word(
     spec: RunSpec, epochs: int | None, rate: Decimal | None, doubt: str = ""
 ) -> Estimate | None:
-    """The preset's own word, in proportion when another number of epochs is asked for."""
+    """The preset's own estimate, in proportion when another number of epochs is asked for."""
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
@@ -148,6 +151,7 @@ def _by_word(
         f" for {default:,} {_length_of(spec)}, in proportion" if part != 1.0 else ""
     )
     seconds = None if word.seconds is None else word.seconds * part
+    # The hours are the author's, the rate is this machine's: dollars follow from both.
     if seconds is not None and rate is not None:
         usd: str | None = str(round(money(rate, seconds), 6))
     else:

@@ -1,7 +1,7 @@
-"""The ledger: every session and every ended run, a line each, kept when runs are pruned.
+"""The ledger: every session and every ended run, one line each, kept when runs are pruned.
 
-Runs are entered by their supervisor when they end, and once more at pruning should that have
-failed; sessions when they start, change and end. The last line of an id counts.
+Runs are entered by their supervisor when they end, and again at pruning should that have failed;
+sessions when they start, change and end. The last line of an id counts.
 """
 
 import os
@@ -26,9 +26,7 @@ from runners.state.runs import list_run_ids, read_run
 
 
 class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
-    """An ended run, or a live one so far (`finished` None): which GPUs it held, from when to when,
-    at which price.
-    """
+    """An ended run, or a live one so far (`finished` None): its GPUs, its times, its price."""
 
     run: str
     host: str
@@ -68,8 +66,9 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         return start, max(start, end)
 
     def holding(self, span: tuple[int, int], session: Session) -> Usage:
-        """What it held, as seen from a session: on a machine without GPUs, a run on the CPU holds
-        the machine.
+        """What it held, as seen from a session.
+
+        On a machine without GPUs, a run on the CPU holds the machine.
         """
         gpus = tuple(gpu.uuid for gpu in self.gpus)
         if not gpus and not session.has_gpus:
@@ -108,7 +107,7 @@ _decode = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class Ledger:
-    """The ledger of one state folder, read on from where the last look ended.
+    """The ledger of one state folder; each look continues where the last one ended.
 
     With `since` (unix seconds), only the sessions and the runs that ended later: a list of the
     newest runs must not wait for a long history.
@@ -130,7 +129,7 @@ class Ledger:
         self.problem = ""
 
     def poll(self) -> bool:
-        """Take in what was appended; True when anything was. What cannot be read is a `problem`."""
+        """Read what was appended; True when anything was. What cannot be read is a `problem`."""
         self.problem = ""
         try:
             return self._poll()
@@ -153,6 +152,7 @@ class Ledger:
                 self._read_back(os.pread(descriptor, stat.st_size, 0), self.since)
             while block := os.pread(descriptor, 1 << 20, self._offset):
                 self._offset += len(block)
+                # The last line may be half written: it waits in `_rest` for its end.
                 *lines, self._rest = (self._rest + block).split(b"\n")
                 for line in lines:
                     self._accept(line)
@@ -161,8 +161,10 @@ class Ledger:
         return True
 
     def _read_back(self, content: bytes, since: float) -> None:
-        """Take in every session, and the runs from the end back to those that ended before."""
+        """Read every session, and the runs from the end back to those that ended before `since`."""
         end = self._offset = content.rfind(b"\n") + 1
+        # Sessions are few and found by their first bytes; decoding all the
+        # runs between would take long.
         at = content.find(_SESSION_BEGINS)
         while 0 <= at < end:
             self._accept(content[at : content.index(b"\n", at)])
@@ -179,10 +181,11 @@ class Ledger:
             end = begin
             if isinstance(entry, RunEntry):
                 found.append(entry)
-                # Lines stand in the order in which runs were seen to end, by a clock that may have
+                # Lines are in the order in which runs were seen to end, by a clock that may have
                 # been hours wrong; a few may have been entered late.
                 ended = entry.finished.wall if entry.finished is not None else since
                 older = older + 1 if ended < since - _CLOCK_WRONG_BY_S else 0
+        # Oldest first again, so that of several lines of one run the last counts.
         self.runs = {entry.run: entry for entry in reversed(found)}
 
     def _accept(self, line: bytes) -> None:
@@ -197,15 +200,16 @@ class Ledger:
             self._sessions[entry.session.id] = entry.session
 
     def sessions(self, host: str | None = None) -> list[Session]:
-        """Every session of a host (this one), oldest first; the one in session.json is the newest
-        word on itself.
+        """Every session of a host (this one), oldest first.
+
+        The one in session.json replaces its own lines: it is newer.
         """
         host, found = host or host_name(), dict(self._sessions)
         current = load_session(self._state, host)
         if current is not None:
             found[current.id] = current
-        # An open session that is not in session.json was overtaken: nobody ended it, so it is not
-        # counted on.
+        # An open session that is not in session.json was replaced by another without having been
+        # ended: it is not counted on.
         mine = [
             session
             for session in found.values()
@@ -215,15 +219,16 @@ class Ledger:
 
 
 def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
-    """Enter lines that the ledger lost; a disk that is still full loses them once more."""
+    """Append lines that the ledger lost; a disk that is still full loses them once more."""
     with suppress(OSError):
         for line in lines:
             append_line(state.ledger, msgspec.json.encode(line))
 
 
 def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:
-    """Ended runs that the ledger should have and lacks: a full disk lost their line, their own
-    record has not.
+    """Ended runs that the ledger should have and lacks.
+
+    A full disk lost their line; their own record is still there.
     """
     live = set(live_run_ids(state))
     missing = (one for one in list_run_ids(state) if one not in ledger.runs and one not in live)
@@ -231,8 +236,9 @@ def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:
 
 
 def recent_runs(state: StateDirectory) -> list[RunEntry]:
-    """The runs at the ledger's end, at most those of its last 256 KiB: a launch must not wait for
-    a long history.
+    """The runs at the ledger's end, at most those of its last 256 KiB.
+
+    A launch must not wait for a long history to be read.
     """
     block = read_tail(state.ledger, _RECENT_BYTES)
     found: dict[str, RunEntry] = {}
@@ -247,8 +253,9 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
 
 
 def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
-    """Append every ended run among `runs` that the ledger lacks; those that could not be entered,
-    and why.
+    """Append every ended run among `runs` that the ledger lacks.
+
+    Returns those that could not be entered, and why.
     """
     ledger = Ledger(state)
     ledger.poll()
@@ -259,5 +266,6 @@ def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]
             if line is not None:
                 append_line(state.ledger, msgspec.json.encode(line))
         except OSError as error:
+            # Reported by run, not raised: pruning goes on with the others and keeps this one.
             refused[run.id] = f"cannot be entered in the ledger: {error.strerror}"
     return refused

@@ -1,4 +1,4 @@
-"""The cost meter: what is being spent, in Decimal. Always an estimate of GPU time alone."""
+"""The cost meter: what is being spent, in Decimal; always an estimate of GPU time alone."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -13,14 +13,15 @@ from runners.cost.sessions import Session
 from runners.model.run import Run
 
 LAST_MOMENT = 253_370_764_800.0
-"""1 January 9999: a later moment is no date that Python or a person can read."""
+"""1 January 9999: Python has no dates after that year."""
 
 
 class Meter(msgspec.Struct, frozen=True):
-    """What is being spent: dollars; `None` where no rate is known.
+    """What is being spent, in dollars; `None` where no rate is known.
 
-    `session` is the open session's total, `idle` what of it no run held. `until` (unix seconds) is
-    when its budget will have been spent; None when that is later than any date.
+    `session` is the open session's total, `idle` the part of it that no run held.
+    `until` (unix seconds) is when its budget will have been spent; None when that is
+    after the last possible date.
     """
 
     per_hour: Decimal | None
@@ -36,13 +37,13 @@ class Meter(msgspec.Struct, frozen=True):
 
 
 def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
-    """The meter over live runs and the open session; the session's rate stands for the whole
-    machine.
-    """
+    """The meter over live runs and the open session, whose rate is for the whole machine."""
     live = [run for run in runs if run.is_live]
     session, account = costs.session, costs.account
     spent = [costs.spent[run.id] for run in live if run.id in costs.spent]
     live_runs = to_decimal(sum(spent, Fraction(0))) if spent else None
+    # Without a session nobody knows what the machine costs: the live runs' own
+    # prices are a lower bound.
     if session is None or account is None:
         rates = [costs.rates[run.id] for run in live if run.id in costs.rates]
         basis = (
@@ -68,8 +69,9 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
 
 
 def spent_at(session: Session, left: Decimal | None, now: float) -> float | None:
-    """When (unix seconds) the session's budget is spent at its rate; None without a budget or a
-    rate, or when that is after the last date there is.
+    """When (unix seconds) the session's budget is spent at its rate.
+
+    None without a budget or a rate, or when that is after the last possible date.
     """
     if left is None or not session.rate:
         return None

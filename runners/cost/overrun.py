@@ -1,6 +1,4 @@
-"""A run that will cost far more than was expected of it: found once two epochs are done, said
-once.
-"""
+"""A run that will cost far more than expected: found after two epochs, and reported once."""
 
 import os
 import time
@@ -19,8 +17,9 @@ FACTOR = Decimal("1.5")
 
 
 class Overrun(msgspec.Struct, frozen=True):
-    """What a run will cost at its own pace, and what it was expected to: dollars as decimal text;
-    `text` in words.
+    """What a run will cost at its own pace, and what was expected: dollars as decimal text.
+
+    `text` says it in words.
     """
 
     will: str
@@ -30,7 +29,7 @@ class Overrun(msgspec.Struct, frozen=True):
 
 
 def judge_overrun(will: Decimal, expected: Estimate | None) -> Overrun | None:
-    """The overrun of a run that `will` cost so much; None when it stays within 1.5 times."""
+    """The overrun of a run that `will` cost so many dollars; None within 1.5 times the estimate."""
     if expected is None or expected.usd is None:
         return None
     should = Decimal(expected.usd)
@@ -45,16 +44,17 @@ def judge_overrun(will: Decimal, expected: Estimate | None) -> Overrun | None:
 
 
 def find_overrun(run: Run, cost: RunCost) -> Overrun | None:
-    """The overrun of a live run as its own epochs have it now; None without any."""
+    """The overrun of a live run by its own epochs so far; None without any."""
     if not run.is_live or run.plan is None or cost.projected is None or cost.per_epoch is None:
         return None
+    # A projection that rests on the estimate cannot contradict it.
     if cost.basis is not ProjectionBasis.PACE:
         return None
     return judge_overrun(cost.projected, run.plan.forecast)
 
 
 def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun | None:
-    """The overrun of a live run; the first time it is found, it is an alert of the run."""
+    """The overrun of a live run; when it is first found, an alert of the run is written."""
     found = find_overrun(run, cost)
     if found is not None:
         with suppress(OSError):
@@ -63,7 +63,7 @@ def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun |
 
 
 def _say_once(run: RunDirectory, found: Overrun) -> None:
-    """Tell whoever looks at the run; whoever makes the file first says it."""
+    """Write the alert; of several panels and the guard, the one that creates the file does it."""
     try:
         descriptor = os.open(
             run.overrun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600

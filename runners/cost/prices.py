@@ -25,8 +25,7 @@ _UNITS_S = {"second": 1, "minute": 60, "hour": 3600}
 
 
 class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of prices.yaml: US dollars per hour as decimal text; what ends the bill, and what
-    does not.
+    """One entry of prices.yaml: US dollars per hour as decimal text, and what ends the bill.
 
     `billing` is the provider's unit of time, `minimum` the least it bills; empty where nobody has
     looked it up. `kind` says how soon the figure is old.
@@ -63,23 +62,25 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def machine_size(self) -> int:
-        """The GPUs of the machine that it is a price for: `8 × H100` is of eight."""
+        """The number of GPUs in the machine that it is a price for: 8 for `8 × H100`."""
         counted = re.match(r"(\d+)\s*[×x]", self.gpu)
         return int(counted[1]) if counted else 1
 
 
 def list_prices() -> list[PriceEntry]:
-    """Every known price, the user's own first."""
+    """Every known price, the user's own first. Raises WrongInput for a mistake in a file."""
     shipped = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
     own = config_dir() / "prices.yaml"
     entries = list(_read_prices(own, tuple(shipped.values()))) if own.is_file() else []
+    # The user's entry replaces the shipped one of its name, also in choices and hints.
     names = {entry.name for entry in entries}
     return [*entries, *(entry for name, entry in shipped.items() if name not in names)]
 
 
+# Read once per process: the files do not change while a command runs, and YAML is slow.
 @cache
 def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceEntry, ...]:
-    """The entries of a file; one with the name of a `known` one may give only what differs."""
+    """The entries of a file; one named as a `known` one may give only what differs."""
     values, lines = read_yaml(path)
     listed = values.get("prices") if isinstance(values, dict) else None
     if not isinstance(listed, dict):
@@ -90,6 +91,7 @@ def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceE
     before = {entry.name: entry for entry in known}
     entries = []
     for name, keys in listed.items():
+        # With the line: the file is edited by hand.
         where = f"{path}:{lines['prices', name]}: prices.{name}"
         if not isinstance(keys, dict):
             raise WrongInput(f"{where}: expected provider, gpu, usd_per_hour, source and date")
@@ -107,9 +109,9 @@ def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceE
 def _completed(
     name: str, keys: Mapping[str, str | None], before: Mapping[str, PriceEntry]
 ) -> dict[str, Any]:
-    """An entry with what the shipped one of its name says where it says nothing.
+    """An entry, completed from the shipped one of its name.
 
-    Another rate without a source is the user's own, as of today's file: nobody says since when.
+    A rate without a source replaces the shipped source and date by none: nobody says since when.
     """
     known = before.get(name)
     if known is None:
@@ -127,7 +129,7 @@ def _check_date(text: str) -> None:
 
 
 def parse_rate(text: str) -> Decimal:
-    """Dollars per hour in `1.99` or `$1.99`; ValueError when it is no such amount."""
+    """Dollars per hour in `1.99` or `$1.99`. Raises ValueError when it is no such amount."""
     stripped = text.strip().removeprefix("$").removesuffix("/h").strip()
     if not re.fullmatch(r"\d+(\.\d+)?", stripped):
         raise ValueError(f"expected US dollars per hour such as 1.99, got {text!r}")
@@ -137,8 +139,12 @@ def parse_rate(text: str) -> Decimal:
 def choose_price(
     text: str, basis: Literal["preset", "flag", "session"], per: Literal["gpu", "machine"] = "gpu"
 ) -> Price:
-    """The Price for a name in prices.yaml or an amount per hour; WrongInput names the nearest."""
+    """The Price for a name in prices.yaml or an amount per hour.
+
+    Raises WrongInput, with the nearest name, when it is neither.
+    """
     try:
+        # Before the list is read: an amount must work even when prices.yaml has a mistake.
         return Price(str(parse_rate(text)), per, basis)  # for which no list need be right
     except ValueError:
         pass
@@ -190,8 +196,8 @@ def stopping_words(name: str) -> str:
 def matches_model(match: str, driver_name: str) -> bool:
     """True when a GPU that its driver calls `driver_name` is of the model that `match` describes.
 
-    Words are compared whole: GH200 is no H200. A form that the driver does not say is SXM: NVIDIA
-    calls an H100 SXM `H100 80GB HBM3`, and names PCIe and NVL.
+    Words are compared whole: GH200 is not H200. A form factor that the driver does not name is SXM:
+    NVIDIA calls an H100 SXM `H100 80GB HBM3`, and names PCIe and NVL.
     """
     said = [word.upper() for word in re.split(r"[^A-Za-z0-9]+", driver_name) if word]
     wanted = [word.upper() for word in match.split()]
@@ -208,24 +214,25 @@ def _says(word: str, said: Sequence[str]) -> bool:
     if word == "SXM":
         return "PCIE" not in said and "NVL" not in said
     if re.fullmatch(r"\d+GB", word):
+        # Some drivers leave the size out of the name: then it does not speak against the match.
         sizes = [one for one in said if re.fullmatch(r"\d+GB", one)]
         return not sizes or word in sizes
     return word in said
 
 
 def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
-    """Prices for a GPU model by the driver's name for it, of `provider` if one is known, and for
-    so many GPUs.
-    """
+    """Prices for a GPU model by its driver's name, of `provider` if known, for that many GPUs."""
     found = [entry for entry in list_prices() if matches_model(entry.match, gpu)]
     if provider:
+        # By part of the name: a provider may have several offers, such as RunPod's community cloud.
         found = [entry for entry in found if provider.lower() in entry.provider.lower()]
     return [entry for entry in found if entry.per == "gpu" or entry.machine_size == gpus]
 
 
 def price_caveat(entry: PriceEntry, models: Sequence[str]) -> str:
-    """What speaks against this price on a machine with cards of these `models` (by their drivers);
-    empty when it fits.
+    """What speaks against this price on a machine with cards of these `models`; empty if it fits.
+
+    The models are named as their drivers do.
     """
     here = " and ".join(
         f"{count} × {model or 'unknown'}" for model, count in Counter(models).items()

@@ -1,4 +1,4 @@
-"""Dollars per hour, and what they come to: the one place that multiplies a rate by GPUs."""
+"""Dollars per hour, and what they amount to: the only place that multiplies a rate by GPUs."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ HOUR_S = Decimal(3600)
 
 
 def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
-    """How many GPUs these are to a bill: a part of a card counts as its fraction; 0 for the CPU."""
+    """How many GPUs these are to a bill: part of a card counts as its fraction; 0 for the CPU."""
     held = list(gpus)
     if all(gpu.part == (1, 1) for gpu in held):
         return Fraction(len(held))
@@ -24,7 +24,7 @@ def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
 def hourly_rate(price: Price, gpus: Fraction | int) -> Decimal:
     """Dollars per hour for `gpus` GPUs or parts of them.
 
-    A run on the CPU pays a price of its own as one GPU would, and nothing of a session's GPUs.
+    A run on the CPU pays its own price as one GPU would, and nothing of a session's GPUs.
     """
     count = _billed_devices(price, gpus)
     return Decimal(price.usd_per_hour) * count.numerator / count.denominator
@@ -51,6 +51,7 @@ def billed_seconds(price: Price, seconds: float) -> float:
 
 def money(rate: Decimal, seconds: float) -> Decimal:
     """Dollars for `seconds` at `rate` per hour, unrounded."""
+    # By way of `repr`: Decimal(0.1) would bring in the binary digits of the float.
     return rate * Decimal(repr(seconds)) / HOUR_S
 
 

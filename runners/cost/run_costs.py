@@ -1,8 +1,8 @@
-"""What runs cost: the one answer for every surface, in the list, the meter, the books and curves.
+"""What runs cost: the one answer for the run list, the meter, statements and curves.
 
-In a session a run pays its share of the machine, whatever price it was launched at; outside of
-every session it pays its own price. What is projected rests on its pace after two epochs, before
-that on its estimate, else on the time that its progress says is left.
+In a session a run pays its share of the machine, whatever price it was launched at; outside all
+sessions it pays its own price. A projection rests on the run's pace after two epochs, before that
+on its estimate, else on the time that its progress says is left.
 """
 
 import time
@@ -75,7 +75,7 @@ class Costs(msgspec.Struct, frozen=True):
     problem: str = ""
 
     def of(self, run: Run, eta_s: float | None = None, epoch: int | None = None) -> RunCost:
-        """What a run costs; `eta_s` and `epoch` are what its progress says, where it says so."""
+        """What a run costs; `eta_s` and `epoch` are those of its progress, where it has any."""
         if run.id not in self.hours:
             return _planned(run)  # it has not held anything yet, or never will
         cost, rate = _six(self.spent.get(run.id)), _six(self.rates.get(run.id))
@@ -95,6 +95,7 @@ class Costs(msgspec.Struct, frozen=True):
             known = msgspec.structs.replace(known, per_epoch=round(money(rate, pace), 6))
         if not run.is_live:
             return known
+        # The run's own epochs come first; the ETA of its output is the program's guess.
         left = timing.remaining_s(self.now.wall)
         left = eta_s if left is None else left
         projected, basis = _project(run, cost, rate, left, pace is not None, epoch)
@@ -114,6 +115,7 @@ class Costs(msgspec.Struct, frozen=True):
 def _planned(run: Run) -> RunCost:
     """What a run that has not started yet will cost per hour, by its plan's price."""
     plan = run.plan
+    # A queued run holds no GPUs yet, so it costs nothing per hour.
     if plan is None or plan.price is None or not run.is_live or run.state is State.QUEUED:
         return RunCost()
     return RunCost(rate=_six(exact_rate(plan.price, device_count(plan.gpus))))
@@ -141,7 +143,7 @@ def _six(amount: Fraction | None) -> Decimal | None:
 
 
 def state_of(run: Run) -> StateDirectory:
-    """The state folder in which a run lies."""
+    """The state folder that a run is in."""
     return StateDirectory(Path(run.directory).parent.parent)
 
 
@@ -151,10 +153,11 @@ def costs_of(state: StateDirectory, runs: Iterable[Run], now: Moment | None = No
 
 
 def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:
-    """What `runs`, or `everything` there is, cost by a statement that is open already."""
+    """What `runs`, or `everything` there is, cost by a statement that is already open."""
     session = next((one for one in statement.sessions if one.end is None), None)
     seen = list(runs)
     live = [run.id for run in seen if run.is_live and run.id in statement.lines]
+    # Ended runs that nobody asked for are only needed for the shares of the others.
     asked = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
     shares: set[str] = set()
     for one in statement.sessions:
@@ -178,7 +181,7 @@ def _rates(
     asked: Iterable[str],
     beside: Sequence[str],
 ) -> dict[str, Fraction]:
-    """Dollars per hour: now, of those `beside` each other, and on average for what has ended."""
+    """Dollars per hour: now, for those live `beside` each other; the average, for ended ones."""
     rates = {run: rate for run in beside if (rate := statement.rate_now(run, beside)) is not None}
     for run in asked:
         start, end = statement.span(run)
@@ -188,9 +191,7 @@ def _rates(
 
 
 class CostReader:
-    """Answers again and again at little cost: what has passed is added up once, what goes on is
-    added to it.
-    """
+    """Answers every second at little cost: the past is added up once, the present added to it."""
 
     def __init__(self, state: StateDirectory) -> None:
         self._state = state
@@ -204,10 +205,11 @@ class CostReader:
     def read(self, runs: Iterable[Run], now: Moment | None = None, whole: bool = False) -> Costs:
         """What `runs`, and all that is live beside them, cost at `now`.
 
-        The open session is only accounted for from the earliest of the runs on, unless `whole`.
+        The open session is accounted for only from the earliest of the runs on, unless `whole`.
         """
         now = now or moment_now()
         seen = list(runs)
+        # The runs beside are needed too: whoever shares a GPU lowers the others' shares.
         everyone = {run.id: run for run in seen} | {
             run_id: read_run(self._state, run_id)
             for run_id in live_run_ids(self._state)
@@ -217,6 +219,7 @@ class CostReader:
         grown = self._follow_ledger(everyone.values(), session if whole else None)
         lines = {run.id: line for run in everyone.values() if (line := line_of(run)) is not None}
         live = [run for run in lines if everyone[run].is_live]
+        # While nothing begins or ends, shares grow linearly, and `_advance` is exact.
         key = (
             tuple((line.run, line.began, line.finished) for line in lines.values()),
             tuple(live),
@@ -235,27 +238,30 @@ class CostReader:
             if not stale:
                 going_on = [lines[run] for run in live if lines[run].host == host]
                 costs = self._advance(self._statements[host], costs, going_on, now)
+            # A shared home shows runs of several hosts; each host has its own sessions and rates.
             here = costs if host == host_name() else _beside(here, costs)
         return msgspec.structs.replace(here, timings=self._timings)
 
     def _lost(self, shown: Mapping[str, RunEntry]) -> list[RunEntry]:
-        """Ended runs beside the shown ones whose line the ledger lost: they may have shared GPUs.
+        """Ended runs near the shown ones whose line the ledger lost: they may have shared GPUs.
 
-        Only the nearest are looked at; `cost` enters every lost line again.
+        Only the nearest by id are looked at; the `cost` command enters every lost line again.
         """
         assert self._ledger is not None
         ids = list_run_ids(self._state)
         at = sorted(bisect_left(ids, run) for run in shown)
         near = ids[max(0, at[0] - _NEAR) : at[-1] + _NEAR] if at else []
         if len(near) > len(shown) + 2 * _NEAR:
+            # Around both ends: what is between them is mostly in the ledger, and may be thousands.
             near = near[:_NEAR] + near[-_NEAR:]
         known = self._ledger.runs
         lost = (read_run(self._state, run) for run in near if run not in known and run not in shown)
         return [line for run in lost if (line := line_of(run)) is not None]
 
     def _open_statements(self, runs: Iterable[Run], lines: Iterable[RunEntry], now: Moment) -> None:
-        """A statement for this host, and one for every other whose runs are shown: each has
-        sessions of its own.
+        """A statement for this host, and one for every other host whose runs are shown.
+
+        Each host has sessions of its own.
         """
         assert self._ledger is not None
         shown = list(runs)
@@ -264,8 +270,9 @@ class CostReader:
         self._costs = {host: costs_in(one, shown) for host, one in self._statements.items()}
 
     def course(self, run: Run) -> list[tuple[float, float]]:
-        """What a run had cost at each moment at which its rate changed, and now: unix seconds and
-        dollars; empty when that is not known.
+        """What a run had cost at each moment at which its rate changed, and now.
+
+        In unix seconds and dollars; empty when it is not known.
         """
         costs = self.read([run])
         statement = next((one for one in self._statements.values() if run.id in one.lines), None)
@@ -278,7 +285,7 @@ class CostReader:
         return points
 
     def _follow_ledger(self, runs: Iterable[Run], session: Session | None) -> bool:
-        """Read on; from further back where an older run than before is asked for."""
+        """Read on; from further back when an older run than before is asked for."""
         begins = [run.begin.wall for run in runs if run.begin is not None]
         since = min([*begins, *([session.start.wall] if session is not None else [])], default=None)
         since = float("inf") if since is None else since
@@ -291,7 +298,7 @@ class CostReader:
     def _advance(
         self, statement: Statement, base: Costs, live: list[RunEntry], now: Moment
     ) -> Costs:
-        """`base`, and what live runs have cost since."""
+        """`base`, plus what live runs have cost since."""
         timeline = statement.timeline
         start = timeline.place(base.now)
         end = max(start, timeline.place(now))
@@ -302,6 +309,7 @@ class CostReader:
             spans = {line.run: line.span(timeline, now) for line in live}
             since = Period(start, end, session.rate, max(session.gpus, 1))
             more = apportion(since, (line.holding(spans[line.run], session) for line in live))
+            # The total anew, not a sum: begun units are billed from the session's start.
             whole = msgspec.structs.replace(statement.period(session), end=end)
             account = add(base.account, more, whole.total)
             for run, share in more.shares.items():
@@ -336,11 +344,12 @@ def _beside(here: Costs, other: Costs) -> Costs:
 
 
 def _is_old(then: Moment, now: Moment) -> bool:
+    # Now and then from scratch, so that a clock that was corrected meanwhile is taken into account.
     return then.boot != now.boot or abs(now.wall - then.wall) > _ASIDE_FOR_S
 
 
 def add(first: Account, second: Account, total: Fraction) -> Account:
-    """Two accounts of one session, one after the other, as one whose total is `total`."""
+    """Two successive accounts of one session as one whose total is `total`."""
     shares, hours = dict(first.shares), dict(first.gpu_hours)
     for run, share in second.shares.items():
         shares[run] = shares.get(run, Fraction(0)) + share
@@ -350,7 +359,7 @@ def add(first: Account, second: Account, total: Fraction) -> Account:
 
 
 class CostCurve:
-    """What one run had cost by each moment: unix seconds and dollars, looked up once a second."""
+    """What one run had cost by each moment (unix seconds, dollars), read once a second."""
 
     def __init__(self, state: StateDirectory) -> None:
         self._reader = CostReader(state)
@@ -358,7 +367,7 @@ class CostCurve:
         self._points: list[tuple[float, float]] = []
 
     def __call__(self, run: Run) -> list[tuple[float, float]]:
-        """The points of its curve so far, a straight line between two; empty when unknown."""
+        """The points of its curve so far, joined by straight lines; empty when unknown."""
         now = time.monotonic()
         if now - self._looked >= 1.0:
             self._looked = now

@@ -1,5 +1,6 @@
-"""A session: a rented machine's billing period, from its boot or a stated start until it is ended;
-one per host.
+"""A session: a rented machine's billing period, one per host.
+
+It lasts from the boot or a stated start until it is ended.
 """
 
 import time
@@ -23,8 +24,8 @@ from runners.state.layout import StateDirectory
 class Session(msgspec.Struct, frozen=True):
     """An open or ended session; money as decimal text, `started` and `ended` in unix seconds.
 
-    `began` and `finished` are the same moments by the boot's own time too. `uuids` are the
-    machine's GPUs as they were found at its start: empty on a machine without any.
+    `began` and `finished` are the same moments with the boot's own time. `uuids` are the machine's
+    GPUs as found at its start: empty on a machine without any.
     """
 
     started: float
@@ -56,12 +57,11 @@ class Session(msgspec.Struct, frozen=True):
     @property
     def end(self) -> Moment | None:
         """When it ended; None while it is open."""
+        # Old files have wall times only.
         return self.finished or (None if self.ended is None else Moment(self.ended))
 
     def seconds(self, now: Moment | float) -> float:
-        """How long it has lasted, or lasted; a clock that was changed since neither adds nor takes
-        time.
-        """
+        """How long it has lasted, or lasted; a clock that was changed since makes no difference."""
         return seconds_between(
             self.start, self.end or (now if isinstance(now, Moment) else Moment(now))
         )
@@ -73,6 +73,7 @@ class Session(msgspec.Struct, frozen=True):
     @property
     def price_per_gpu(self) -> Price:
         """What one of its GPUs costs a run launched in it; the machine, where it has none."""
+        # A price of the whole machine is divided: a run pays for the GPUs it holds.
         share = self.rate / max(self.gpus, 1)
         per: Literal["gpu", "machine"] = "gpu" if self.has_gpus else "machine"
         return msgspec.structs.replace(
@@ -103,22 +104,24 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
-    """A session as the ledger holds it: written when it starts, changes and ends; the last line
-    counts.
+    """A session as the ledger holds it: written when it starts, changes and ends.
+
+    The last line of a session counts.
     """
 
     session: Session
 
 
 def read_session(state: StateDirectory) -> Session | None:
-    """The open session of this host, or None; a damaged file is none."""
+    """The open session of this host, or None; also None when the file is damaged."""
     session = load_session(state)
     return session if session is not None and session.ended is None else None
 
 
 def load_session(state: StateDirectory, host: str | None = None) -> Session | None:
-    """The session that a host's (this one's) session.json holds, open or just ended; None when
-    there is none, or it is damaged.
+    """The session in the session.json of a host (this one), open or just ended.
+
+    None when there is none, or it is damaged.
     """
     path = state.session if host is None else state.host.parent / host / state.session.name
     try:
@@ -128,9 +131,7 @@ def load_session(state: StateDirectory, host: str | None = None) -> Session | No
 
 
 def is_damaged(state: StateDirectory) -> bool:
-    """True when there is a session file that cannot be read: money is being spent, and nobody
-    knows how much.
-    """
+    """True when there is a session file that cannot be read: the cost is then unknown."""
     return state.session.exists() and load_session(state) is None
 
 
@@ -146,16 +147,15 @@ def start_session(
     instance: str = "",
     caveat: str = "",
 ) -> Session:
-    """Open a session at a price name or rate from `boot`, `now` or an ISO time; WrongInput when
-    one is open.
+    """Open a session at a price name or rate, from `boot`, `now` or an ISO time.
 
-    `per` says what a bare rate stands for: each of the `gpus`, or the whole machine. Since boot,
-    it begins at the earliest where the session before it ended: no minute is paid twice.
+    `per` says what a bare rate is for: each of the `gpus`, or the whole machine. A session
+    since boot begins where the one before it ended, if that is later: no minute is paid
+    twice. Raises WrongInput when one is open, and for a bad price, time or budget; OSError
+    when it cannot be written.
     """
-    from runners.cost.prices import (
-        choose_price,
-        stopping_words,
-    )  # only here: the meter reads no price list
+    # Only here: the meter, which imports this module, reads no price list.
+    from runners.cost.prices import choose_price, stopping_words
 
     before = load_session(state)
     if before is not None and before.ended is None:
@@ -181,14 +181,15 @@ def start_session(
 
 
 def end_session(state: StateDirectory) -> Session:
-    """End the open session now; NotFound when there is none."""
+    """End the open session now. Raises NotFound when there is none."""
     session, now = _open_one(state), moment_now()
     return _write(state, msgspec.structs.replace(session, ended=now.wall, finished=now))
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:
-    """Give the open session another budget; NotFound when there is none, WrongInput for what is no
-    amount.
+    """Give the open session another budget.
+
+    Raises NotFound when there is none, WrongInput for something that is not an amount.
     """
     return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
 
@@ -200,9 +201,9 @@ def change_price(
     gpus: int | None = None,
     caveat: str = "",
 ) -> Session:
-    """Correct the price of the open session, or of the one that ended last, for the whole of it.
+    """Correct the price of the open session, or of the one that ended last, for all of it.
 
-    Raises NotFound when there is none, WrongInput for what is no price.
+    Raises NotFound when there is none, WrongInput for something that is not a price.
     """
     from runners.cost.prices import choose_price, stopping_words
 
@@ -252,13 +253,15 @@ def _parse_since(text: str, now: Moment) -> Moment:
         ) from None
     if wall > now.wall:
         raise WrongInput(f"--since {text}: that is in the future")
-    # By this boot's own time, also before it began: what the clock does from now on makes no money.
+    # By this boot's own time, which may be negative for a moment before it began: later changes of
+    # the clock then change no money.
     return Moment(wall, now.boot, up - round((now.wall - wall) * 1e9))
 
 
 def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Moment:
-    """`began`, or the end of the session before where that is later; WrongInput when a stated time
-    overlaps it.
+    """`began`, or the end of the session before it where that is later.
+
+    Raises WrongInput when a stated time overlaps that session.
     """
     end = before.end if before is not None else None
     if end is None:
@@ -276,8 +279,10 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
 
 
 def _write(state: StateDirectory, session: Session) -> Session:
-    """Write the session down, in its own file and in the ledger."""
+    """Write the session to its own file and append it to the ledger."""
     state.create()
+    # Its own file first: it is the one that counts, and the ledger's line
+    # can be made from it again.
     replace(state.session, msgspec.json.encode(session))
     append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
     return session

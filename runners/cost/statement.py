@@ -1,6 +1,4 @@
-"""The books: sessions, ended runs and live ones laid on one line of time, and the money that each
-of them cost.
-"""
+"""The statement: sessions, ended runs and live ones on one timeline, and what each of them cost."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -28,9 +26,7 @@ from runners.state.layout import StateDirectory
 
 
 class Spending(msgspec.Struct, frozen=True):
-    """What runs, presets or days cost: dollars by name, all sessions together, and `idle` money by
-    day.
-    """
+    """What runs, presets and days cost: dollars by name, all sessions together."""
 
     runs: dict[str, Fraction]
     presets: dict[str, Fraction]
@@ -39,7 +35,7 @@ class Spending(msgspec.Struct, frozen=True):
 
 
 class Statement:
-    """Everything of this host that costs or cost money, as things stand at `now`."""
+    """Everything of this host that costs or cost money, as of `now`."""
 
     def __init__(
         self, sessions: Iterable[Session], lines: Iterable[RunEntry], now: Moment, problem: str = ""
@@ -55,7 +51,8 @@ class Statement:
             moments += [moment for moment in (line.began, line.finished) if moment is not None]
         self.timeline = Timeline(moments)
         self._spans = {run: line.span(self.timeline, now) for run, line in self.lines.items()}
-        # By start, with the latest end so far: who lies in a window is found without asking all.
+        # By start, with the latest end so far: the runs in a window are
+        # found without looking at all.
         self._ordered = sorted(self._spans, key=lambda run: self._spans[run])
         self._starts = [self._spans[run][0] for run in self._ordered]
         self._latest = list(accumulate((self._spans[run][1] for run in self._ordered), max))
@@ -101,6 +98,7 @@ class Statement:
 
     def account(self, session: Session) -> Account:
         """Who spent a session's money."""
+        # Accounts are kept by id; sessions in old files have none, and could be mistaken.
         if session.id not in self._accounts or not session.id:
             self._accounts[session.id] = self._apportion(session, self.period(session))
         return self._accounts[session.id]
@@ -122,6 +120,8 @@ class Statement:
             window = msgspec.structs.replace(plain, start=start, end=end)
             days.append((day, window.total, self._idle(session, window)))
         if last[0]:
+            # The last day gets what the others leave: the days add up
+            # to the session by construction.
             spent = account.total - add_fractions(total for _, total, _ in days)
             idle = account.idle - add_fractions(idle for _, _, idle in days)
             days.append((last[0], spent, idle))
@@ -135,7 +135,7 @@ class Statement:
         return self._apportion(session, window).idle if found is None else found
 
     def outside(self, line: RunEntry) -> Fraction | None:
-        """What a run cost outside of every session, at its own price; None when it has none."""
+        """What a run cost outside all sessions, at its own price; None when it has none."""
         start, end = self._spans[line.run]
         at = bisect_right(self._session_starts, start) - 1
         if at >= 0 and self._by_start[at][1].end >= end:
@@ -152,8 +152,9 @@ class Statement:
         return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
 
     def run_costs(self) -> dict[str, Fraction]:
-        """What every run cost: its shares of sessions, and its own price outside of them; unknown
-        ones are missing.
+        """What every run cost: its shares of sessions, and its own price outside of them.
+
+        Those of which it is not known are missing.
         """
         if self._spent is None:
             costs = {
@@ -169,7 +170,7 @@ class Statement:
         return self._spent
 
     def gpu_hours(self, run: str) -> Fraction:
-        """The GPU hours that a run used up; of one that several share in a session, its part."""
+        """The GPU hours that a run used; of a GPU that several share in a session, its part."""
         hours, covered = Fraction(0), 0
         start, end = self._spans[run]
         for session, period in self._sessions_within(start, end):
@@ -194,7 +195,8 @@ class Statement:
         return Spending(runs, presets, dict(sorted(days.items())))
 
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
-        """Dollars per hour that a live run costs at this moment, beside the others that are `live`;
+        """Dollars per hour that a live run costs now, beside the others that are `live`.
+
         None when unknown.
         """
         line = self.lines[run]
@@ -202,6 +204,7 @@ class Statement:
         if session is None:
             price = line.price
             return None if price is None else exact_rate(price, device_count(line.gpus))
+        # One hour in which nothing changes: the shares of it are the rates of now.
         hour = Period(0, HOUR_NS, session.rate, max(session.gpus, 1))
         beside = [self.lines[one] for one in live if one in self.lines]
         account = apportion(hour, (one.holding((0, HOUR_NS), session) for one in beside))
@@ -236,8 +239,9 @@ class Statement:
 def open_statement(
     state: StateDirectory, live: Iterable[Run], now: Moment | None = None
 ) -> Statement:
-    """The books of this host: its ledger, the `live` runs beside it, and ended ones it lacks, which
-    are entered again.
+    """The statement of this host: its ledger, the `live` runs, and ended ones it lacks.
+
+    The latter are entered in the ledger again.
     """
     ledger = Ledger(state)
     ledger.poll()
@@ -250,11 +254,11 @@ def open_statement(
 def make_statement(
     ledger: Ledger, more: Iterable[RunEntry], now: Moment, host: str | None = None
 ) -> Statement:
-    """A statement over what a ledger holds of a host (this one), and lines that it lacks."""
+    """A statement of what a ledger has on a host (this one), and of lines that it lacks."""
     host = host or host_name()
     lines = {run: line for run, line in ledger.runs.items() if line.host == host}
     for line in more:
-        # A run whose end the ledger has is not live any more, whatever was read a moment before.
+        # A run whose end is in the ledger is not live, although it was a moment ago.
         if line.host == host and line.run not in lines:
             lines[line.run] = line
     damaged = f"{ledger.damaged} lines of the ledger cannot be read" if ledger.damaged else ""

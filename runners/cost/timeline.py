@@ -1,9 +1,8 @@
-"""One line of time for moments of several boots: nanoseconds that no change of a clock stretches
-within a boot.
+"""One timeline for moments of several boots, in nanoseconds that no clock change distorts.
 
-A boot's time is laid beside the wall clock where the latest moment known of that boot puts it, to
-a second: a clock that was corrected during a boot is right afterwards, and everything in that boot
-moves along with it.
+A boot's time is placed where the latest known moment of that boot puts it beside the wall
+clock, to a second: a clock that was corrected during a boot is right afterwards, and everything
+in that boot moves along with it.
 """
 
 from collections.abc import Iterable
@@ -21,29 +20,28 @@ class Timeline:
     """Places moments on unix nanoseconds."""
 
     def __init__(self, moments: Iterable[Moment]) -> None:
-        # By boot: from which nanosecond of it the wall clock stood so far from it, oldest first.
+        # By boot: since which of its nanoseconds its start was at which wall time, oldest first.
         self._clocks: dict[str, list[tuple[int, int]]] = {}
         for moment in sorted(moments, key=lambda one: one.boot_ns or 0):
             if moment.boot and moment.boot_ns is not None:
                 began = wall_ns(moment.wall) - moment.boot_ns
                 known = self._clocks.setdefault(moment.boot, [(moment.boot_ns, began)])
-                # The two clocks are never read at one instant: milliseconds are no correction, and
-                # move nothing.
+                # The two clocks are never read at the same instant: some
+                # milliseconds are not a correction.
                 if abs(began - known[-1][1]) > SECOND_NS:
                     known.append((moment.boot_ns, began))
         self._began = {boot: clocks[-1][1] for boot, clocks in self._clocks.items()}
 
     def place(self, moment: Moment) -> int:
-        """Where `moment` stands; by its wall time when nothing else is known of it."""
+        """Where `moment` is on the timeline; by its wall time when nothing else is known of it."""
         if moment.boot_ns is not None and moment.boot in self._began:
             return self._began[moment.boot] + moment.boot_ns
         return wall_ns(moment.wall)
 
     def place_in_boot(self, wall: float, since: Moment, until: Moment) -> int:
-        """Where a wall time (unix seconds) stands that was read between two moments, before any
-        later correction.
+        """Where a wall time (unix seconds) is that was read between two moments.
 
-        Which clock it was read by is the latest that was known by then; the first when none fits.
+        It was read by the latest clock known by then, or the first when none fits.
         """
         if since.boot_ns is None or since.boot not in self._clocks:
             return wall_ns(wall)
@@ -56,9 +54,7 @@ class Timeline:
         return self._began[since.boot] + chosen
 
     def next_boot(self, boot: str) -> int | None:
-        """When the boot after `boot` began, at which everything of `boot` had ended; None when
-        none is known.
-        """
+        """When the boot after `boot` began, by which all of `boot` had ended; None if unknown."""
         own = self._began.get(boot)
         later = [began for began in self._began.values() if own is not None and began > own]
         return min(later, default=None)

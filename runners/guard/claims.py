@@ -1,4 +1,4 @@
-"""What was begun of a guard's commands: one marker for the warning, one for the end command."""
+"""Which of a guard's commands began: one marker for the warning, one for the end command."""
 
 from pathlib import Path
 
@@ -14,8 +14,9 @@ END, WARN = "end", "warn"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """How a command stands: its newest try (0: none began), whether it runs, its exit code where
-    somebody saw it.
+    """The state of a command: its newest try (0: none began), whether it runs, and its exit code.
+
+    The code is None where nobody saw it.
     """
 
     attempt: int = 0
@@ -26,7 +27,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def in_this_boot(self) -> bool:
-        """False for one that a machine since switched off has begun."""
+        """False for one that was begun before the machine was last switched off."""
         return not self.boot or self.boot == boot_id()
 
 
@@ -40,17 +41,18 @@ def reserve_markers(state: StateDirectory, rule: str) -> None:
     folder = state.guard / rule
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in (END, WARN):
+        # At its full length, so that rewriting it later takes no space.
         if not (folder / name).exists():
             replace(folder / name, b" " * _LENGTH)
 
 
 def read_claim(marker: Path) -> Claim:
-    """How the command of a marker stands."""
+    """The state of a marker's command."""
     before = _decode(marker)
     if is_held(marker):
         return msgspec.structs.replace(before, alive=True)
-    # The exit code is written before the lock is given up; a try that began just now is not yet
-    # known.
+    # The exit code is written before the lock is released, so it is read again. A try that began
+    # just now is not yet taken for one that has ended.
     after = _decode(marker)
     return after if after.attempt == before.attempt else before
 

@@ -1,10 +1,9 @@
-"""The guard's process: looks, decides, acts, also when no panel is open. One per state folder and
-host.
+"""The guard's process: looks, decides and acts, also when no panel is open.
 
-Run as `python -c "… main()" STATE_FOLDER`: it detaches, takes the guard's lock, and watches until
-`guard.json` is gone. Killed, it is started again by the next front end, or by any run's
-supervisor, and goes on where it stood: what is done once (a warning, the end command) is claimed
-by a file that only one can make.
+There is one per state folder and host. Run as `python -c "… main()" STATE_FOLDER`: it detaches,
+takes the guard's lock, and watches until `guard.json` is gone. When it is killed, the next front
+end or any run's supervisor starts it again, and it continues where it was: what is done once (a
+warning, the end command) is claimed by a file that only one process can create.
 """
 
 import os
@@ -56,7 +55,7 @@ _STUCK_AFTER_S = 120.0
 class Guard:
     """One guard, holder of the lock: how far it has gone, and what it does.
 
-    On a full disk it keeps in memory what cannot be written, says so, and acts all the same.
+    On a full disk it keeps in memory what it cannot write, says so, and still acts.
     """
 
     def __init__(self, state: StateDirectory) -> None:
@@ -80,14 +79,18 @@ class Guard:
                 pause = _pause(rule)
                 self.step(rule)
             except (ValueError, OSError, FresnelError) as error:
+                # Any error is survived and reported: a guard that dies
+                # of a damaged file guards nothing.
                 self.notify_error(str(error).splitlines()[0])
             time.sleep(pause)
 
     def step(self, rule: GuardRule) -> None:
-        """Look once, go as far as that leads, write it down, and do it."""
+        """Look once, decide, write the decision down, and carry it out."""
         before, now = self._how_far(rule), moment_now()
         sight = self.lookout.look(rule, before, now, (*self.trouble, *self._troubles(rule)))
         after, action = next_step(rule, before, sight)
+        # Before acting: a guard killed in between repeats the step, and claims
+        # keep it from doing it twice.
         if after != before or self._unwritten is not None:
             self._write(after)
         if before is None or (before.rule, before.stage, before.note) != (
@@ -102,8 +105,8 @@ class Guard:
         self._now_and_then()
 
     def notify_error(self, problem: str) -> None:
-        """Say loudly what cannot be read; nothing is acted on."""
-        with suppress(OSError):  # its log may lie on a full disk
+        """Report what cannot be read, in the log and the progress file; nothing is acted on."""
+        with suppress(OSError):  # its log may be on a full disk
             print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
         with suppress(ValueError, OSError):
             progress = read_guard_state(self.state)
@@ -113,7 +116,7 @@ class Guard:
                 )
 
     def _how_far(self, rule: GuardRule) -> GuardState | None:
-        """How far it has gone; what could not be written down counts."""
+        """How far it has gone; what could not be written counts too."""
         if self._unwritten is not None and self._unwritten.rule == rule.id:
             return self._unwritten
         return read_guard_state(self.state)
@@ -126,7 +129,7 @@ class Guard:
             self._unwritten = after  # acted on all the same
 
     def _troubles(self, rule: GuardRule) -> list[str]:
-        """What is wrong besides what it looks at: a full disk, a failed warning, a deaf webhook."""
+        """Other problems than those observed: full disk, failed warning, refusing webhook."""
         found = []
         if self._unwritten is not None or disk_is_full(self.state.guard):
             found.append(full_disk_text(self.state))
@@ -140,6 +143,7 @@ class Guard:
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
     def _act(self, action: Action, rule: GuardRule, progress: GuardState, now: Moment) -> None:
+        # First of all: the webhook needs no disk, and may be the only way to say so.
         if full_disk_text(self.state) in progress.problems:
             self._announce(rule, progress, "trouble", full_disk_text(self.state))
         if action is Action.WARN:
@@ -173,9 +177,7 @@ class Guard:
             self._run_once(rule, progress, WARN, progress.cycle, rule.warn_command, text)
 
     def _stop(self, progress: GuardState, now: Moment) -> None:
-        """Ask every live run to stop, each once: a second asking would take the next rung of its
-        ladder.
-        """
+        """Ask every live run to stop, each once: a second request would take the next rung."""
         trouble = []
         waited = 0.0 if progress.since is None else seconds_between(progress.since, now)
         for run in self.lookout.live_runs():
@@ -193,7 +195,7 @@ class Guard:
         self.trouble = tuple(trouble)
 
     def _announce(self, rule: GuardRule, progress: GuardState, what: str, text: str) -> bool:
-        """Say a step once: in the guard's events, and to the webhook; True for the first time."""
+        """Report a step once, in the guard's events and to the webhook; True the first time."""
         step = what.partition("-")[0]
         name = f"said {what} {progress.cycle}".replace("/", "_")[:200]
         content = notification(
@@ -206,7 +208,7 @@ class Guard:
         return True
 
     def _claim(self, rule: GuardRule, name: str, content: dict[str, object]) -> bool:
-        """True for the first who asks, ever; where nothing can be written, in this process."""
+        """True for the first caller, ever; where nothing can be written, in this process."""
         if name in self._said:
             return False
         path = self._folder(rule) / name
@@ -230,9 +232,10 @@ class Guard:
         command: str,
         text: str,
     ) -> None:
-        """Have a try of a command begin, at most once, in a process that outlives this one."""
+        """Start a try of a command, at most once, in a process that outlives this one."""
         marker = marker_of(self.state, rule.id, name)
         begun = read_claim(marker)
+        # Cheap, and not the proof: `run_once` asks again under the marker's lock.
         if begun.attempt >= attempt or begun.alive:
             return
         told = {
@@ -259,9 +262,8 @@ class Guard:
         append_event(self.state.guard / "guard.jsonl", kind, **fields)
 
     def _now_and_then(self) -> None:
-        """What any open panel does too: adopt what lost its supervisor, find what costs more than
-        it should.
-        """
+        """What any open panel does too: adopt orphans, find runs that cost too much."""
+        # Polling reaps the children that ended; otherwise they stay as zombies.
         self.children = [child for child in self.children if child.poll() is None]
         if time.monotonic() - self._seldom < _SELDOM_S:
             return
@@ -284,10 +286,11 @@ def _pause(rule: GuardRule) -> float:
 
 
 def watch(state: StateDirectory) -> bool:
-    """Be the guard until it is lifted; False at once when another one is."""
+    """Be the guard until it is lifted; return False at once when another process is."""
     lock = acquire(guard_lock(state), 0.25)
     if lock is None:
         return False
+    # The lock file's time tells `KeepAlive` when this guard began, the pid tells people.
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     Guard(state).run()
@@ -300,15 +303,17 @@ def main() -> None:
     state = StateDirectory(Path(sys.argv[-1]))
     reason = state_permission_problem(state) or permission_problem(state.guard)
     if reason:
-        sys.exit(f"refused: {reason}")  # whoever may write there decides what runs as us
+        sys.exit(f"refused: {reason}")  # who can write there decides what runs as this user
     if os.fork():
         os._exit(0)
     os.setsid()
+    # A closed terminal or Ctrl-C must not end it; SIGTERM still does.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = os.open(
         state.guard / "guard.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
     )
+    # What it prints are problems only, so the newest are enough.
     if os.fstat(log).st_size > _LOG_LIMIT:
         os.ftruncate(log, 0)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -318,4 +323,4 @@ def main() -> None:
         watch(state)
     except Exception:
         traceback.print_exc()
-        raise
+        raise  # for the exit code, which systemd keeps with the unit

@@ -1,8 +1,7 @@
-"""Whether GPUs idle although a run says that it trains: three windows in a row, none of them in
-its warm-up.
+"""Whether GPUs are idle although a run says that it trains: three windows in a row, warm-up aside.
 
-One bad reading, one slow epoch's validation, or a first epoch that compiles for half an hour is
-not idleness; where readings are missing, nothing is said. (Guards that judged by one window have
+One bad reading, one slow epoch's validation, or a first epoch that compiles for half an hour is not
+idleness; where readings are missing, the answer is unknown. (Guards that judged by one window have
 ended healthy runs: School-of-AI/LLM pull request 506.)
 """
 
@@ -13,7 +12,7 @@ from runners.model.gpus import UsageInterval
 BELOW_PERCENT = 5.0
 WINDOWS = 3
 LEAST_S = 60.0
-"""Readings are kept as means of 10 s: a window of less than two of them says nothing."""
+"""Readings are kept as means of 10 s: a window of fewer than two of them says nothing."""
 _KNOWN = 0.8
 """A window counts when readings cover this part of it."""
 
@@ -25,11 +24,10 @@ def judge_idleness(
     idle_s: float,
     trains_since: float,
 ) -> bool | None:
-    """True when all GPUs of a run were below 5 % in each of three windows that make up `idle_s`;
-    None when unknown.
+    """True when all GPUs of a run were below 5 % in each of three windows that make up `idle_s`.
 
-    `intervals` are the run's own, oldest first; `trains_since` is when its warm-up was over (both
-    in unix seconds).
+    None when unknown. `intervals` are the run's own, oldest first; `trains_since` is when its
+    warm-up was over (both in unix seconds).
     """
     if not uuids or now - idle_s < trains_since:
         return None
@@ -38,6 +36,7 @@ def judge_idleness(
         end = now - i * length
         window = [one for one in intervals if end - length < one.time <= end]
         for uuid in uuids:
+            # Weighted by length: intervals of old history are merged and longer than new ones.
             mean = _mean(window, uuid, length)
             if mean is None:
                 return None
@@ -49,7 +48,7 @@ def judge_idleness(
 def is_unmeasured(
     intervals: Sequence[UsageInterval], now: float, idle_s: float, trains_since: float
 ) -> bool:
-    """True when a run has trained for the whole time, and no use of any GPU is known of it."""
+    """True when a run has trained for the whole time, and no use of any GPU is known."""
     if now - idle_s < trains_since:
         return False
     return not any(

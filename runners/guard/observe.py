@@ -1,6 +1,4 @@
-"""What the guard looks at: the session's money and age, the runs, their GPUs, and how far its end
-command is.
-"""
+"""What the guard observes: the session's money and age, the runs and their GPUs, its commands."""
 
 import os
 from collections.abc import Sequence
@@ -38,9 +36,7 @@ _queue_status = msgspec.json.Decoder(QueueStatus)
 
 
 class GuardObserver:
-    """Looks at one state folder again and again; what it cannot read becomes a problem, never a
-    reason.
-    """
+    """Looks at one state folder repeatedly; what it cannot read is a problem, never a reason."""
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state
@@ -50,13 +46,15 @@ class GuardObserver:
     def look(
         self, rule: GuardRule, before: GuardState | None, now: Moment, trouble: tuple[str, ...]
     ) -> Observation:
-        """What the guard sees at `now`; `trouble` is what went wrong when it last acted. OSError
-        when it is blind.
+        """What the guard sees at `now`; `trouble` is what went wrong when it last acted.
+
+        Raises OSError when it can see nothing.
         """
         runs = self.live_runs()
         facts = self._facts(rule, runs, now)
         stage = before.stage if before is not None and before.rule == rule.id else Stage.WATCHING
         unfetched: list[Run] = []
+        # Only where the answer matters: every ended run is read for it.
         if rule.destroys and stage in (Stage.STOPPING, Stage.HOLDING, Stage.ENDING):
             unfetched = unfetched_runs(self.state)
         return Observation(
@@ -69,13 +67,13 @@ class GuardObserver:
         )
 
     def live_runs(self) -> list[Run]:
-        """This host's runs whose ending is not recorded: one that cannot be read is taken for
-        alive.
-        """
+        """This host's runs whose ending is not recorded; one that cannot be read counts as live."""
         runs = [read_run(self.state, run_id) for run_id in live_run_ids(self.state)]
         return [
             run
             for run in runs
+            # A marker whose folder was deleted by hand would otherwise prevent the
+            # end command for ever.
             if home_of(run.plan, run.record) == host_name() and self.state.run(run.id).path.is_dir()
         ]
 
@@ -90,6 +88,7 @@ class GuardObserver:
         session = read_session(self.state)
         if session is None:
             return Measurements(
+                # Without a session the machine's own boot is the best guess at when its bill began.
                 age_s=None if now.boot_ns is None else now.boot_ns / 1e9,
                 quiet_s=quiet,
                 idle=idle,
@@ -107,8 +106,9 @@ class GuardObserver:
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
-        """Seconds since this host's last run ended, or since the guard was set; None when the
-        ledger cannot be read. A run that waits in vain is none.
+        """Seconds since this host's last run ended, or since the guard was set.
+
+        None when the ledger cannot be read. A run that can never start does not count as a run.
         """
         if any(not self._waits_in_vain(run) for run in runs):
             return 0.0
@@ -117,15 +117,14 @@ class GuardObserver:
             return None
         session = read_session(self.state)
         moments = [rule.set_at, *([session.start] if session is not None else [])]
+        # Other hosts share the ledger: their runs do not keep this machine busy.
         mine = (line for line in reversed(self._ledger.runs.values()) if line.host == host_name())
         endings = (line.finished for line in islice(mine, _RECENT_ENDINGS))
         moments += [moment for moment in endings if moment is not None]
         return min(seconds_between(moment, now) for moment in moments)
 
     def _waits_in_vain(self, run: Run) -> bool:
-        """True for a run in the queue that cannot start: what it wants is not here, or the queue
-        is drained.
-        """
+        """True for a queued run that cannot start: impossible to grant, or the queue is drained."""
         if run.state is not State.QUEUED:
             return False
         if self.state.drain.exists():
@@ -139,8 +138,9 @@ class GuardObserver:
     def _idle(
         self, rule: GuardRule, runs: list[Run], now: Moment
     ) -> tuple[bool | None, tuple[str, ...]]:
-        """True when every run that trains leaves all its GPUs idle, and the runs of which that is
-        not measured; a run on the CPU works, for all we know.
+        """Whether every run that trains idles its GPUs, and the runs of which it is unknown.
+
+        A run on the CPU counts as working: there is nothing to measure it by.
         """
         verdicts: list[bool | None] = []
         unmeasured: list[str] = []
@@ -151,6 +151,7 @@ class GuardObserver:
                 return False, ()
             directory = self.state.run(run.id)
             ends = read_epoch_timing(directory.path).ends
+            # Warm-up ends with the first epoch, or after the rule's time when no epoch ends before.
             warm = min([run.begin.wall + rule.warm_up_s, *([ends[0][1]] if ends else [])])
             uuids = [gpu.uuid for gpu in run.plan.gpus]
             intervals = _read_intervals(directory)
@@ -158,6 +159,7 @@ class GuardObserver:
             verdicts.append(judge_idleness(intervals, uuids, now.wall, lasts, warm))
             if is_unmeasured(intervals, now.wall, lasts, warm):
                 unmeasured.append(run.id)
+        # One run of which nothing is known is enough not to act.
         idle = None if not verdicts or None in verdicts else all(verdicts)
         return idle, tuple(unmeasured)
 
@@ -175,5 +177,6 @@ def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
         try:
             found.append(_interval.decode(line))
         except msgspec.DecodeError:
+            # The first line is cut off by the seek, and the last may be half written.
             continue
     return found

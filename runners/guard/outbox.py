@@ -1,6 +1,4 @@
-"""What the guard tells its webhook: each message until it is taken, also by the guard after this
-one.
-"""
+"""Messages to the guard's webhook: each is sent until it is accepted, by the next guard too."""
 
 import json
 import sys
@@ -16,7 +14,10 @@ _AGAIN_AFTER_S = 60.0
 
 
 class WebhookOutbox:
-    """Posts in threads: a webhook that hangs holds nobody up. Messages lie in the rule's folder."""
+    """Posts in threads, so that a webhook that hangs delays nothing.
+
+    Messages are kept in the rule's folder.
+    """
 
     def __init__(self) -> None:
         self.problem = ""
@@ -24,14 +25,15 @@ class WebhookOutbox:
         self._looked = float("-inf")
 
     def send(self, claim: Path, url: str, content: dict[str, object]) -> None:
-        """Post the message that `claim` names, unless that is being done."""
+        """Post the message that `claim` names, unless that is already going on."""
         if not url or claim.name in self._on_its_way:
             return
         self._on_its_way.add(claim.name)
+        # A daemon thread: a post that hangs must not keep a lifted guard from ending.
         threading.Thread(target=self._post, args=(claim, url, content), daemon=True).start()
 
     def send_again(self, folder: Path, url: str) -> None:
-        """Post what a guard before this one has claimed and not told, and what was not taken."""
+        """Post what a guard before this one has claimed and not sent, and what was not accepted."""
         if not url or time.monotonic() - self._looked < _AGAIN_AFTER_S:
             return
         self._looked = time.monotonic()
@@ -49,6 +51,7 @@ class WebhookOutbox:
         if done.taken:
             self.problem = ""
             with suppress(OSError):
+                # A file beside the claim, because the claim must not change once it is there.
                 claim.with_name(claim.name + TOLD).touch(mode=0o600)
         else:
             self.problem = f"the webhook does not take messages: {done.answer} (try {done.tries})"

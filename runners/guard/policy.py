@@ -1,10 +1,9 @@
-"""The guard's next step. Pure: how far it has gone and what it sees in, how far it goes and what
-it does out.
+"""The guard's next step. Pure: from how far it has gone and what it sees to what it does.
 
 The order is always warn → stop the runs, with their checkpoints → the end command. Whoever carries
-a step out writes it down before and after, so a guard that was killed at any moment goes on where
-it stood, and does nothing twice. What a boot has not finished, the next begins again with a
-warning: somebody may have switched the machine on to fetch results.
+a step out writes it down before and after, so a guard that was killed at any moment continues where
+it was, and does nothing twice. What a boot has not finished, the next begins again with a warning:
+somebody may have switched the machine on to fetch results.
 """
 
 from enum import Enum
@@ -37,8 +36,9 @@ _Step = tuple[GuardState, Action]
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What the guard sees: reasons to act, problems, live runs, ended runs whose results were not
-    fetched, and how its end command stands.
+    """What the guard sees: reasons to act, problems, live runs, and how its end command stands.
+
+    `unfetched` are ended runs whose results were not fetched.
     """
 
     now: Moment
@@ -52,7 +52,8 @@ class Observation(msgspec.Struct, frozen=True):
 def next_step(
     rule: GuardRule, before: GuardState | None, sight: Observation
 ) -> tuple[GuardState, Action]:
-    """How far the guard goes now, and what it has to do for it."""
+    """How far the guard goes now, and what it has to do for that."""
+    # Another rule was set: how far the one before had gone does not count.
     if before is None or before.rule != rule.id:
         before = GuardState(rule.id, since=sight.now)
     before = msgspec.structs.replace(before, problems=sight.problems)
@@ -62,7 +63,7 @@ def next_step(
 
 
 def retry_pause(attempt: int) -> float:
-    """Seconds between a failed try of the end command and the next: twice as long each time."""
+    """Seconds between a failed try of the end command and the next: doubled each time."""
     return min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** (attempt - 1))
 
 
@@ -71,6 +72,8 @@ def _machine_was_off(before: GuardState, sight: Observation) -> bool:
     if before.since is None or not before.since.boot or before.since.boot == sight.now.boot:
         return False
     if before.stage is Stage.ENDING:
+        # An end command that switches the machine off takes its own exit code with it: that is a
+        # success, not a step left unfinished.
         return sight.ending.attempt < before.attempt or sight.ending.exit not in (0, None)
     return before.stage in (Stage.WARNED, Stage.STOPPING, Stage.HOLDING)
 
@@ -93,10 +96,11 @@ def _watch(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
 def _count_down(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if rule.postponed_left(sight.now):
         return _move(before, Stage.WATCHING, sight, note="postponed"), Action.CANCEL
+    # Money spent does not come back, but a budget can be raised and an idle run can go on.
     if not sight.reasons:
         return _move(before, Stage.WATCHING, sight, note="its reason is gone"), Action.CANCEL
     if before.since is not None and seconds_between(before.since, sight.now) < rule.countdown_s:
-        return before, Action.WARN  # carried out at most once, whoever asks for it
+        return before, Action.WARN  # carried out at most once, however often it is returned
     return _move(before, Stage.STOPPING, sight, reason="; ".join(sight.reasons)), Action.STOP
 
 
@@ -109,9 +113,8 @@ def _stop(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
 
 
 def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
-    """After the runs have ended: the end command, unless somebody holds it back, or it would
-    destroy results.
-    """
+    """After the runs: the end command, unless it is postponed or would destroy results."""
+    # Somebody launched a run meanwhile: it is stopped in order, like the others.
     if sight.live:
         return _move(before, Stage.STOPPING, sight), Action.STOP
     if rule.postponed_left(sight.now):
@@ -121,6 +124,7 @@ def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
             f"the end command destroys, and {_name(sight.unfetched)} not fetched "
             "(`fresnel-tui fetched RUN`)"
         )
+        # Reported once: the same note means that nothing has changed.
         if before.stage is Stage.HOLDING and before.note == note:
             return before, Action.HOLD
         return _move(before, Stage.HOLDING, sight, note=note), Action.HOLD
@@ -133,7 +137,8 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if before.failed is not None:
         return _try_again(rule, before, sight)
     if ending.attempt < before.attempt:
-        # The guard was killed before it could; at most one begins, whoever asks for it.
+        # The guard was killed before it could start it; at most one is
+        # started, whoever asks for it.
         return before, Action.END
     if ending.alive:
         return before, Action.NONE
@@ -144,7 +149,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         note = "the end command has run: the machine went down with it"
         return _move(before, Stage.ENDED, sight, note=note), Action.FINISH
     if ending.exit is None:
-        # It may have done its work: a second time could do harm.
+        # It may have done its work: a second run could do harm.
         note = "nobody saw how the end command ended, exit code unknown: look for yourself"
         if before.note == note:
             return before, Action.NONE
@@ -155,7 +160,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
 
 
 def _try_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
-    """The end command once more when its pause is over: as before the first time."""
+    """The end command once more when its pause is over, under the same conditions as at first."""
     assert before.failed is not None
     if seconds_between(before.failed, sight.now) < retry_pause(before.attempt):
         return before, Action.NONE

@@ -1,7 +1,7 @@
-"""Files that can still be rewritten when the disk is full: their blocks are reserved beforehand.
+"""Files that can be rewritten when the disk is full: their blocks are reserved beforehand.
 
-A file has two slots, written in turn, so that a crash leaves the one or the other. File systems
-that never overwrite in place (btrfs, ZFS) may refuse all the same: that is an OSError.
+A file has two slots, written in turn, so that a crash leaves one of them. File systems that never
+overwrite in place (btrfs, ZFS) may still refuse: that is an OSError.
 """
 
 import json
@@ -17,10 +17,10 @@ BALLAST = 256 << 10
 
 
 def write_reserved(path: Path, value: dict[str, Any]) -> None:
-    """Replace what `path` holds by `value`, in place; a new file is made whole. OSError when it
-    cannot.
+    """Replace what is in `path` by `value`, in place; a new file is written whole.
 
-    A value too long for its slot loses nothing: the file is replaced as any other.
+    A value too long for its slot is not lost: the file is then replaced as any other. Raises
+    OSError when it cannot be written.
     """
     known = read_slots(path)
     turn = max((int(slot["turn"]) for slot in known), default=0) + 1
@@ -29,6 +29,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = -1
+    # In place only into blocks that exist already; anything longer needs space after all.
     fits = descriptor >= 0 and os.fstat(descriptor).st_size == 2 * SLOT and len(slot) == SLOT
     if not fits:
         if descriptor >= 0:
@@ -36,6 +37,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
         replace(path, slot + (b" " * (SLOT - 1) + b"\n" if len(slot) == SLOT else b""))
         return
     try:
+        # The slot that is not the newest: a crash in the middle leaves the other one whole.
         os.pwrite(descriptor, slot, SLOT * (turn % 2 == 0))
         os.fsync(descriptor)
     finally:
@@ -45,7 +47,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
 def read_slots(path: Path) -> list[dict[str, Any]]:
     """What the slots of `path` hold, as `turn` and `value`; damaged ones are left out.
 
-    Raises OSError when the file cannot be read; FileNotFoundError is no slot.
+    Raises OSError when the file cannot be read; a missing file has no slots.
     """
     try:
         content = path.read_bytes()
@@ -66,16 +68,14 @@ def _slot(turn: int, value: dict[str, Any]) -> bytes:
 
 
 def keep_ballast(path: Path) -> None:
-    """Keep some blocks that can be given up when the disk is full; nothing where there is no
-    room.
-    """
+    """Keep some blocks that can be given up when the disk is full; none where there is no room."""
     with suppress(OSError):
         if not path.exists() or path.stat().st_size < BALLAST:
             replace(path, os.urandom(BALLAST))  # not zeros: they may take no room
 
 
 def drop_ballast(path: Path) -> bool:
-    """Give the reserved blocks up; False when there were none."""
+    """Give up the reserved blocks; False when there were none."""
     try:
         path.unlink()
     except OSError:
@@ -84,9 +84,10 @@ def drop_ballast(path: Path) -> bool:
 
 
 def disk_is_full(folder: Path) -> bool:
-    """True when not even a few small files have room where `folder` lies."""
+    """True when there is no room for even a few small files where `folder` is."""
     try:
         found = os.statvfs(folder)
     except OSError:
         return False
+    # Inodes run out too; a file system without a table of them reports 0 in all.
     return found.f_bavail * found.f_frsize < 64 << 10 or (found.f_files > 0 and found.f_favail < 4)

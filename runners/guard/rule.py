@@ -1,8 +1,7 @@
-"""The guard's rule and files: what it was told to watch, how far it has gone, and how both look
-to front ends.
+"""The guard's rule and files: what it watches, how far it has gone, and how front ends see both.
 
-`guard.json` is written by whoever sets, postpones or lifts the guard, `progress.json` by the guard
-alone.
+`guard.json` is written by whoever sets, postpones or lifts the guard,
+`progress.json` by the guard alone.
 """
 
 import os
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 class Stage(str, Enum):
-    """How far a guard has gone. Every stage stands on disk before it is acted on."""
+    """How far a guard has gone. Every stage is on disk before it is acted on."""
 
     WATCHING = "watching"
     WARNED = "warned"
@@ -37,17 +36,17 @@ class Stage(str, Enum):
     ENDING = "ending"
     ENDED = "ended"
 
-    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
     __str__ = str.__str__
     __format__ = str.__format__  # type: ignore[assignment]
 
 
 class GuardRule(msgspec.Struct, frozen=True):
-    """What a guard watches and does; lengths in seconds, `budget_stop` in dollars or percent of
-    the budget as text.
+    """What a guard watches and does; lengths in seconds.
 
-    A rule that is set anew has another `id`, and begins from nothing. `warm_up_s` is how long a
-    run that has not finished an epoch may leave its GPUs idle.
+    `budget_stop` is text: dollars, or percent of the budget. A rule that is set again has another
+    `id`, and starts from the beginning. `warm_up_s` is how long a run that has not finished an
+    epoch may leave its GPUs idle.
     """
 
     id: str
@@ -67,15 +66,16 @@ class GuardRule(msgspec.Struct, frozen=True):
     postponed_s: float = 0.0
 
     def postponed_left(self, now: Moment) -> float:
-        """Seconds for which it still holds back."""
+        """Seconds for which it is still postponed."""
         if self.postponed_at is None:
             return 0.0
         return max(0.0, self.postponed_s - seconds_between(self.postponed_at, now))
 
 
 class GuardState(msgspec.Struct, frozen=True):
-    """How far the guard has gone with the rule of this id; `cycle` counts warnings, `since` is the
-    stage's start.
+    """How far the guard has gone with the rule of this id.
+
+    `cycle` counts warnings, `since` is the start of the stage.
     """
 
     rule: str
@@ -91,17 +91,19 @@ class GuardState(msgspec.Struct, frozen=True):
 
 
 def read_rule(state: StateDirectory) -> GuardRule | None:
-    """What the guard was told, or None when none is set; ValueError when it cannot be read."""
+    """The guard's rule, or None when none is set. Raises ValueError when it cannot be read."""
     return _read(state.guard / "guard.json", GuardRule)
 
 
 def read_guard_state(state: StateDirectory) -> GuardState | None:
-    """How far the guard has gone, or None when it has not begun; ValueError when it cannot be
-    read.
+    """How far the guard has gone, or None when it has not begun.
+
+    Raises ValueError when it cannot be read.
     """
     path = state.guard / "progress.json"
     try:
         slots = read_slots(path)
+        # The newest slot that makes sense: of a write that a crash cut short, the one before it.
         for slot in reversed(slots):
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(slot["value"], GuardState)
@@ -120,29 +122,32 @@ def _read(path: Path, kind: type[T]) -> T | None:
 
 
 def write_rule(state: StateDirectory, rule: GuardRule) -> None:
-    """Write down what the guard shall do."""
+    """Write down what the guard shall do. Raises OSError."""
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)
     path = state.guard / "guard.json"
-    # Padded, so that it can be changed in place when the disk is full: to be postponed, for one.
+    # Padded, so that it can be changed in place on a full disk: to be postponed, for example.
     content = msgspec.json.encode(rule).ljust(SLOT)
     try:
         replace(path, content)
     except OSError:
         if not path.exists() or path.stat().st_size != len(content):
             raise
+        # In place, and so not crash-safe: better than a guard that cannot be held back.
         with path.open("r+b", buffering=0) as file:
             file.write(content)
 
 
 def set_rule(state: StateDirectory, rule: GuardRule) -> None:
-    """Give the guard a new rule: how far it had gone with another, readable or not, is nothing to
-    this one. What it will have to write is reserved on the disk.
+    """Give the guard a new rule, and reserve on the disk what it will have to write.
+
+    How far it had gone with another rule, readable or not, does not count. Raises OSError.
     """
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)
+    # All that may fail for lack of space comes before the rule, which is what makes the guard act.
     reserve_markers(state, rule.id)
     keep_ballast(state.guard / "ballast")
     (state.guard / "progress.json").unlink(missing_ok=True)
@@ -163,7 +168,11 @@ def new_rule(**told: Any) -> GuardRule:
 
 
 def postpone(state: StateDirectory, seconds: float) -> GuardRule:
-    """Let the guard hold back for `seconds` from now; NotFound when none is set."""
+    """Postpone the guard for `seconds` from now.
+
+    Raises NotFound when none is set, ValueError when its rule cannot be read, OSError
+    when it cannot be written.
+    """
     rule = read_rule(state)
     if rule is None:
         raise NotFound("no guard is set", "`fresnel-tui guard set --max-age 8h` sets one")
@@ -173,8 +182,9 @@ def postpone(state: StateDirectory, seconds: float) -> GuardRule:
 
 
 def lift(state: StateDirectory) -> bool:
-    """Take the guard away; what it has already asked to stop still stops. False when none was
-    set.
+    """Remove the guard; False when none was set.
+
+    What it has already asked to stop still stops.
     """
     path = state.guard / "guard.json"
     existed = path.exists()
@@ -183,9 +193,7 @@ def lift(state: StateDirectory) -> bool:
 
 
 class GuardView(msgspec.Struct, frozen=True):
-    """The guard as front ends see it: what it watches, how far it is, whether its process lives,
-    what is wrong.
-    """
+    """The guard as front ends see it: rule, progress, whether its process lives, problems."""
 
     rule: GuardRule | None
     progress: GuardState | None
@@ -194,7 +202,7 @@ class GuardView(msgspec.Struct, frozen=True):
 
     @property
     def is_urgent(self) -> bool:
-        """True when it is about to act, is acting, or something is wrong with it: worth a bell."""
+        """True when it is about to act, is acting, or has a problem: worth a bell."""
         acting = self.progress is not None and self.progress.stage in (
             Stage.WARNED,
             Stage.STOPPING,
@@ -221,8 +229,9 @@ def full_disk_text(state: StateDirectory) -> str:
 
 
 def read_guard(state: StateDirectory) -> GuardView:
-    """The guard of this host and state folder; what cannot be read is a problem in it, never an
-    exception.
+    """The guard of this host and state folder.
+
+    What cannot be read is a problem in it, never an exception.
     """
     rule: GuardRule | None = None
     progress: GuardState | None = None
@@ -237,6 +246,7 @@ def read_guard(state: StateDirectory) -> GuardView:
         problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` begins anew")
     if progress is not None and (rule is None or progress.rule != rule.id):
         progress = None
+    # Of another rule: the guard has not looked at the new one yet.
     problems += progress.problems if progress is not None else ()
     if rule is not None and disk_is_full(state.guard):
         problems.append(full_disk_text(state))

@@ -1,8 +1,9 @@
 """Runs a command at most once for each try: `run_once.py MARKER TRY COMMAND`.
 
-The marker is locked while the command runs, and says which try began, in which boot, and how it
-ended; who finds it locked, or that try begun, leaves. It is written in place, for the disk may be
-full. Standard library only; it outlives the guard that started it, and exits as its command does.
+The marker is locked while the command runs, and says which try began, in which boot, and
+how it ended; whoever finds it locked, or that try begun, exits. It is written in place,
+because the disk may be full. Standard library only; it outlives the guard that started it,
+and exits as its command does.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ _LENGTH = 512
 
 
 def main() -> int:
-    """Claim the try, run the command in a shell, write its exit code down."""
+    """Claim the try, run the command in a shell, write down its exit code."""
     marker, attempt, command = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _lock(descriptor) or _attempt(descriptor) >= attempt:
@@ -28,7 +29,11 @@ def main() -> int:
         "boot": _boot(),
         "exit": None,
     }
+    # Before the command: if this process is killed now, the command may not have run, but it never
+    # runs twice. The end command may destroy a machine.
     _write(descriptor, claim)
+    # The descriptor is not inherited (O_CLOEXEC): the lock ends with this process, not with
+    # something that the command left running.
     code = subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
     _write(descriptor, {**claim, "exit": code})
     return code

@@ -1,4 +1,4 @@
-"""Start the guard that is set, when none runs: by any front end, and by any run's supervisor."""
+"""Starting the guard that is set, when none runs: by front ends, and by runs' supervisors."""
 
 import os
 import time
@@ -15,13 +15,14 @@ _ANEW_S = 2.0
 
 
 def guard_lock(state: StateDirectory) -> Path:
-    """Held while a guard lives."""
+    """The lock that is held while a guard lives."""
     return state.guard / "guard.lock"
 
 
 def ensure_guard(state: StateDirectory) -> bool:
-    """Start the guard that is set and does not run, out of reach of the terminal; True when one
-    was started.
+    """Start the guard if it is set and does not run, out of reach of the terminal.
+
+    True when one was started. Raises OSError when no process can be started.
     """
     if not (state.guard / "guard.json").exists() or is_held(guard_lock(state)):
         return False
@@ -34,6 +35,7 @@ def ensure_guard(state: StateDirectory) -> bool:
 
 
 def _start(state: StateDirectory) -> None:
+    # The pid in the unit's name: systemd may still know the unit of a guard that has just died.
     unit = f"fresnel-guard-{state.guard.name}-{os.getpid()}"
     with open_private(state.guard / "guard.log") as log:
         words = command("guard", state.root)

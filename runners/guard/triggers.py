@@ -1,6 +1,6 @@
-"""Whether a guard has a reason to act. Pure: facts in, reasons and problems out.
+"""Whether a guard has a reason to act. Pure: measurements in, reasons and problems out.
 
-What is not known is no reason: a guard that cannot read something says so, and kills for nothing.
+What is not known is not a reason: a guard that cannot read something says so, and ends nothing.
 """
 
 from decimal import Decimal
@@ -17,8 +17,8 @@ class Measurements(msgspec.Struct, frozen=True):
     """What is known at one moment: dollars, seconds; None where it could not be found out.
 
     `quiet_s` is how long no run was live (0 while one is); `idle` whether every GPU of every run
-    that trains has idled for the rule's time, None when that cannot be told; `unmeasured` are runs
-    that train on GPUs of which no use is known, `problems` why something else is not known.
+    that trains has idled for the rule's time, None when unknown; `unmeasured` are runs that train
+    on GPUs of which no use is known, `problems` why something else is not known.
     """
 
     spent: Decimal | None = None
@@ -34,7 +34,7 @@ class Measurements(msgspec.Struct, frozen=True):
 def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
     """Why the guard must act, in words; empty when it need not, or does not know.
 
-    Money and age are known beforehand: there the countdown ends when the limit is reached.
+    Money and age can be predicted: there the countdown ends when the limit is reached.
     """
     reasons = []
     limit = budget_limit(rule, facts.budget)
@@ -56,9 +56,7 @@ def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
 
 
 def budget_limit(rule: GuardRule, budget: Decimal | None) -> Decimal | None:
-    """The dollars at which the rule acts; None when it has no such rule, or a percentage of no
-    budget.
-    """
+    """The dollars at which the rule acts; None without a limit, or for a part of no budget."""
     if rule.budget_stop is None:
         return None
     if not rule.budget_stop.endswith("%"):
@@ -84,4 +82,5 @@ def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
             f"idleness cannot be guarded for {', '.join(facts.unmeasured)}: the use of its GPUs is "
             "not measured (as of MIG instances, or while the sampler does not read them)"
         )
+    # Each once: several triggers may lack the same thing.
     return tuple(dict.fromkeys(found))

@@ -1,5 +1,4 @@
-"""What the operating system gives: whole files, locks, marked processes, the names of this host
-and boot.
+"""The operating system: whole files, locks, marked processes, the names of this host and boot.
 
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """

@@ -1,10 +1,10 @@
 """Whether a checkpoint is whole, by what its format writes last. Standard library only.
 
-Facts: a zip file (torch.save since 1.6, Keras, NumPy's npz) ends with its central directory
-(PKWARE APPNOTE 4.3); a safetensors file begins with the length of a JSON header that tells where
-its tensors end; an HDF5 superblock holds the end-of-file address; Hugging Face's Trainer writes
-`trainer_state.json` after everything else of a checkpoint; torch.distributed.checkpoint writes
-`.metadata` last.
+Facts: a zip file (torch.save since 1.6, Keras, NumPy's npz) ends with its central
+directory (PKWARE APPNOTE 4.3). A safetensors file begins with the length of a JSON
+header that says where its tensors end. An HDF5 superblock holds the end-of-file
+address. Hugging Face's Trainer writes `trainer_state.json` after everything else of a
+checkpoint, and torch.distributed.checkpoint writes `.metadata` last.
 """
 
 import json
@@ -19,8 +19,9 @@ _WHOLE_64 = 0xFFFFFFFF
 
 
 def proof(path: str) -> bool | None:
-    """True for a file or folder that is whole, False for one that is not, None where its format
-    tells nothing. Raises OSError when it cannot be read.
+    """True when a file or folder is whole, False when it is not, None when its format cannot tell.
+
+    Raises OSError when it cannot be read.
     """
     if os.path.isdir(path):
         return _folder_proof(path)
@@ -30,6 +31,8 @@ def proof(path: str) -> bool | None:
         if not start:
             return False
         if start[:4] == b"PK\x03\x04":
+            # The end record is followed by a comment of at most 64 KiB, so it
+            # begins in this last piece.
             file.seek(max(0, size - _COMMENT - _END.size))
             return _zip_proof(file.read(), size)
         if path.endswith(".safetensors"):
@@ -44,8 +47,11 @@ def _zip_proof(end: bytes, size: int) -> bool:
     if at < 0 or len(end) - at < _END.size:
         return False
     *_, length, offset, comment = _END.unpack_from(end, at)
+    # These four bytes may also occur in the data; the real record is the one
+    # whose comment ends the file.
     if len(end) - at != _END.size + comment:
         return False
+    # Zip64: the 32-bit fields are all ones, and the true offsets are in a separate record.
     if _WHOLE_64 in (length, offset):
         return end.rfind(b"PK\x06\x07", 0, at) >= 0
     return bool(offset + length <= size - len(end) + at)
@@ -54,6 +60,7 @@ def _zip_proof(end: bytes, size: int) -> bool:
 def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
     if len(start) < 8:
         return False
+    # A damaged header may claim any length; without a ceiling it would be read into memory.
     (length,) = struct.unpack_from("<Q", start)
     if length > min(size - 8, _LONGEST_HEADER):
         return False
@@ -72,6 +79,7 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
 
 
 def _hdf5_proof(start: bytes, size: int) -> bool | None:
+    # The place of the end-of-file address depends on the version of the superblock.
     version, at = start[8], 40 if start[8] < 2 else 28
     if version > 3 or len(start) < at + 8:
         return None
@@ -82,6 +90,7 @@ def _folder_proof(folder: str) -> bool | None:
     names: list[str] = []
     for top, _, files in os.walk(folder):
         names += [os.path.join(top, name) for name in files]
+    # A file still being written: torch.distributed.checkpoint renames `.metadata.tmp` at the end.
     if not names or any(".tmp" in os.path.basename(name) for name in names):
         return False
     known = {os.path.basename(name) for name in names}
@@ -94,6 +103,7 @@ def _folder_proof(folder: str) -> bool | None:
     found = [proof(name) for name in names if not name.endswith((".json", ".txt"))]
     if False in found:
         return False
+    # JSON and text files prove nothing by themselves: without a marker file, every data file must.
     return True if "trainer_state.json" in known or (found and None not in found) else None
 
 

@@ -1,5 +1,4 @@
-"""Moments that a clock set back or forward does not falsify: the boot and its own time stand
-beside the wall time.
+"""Moments that survive a changed clock: wall time together with the boot and its own time.
 
 Standard library only: the supervisor imports it.
 """
@@ -11,8 +10,9 @@ from runners.host.identity import boot_id
 
 
 class Moment(NamedTuple):
-    """Unix seconds by the wall clock; the boot, and nanoseconds since it began (None where that is
-    not known).
+    """Unix seconds by the wall clock, with the boot and the nanoseconds since it began.
+
+    `boot_ns` is None where that is not known.
     """
 
     wall: float
@@ -22,12 +22,14 @@ class Moment(NamedTuple):
 
 def moment_now() -> Moment:
     """This moment, by both clocks; suspended time counts."""
+    # BOOTTIME, not MONOTONIC: time in suspend counts, because the machine is paid for all the same.
     return Moment(time.time(), boot_id(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:
-    """Seconds from one moment to another, never negative: by the boot's own time within a boot,
-    else by wall time.
+    """Seconds from one moment to another, never negative.
+
+    Measured by the boot's own time when both lie in one boot, else by wall time.
     """
     if (
         earlier.boot

@@ -1,9 +1,8 @@
-"""Starting a supervisor out of reach of the terminal: in a systemd scope of its own where that
-helps, else by setsid.
+"""Starting a supervisor out of reach of the terminal: in a systemd scope, else by setsid.
 
-A scope leaves the login session, but ends with the user's own systemd, at the last logout, unless
-lingering is on. So it is taken where lingering is on, or where logind would kill the session
-anyway; a machine that leaves processes alone and does not linger keeps a run alive by setsid only.
+A scope leaves the login session, but ends with the user's own systemd at the last logout, unless
+lingering is on. So it is used where lingering is on, or where logind would kill the session anyway;
+on a machine that leaves processes alone and does not linger, setsid keeps a run alive.
 """
 
 import os
@@ -28,8 +27,10 @@ _SCOPE_WITHIN_S = 5.0
 
 
 class Detached(NamedTuple):
-    """How a process was detached: its exit code, `scope` or `setsid`, the scope's unit, why no
-    scope.
+    """How a process was detached.
+
+    `code` is its exit code, `how` is `scope` or `setsid`, `unit` names the scope, and
+    `reason` says why there is none.
     """
 
     code: int
@@ -38,7 +39,7 @@ class Detached(NamedTuple):
     reason: str | None = None
 
     def fields(self) -> dict[str, str]:
-        """Return what an event tells of it."""
+        """Return the fields of the event that records it."""
         told = {"how": self.how, "unit": self.unit, "reason": self.reason}
         return {name: value for name, value in told.items() if value is not None}
 
@@ -51,9 +52,10 @@ def detach(
     log: IO[bytes],
     remembered: Path,
 ) -> Detached:
-    """Run `command`, which forks itself away, in a session and if possible a scope named `unit`.
+    """Run `command`, which forks itself away, in its own session and if possible in scope `unit`.
 
-    `remembered` is the file that keeps whether scopes work on this host.
+    `remembered` is the file that keeps whether scopes work on this host. Raises OSError
+    when no process can be started.
     """
     probe = _choose(remembered)
     if probe.works:
@@ -71,6 +73,7 @@ def detach(
         child = _spawn(scope, environment, descriptors, log)
         if _arrives(child, command):
             return Detached(0, "scope", f"{unit}.scope")
+        # Remembered for this boot, so that only one launch pays for a systemd that hangs.
         why = (
             "did not answer"
             if child.returncode == -signal.SIGKILL
@@ -99,6 +102,8 @@ def _spawn(
         env=dict(environment),
         cwd="/",
         stdin=subprocess.DEVNULL,
+        # The run's locks travel by these descriptors: the child holds them
+        # before the parent lets go.
         stdout=log,
         stderr=log,
         pass_fds=descriptors,
@@ -107,16 +112,18 @@ def _spawn(
 
 
 def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
-    """True when systemd-run has become `command` and that has detached; one that hangs before that
-    is killed.
+    """True when systemd-run has become `command` and that has detached itself.
+
+    One that hangs before that is killed.
     """
     try:
         return child.wait(_SCOPE_WITHIN_S) == 0
     except subprocess.TimeoutExpired:
         pass
-    # Stopped, it can be looked at: only what is still systemd-run may be killed, for a second
-    # supervisor beside one that is merely slow would share its locks.
+    # It is stopped before it is looked at, so that it cannot change in between. Only what is still
+    # systemd-run may be killed: a second supervisor beside a slow first one would share its locks.
     os.kill(child.pid, signal.SIGSTOP)
+    # SIGSTOP takes effect a moment later; until then the process may still exec.
     while process_state(child.pid) not in ("T", "Z", ""):
         time.sleep(0.001)
     if _has_become(child.pid, command):

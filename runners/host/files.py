@@ -1,4 +1,4 @@
-"""Files written whole or line by line: a crash leaves the old or the new, never half of it."""
+"""Files written whole or line by line: a crash leaves the old or the new, never a half."""
 
 import errno
 import json
@@ -11,13 +11,16 @@ from typing import IO, Any
 PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
 
-# Without O_NONBLOCK, opening a FIFO that stands where our file should waits for ever.
+# Without O_NONBLOCK, opening a FIFO in place of our file would block for ever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_plain(path: Path | str) -> int:
-    """A descriptor for reading the plain file at `path`; OSError for a folder, FIFO or device."""
+    """Return a descriptor for reading the plain file at `path`.
+
+    Raises OSError for a folder, FIFO or device.
+    """
     descriptor = os.open(path, _READ)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -26,12 +29,16 @@ def open_plain(path: Path | str) -> int:
 
 
 def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
-    """The bytes of the plain file at `path`; OSError when it is none, or longer than `limit`."""
+    """Return the bytes of the plain file at `path`.
+
+    Raises OSError when it is not one, or is longer than `limit` bytes.
+    """
     descriptor = open_plain(path)
     try:
         size = os.fstat(descriptor).st_size
         if size > limit:
             raise OSError(errno.EFBIG, f"longer than {limit:,} bytes", str(path))
+        # One byte more than the size: the first read also finds out whether the file has grown.
         content = os.read(descriptor, size + 1)
         while len(content) <= limit and (block := os.read(descriptor, 1 << 16)):
             content += block
@@ -41,10 +48,13 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
 
 
 def replace(path: Path, content: bytes, sync: bool = True) -> None:
-    """Replace the file at `path` by `content`: written beside it, synced, renamed; 0600.
+    """Replace the file at `path` by `content`: written beside it, synced, renamed; mode 0600.
 
-    OSError when it cannot; then the old file stands. Without `sync`, a power cut may lose both.
+    Raises OSError when it cannot; the old file then stands. Without `sync`,
+    a power cut may lose both.
     """
+    # The pid keeps two writers from sharing a draft, and O_NOFOLLOW from writing through a link
+    # that another user has put there.
     temporary = f"{path}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600)
@@ -53,6 +63,8 @@ def replace(path: Path, content: bytes, sync: bool = True) -> None:
         while view:
             view = view[os.write(descriptor, view) :]
         if sync:
+            # Before the rename: many file systems write a rename to disk earlier than the data, and
+            # a power cut would leave an empty file under the old name.
             os.fsync(descriptor)
         os.replace(temporary, path)
     except OSError:
@@ -63,9 +75,10 @@ def replace(path: Path, content: bytes, sync: bool = True) -> None:
 
 
 def overwrite(path: Path, content: bytes, size: int) -> None:
-    """Write `content` over the first `size` bytes of an existing file, which takes no new room.
+    """Write `content` over the first `size` bytes of an existing file, which needs no free space.
 
-    What is left of `size` is filled with blanks. OSError when the file is shorter, or refuses.
+    The rest of `size` is filled with blanks. Raises OSError when the file is shorter, or cannot be
+    written. This is how a stop can be asked for on a full disk.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -88,9 +101,10 @@ def open_private(path: Path) -> IO[bytes]:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append one line in one write, on disk when this returns; 0600. OSError when it cannot."""
+    """Append one line in one write, on disk when this returns; mode 0600. Raises OSError."""
     descriptor = os.open(path, _APPEND, 0o600)
     try:
+        # One write: with O_APPEND, lines of several processes then do not mix.
         os.write(descriptor, line + b"\n")
         os.fsync(descriptor)
     finally:
@@ -98,7 +112,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def append_event(path: Path, kind: str, **fields: Any) -> None:
-    """Append one event line with the time now; a full disk loses the line, never the run."""
+    """Append one event line with the current time; a full disk loses the line, never the run."""
     line = json.dumps({"time": time.time(), "type": kind, **fields}, ensure_ascii=False) + "\n"
     try:
         descriptor = os.open(path, _APPEND, 0o600)

@@ -1,7 +1,7 @@
-"""Every helper process of ours by name, and how each is started: the one place that knows.
+"""Every helper process by name, and how each is started: the only table of them.
 
-Standard library only: the supervisor imports it. A helper's module has a `main()` that reads
-`sys.argv[1:]`.
+Standard library only: the supervisor imports it. A helper's module has
+a `main()` that reads `sys.argv[1:]`.
 """
 
 import os
@@ -23,9 +23,7 @@ _FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; sys.ex
 
 
 class HelperProcess(NamedTuple):
-    """One kind of process: its module, what it is for, and whether the standard library is all it
-    needs.
-    """
+    """One kind of process: its module, its purpose, and whether the standard library is enough."""
 
     module: str
     purpose: str
@@ -51,6 +49,9 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "watch-sweep": HelperProcess(
+        "runners.guard.hopeless", "stops the runs of a sweep that the median rule calls hopeless"
+    ),
     "watcher": HelperProcess("runners.guard.watcher", "judges how this host's live runs do"),
     "attempt-report": HelperProcess(
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
@@ -72,27 +73,31 @@ HELPERS = {
 
 
 def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
-    """Return the argv that starts helper `name`; nothing of a run's environment or folder decides
-    what it imports.
+    """Return the argv that starts helper `name`.
+
+    Nothing in a run's environment or folder decides what the helper imports.
     """
     helper = HELPERS[name]
     words = [os.fspath(word) for word in arguments]
     if helper.isolated:
         file = ROOT.joinpath(*helper.module.split(".")).with_suffix(".py")
+        # -I -S: no site-packages and no .pth files, which would cost memory for every live run.
         return [sys.executable, "-I", "-S", str(file), *words]
-    # -E, and the folder that `-c` puts first replaced: -P would do the latter, but only from
-    # Python 3.11 on.
+    # -E, and the folder that `-c` puts first is replaced: -P would do that,
+    # but only since Python 3.11.
     return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *words]
 
 
 def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:
-    """`environment` for helper `name`: with the helpers' mark, and without that of a run."""
+    """Return `environment` for helper `name`: with the helpers' mark, without that of a run."""
     ours = {key: value for key, value in environment.items() if not key.startswith("FRESNEL_RUN_")}
     return {**ours, HELPER_MARK: name}
 
 
 def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
-    """Start helper `name`, in a session of its own and nobody's child. OSError when fork fails."""
+    """Start helper `name` in its own session, as nobody's child. Raises OSError when fork fails."""
+    # Twice forked, the helper goes to init. A supervisor adopts all orphans below it, and would
+    # take the helper for a process of its run.
     with no_subreaper():
         pid = os.fork()
         if pid == 0:
@@ -112,8 +117,10 @@ def run(
     environment: Mapping[str, str] | None = None,
     within_s: float | None = None,
 ) -> tuple[int, str]:
-    """Run helper `name` to its end, in our environment or `environment`; its exit code and what it
-    printed. Not done `within_s` seconds, it is killed.
+    """Run helper `name` to its end, in `environment` or in ours.
+
+    Returns its exit code and what it printed. One that is not done within `within_s` seconds is
+    killed. Raises OSError when fork fails.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -121,6 +128,7 @@ def run(
         os.dup2(writing, 1)
         become(name, *arguments, environment=environment)
     os.close(writing)
+    # Read to the end before waiting: a helper that fills the pipe would otherwise never end.
     blocks = []
     deadline = None if within_s is None else time.monotonic() + within_s
     while True:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def host_name() -> str:
-    """This host's name; `$FRESNEL_HOST` stands in for it where one machine plays several."""
+    """This host's name; `$FRESNEL_HOST` replaces it where one machine acts as several."""
     return os.environ.get("FRESNEL_HOST") or os.uname().nodename
 
 
 @cache
 def boot_id() -> str:
-    """What tells this boot from any other; empty where the kernel does not say."""
+    """The id of this boot; empty where the kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -21,7 +21,7 @@ def boot_id() -> str:
 
 
 def boot_time() -> float:
-    """When this host booted, in unix seconds, by the clock as it stands now."""
+    """When this host booted, in unix seconds, by the clock as it is set now."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

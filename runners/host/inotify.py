@@ -1,8 +1,7 @@
-"""One notice that a file changed, from the kernel (inotify, Linux), and then silence until it is
-asked for again.
+"""One notice from the kernel (inotify, Linux) that a file changed, then none until the next `arm`.
 
-A watch that stays costs a program that writes line by line two thirds of its speed: the kernel
-wakes the watcher at every write. A one-shot watch wakes it once.
+A watch that stays costs a program that writes line by line two thirds of its speed, because the
+kernel wakes the watcher at every write. A one-shot watch wakes it once.
 """
 
 import ctypes
@@ -27,10 +26,12 @@ class OneShotWatch:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def arm(self, path: Path) -> bool:
-        """Wait for the next change of the file at `path`, or for its coming; False when neither
-        can be watched.
+        """Wait for the next change of the file at `path`, or for its creation.
+
+        Returns False when neither can be watched.
         """
         changes = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONESHOT
+        # A file that does not exist yet cannot be watched, so its folder is.
         return self._add(path, changes) or self._add(path.parent, _CREATE | _MOVED_TO | _ONESHOT)
 
     def _add(self, path: Path, mask: int) -> bool:
@@ -40,7 +41,7 @@ class OneShotWatch:
         )
 
     def drain(self) -> None:
-        """Forget what came."""
+        """Discard the notices that came."""
         try:
             while os.read(self.descriptor, 4096):
                 pass

@@ -1,5 +1,7 @@
-"""Starting what died, not too often: its lock says whether it lives, and the lock's file when it
-last began. Standard library only: the supervisor imports it.
+"""Starting a process again that died, but not too often.
+
+Its lock says whether it lives, and the lock file's time when it last began. Standard library
+only: the supervisor imports it.
 """
 
 import os
@@ -13,10 +15,10 @@ LOOK_EVERY_S = 20.0
 
 
 class KeepAlive:
-    """Has `start` called when nobody holds `lock`, at most every `every_s` seconds.
+    """Calls `start` when nobody holds `lock`, at most every `every_s` seconds.
 
-    Who takes the lock writes into its file, so all that watch over it count from the same moment.
-    With `longest_s` the pause doubles, up to that, while what is started dies young.
+    Whoever takes the lock writes into its file, so all that watch over it count from the same
+    moment. With `longest_s` the pause doubles, up to that, while what is started dies young.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class KeepAlive:
 
     def wait_s(self, now: float) -> float:
         """Seconds from `now` (monotonic) until another may be started; 0 when it may be now."""
+        # Two clocks: our own attempts count by the monotonic one, those of other processes can only
+        # be seen by the lock file's wall time.
         return max(0.0, self._last + self._pause_s - now, self._every_s - self._age_s())
 
     def poll(self, now: float) -> float:
@@ -55,11 +59,12 @@ class KeepAlive:
         return self._pause_s
 
     def pause_over(self, now: float) -> bool:
-        """True when this one has started nothing for long enough, whatever others did."""
+        """True when this object has started nothing for long enough, whatever others did."""
         return now - self._last >= self._pause_s
 
     def start(self, now: float) -> None:
         """Start another; OSError when no process is to be had."""
+        # Young: within `young_s` after the pause, during which nothing is started anyway.
         young = now - self._last < self._pause_s + self._young_s
         grown = min(self._longest_s, 2 * self._pause_s)
         self._pause_s = grown if young else self._every_s
@@ -72,5 +77,5 @@ class KeepAlive:
             age = time.time() - os.stat(self._lock).st_mtime
         except OSError:
             return float("inf")
-        # From the future: a server's clock, which tells nothing.
+        # A time in the future comes from a file server's clock, which says nothing about the age.
         return age if age >= 0 else float("inf")

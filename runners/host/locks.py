@@ -29,9 +29,10 @@ def is_held(path: Path) -> bool:
 def acquire(path: Path, patience_s: float = 0.5) -> int | None:
     """Take the exclusive lock on `path`; return its descriptor, or None when another holds it.
 
-    A probe holds the lock for microseconds, so one refusal is no answer: try for `patience_s`
-    seconds.
+    A probe holds the lock for microseconds, so a refusal is tried again for `patience_s` seconds.
+    Raises OSError when the file cannot be opened or locked.
     """
+    # The descriptor stays open: a lock belongs to it, and ends with its last copy in any process.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience_s
     while True:
@@ -50,7 +51,7 @@ def acquire(path: Path, patience_s: float = 0.5) -> int | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the exclusive lock on `path` for the length of the block; waits as long as it takes."""
+    """Hold the exclusive lock on `path` for the block, however long it takes. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

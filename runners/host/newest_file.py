@@ -1,4 +1,4 @@
-"""The newest whole file among many: what a restart goes on from, and what a panel may promise."""
+"""The newest whole file among many: what a restart resumes from."""
 
 import glob
 import os
@@ -14,8 +14,9 @@ UNFINISHED = (".tmp", ".new", ".part", ".partial")
 
 
 class NewestFile(NamedTuple):
-    """A file or folder: bytes in all, modification time in unix seconds (a folder's is its newest
-    file's).
+    """A file or folder: its total bytes, and its modification time in unix seconds.
+
+    A folder's time is that of its newest file.
     """
 
     path: str
@@ -32,19 +33,21 @@ def newest(
 ) -> NewestFile | None:
     """The newest file or non-empty folder that matches any glob pattern and is whole.
 
-    What was changed before `since` (unix seconds) counts only inside the folder `own`, what is in
-    `besides` not at all. Where the format cannot tell whether it is whole, nothing may have been
-    written to it for `quiet_s` seconds.
+    What was changed before `since` (unix seconds) counts only inside the folder `own`; what is in
+    `besides` does not count at all. Where the format cannot tell whether it is whole, nothing may
+    have been written to it for `quiet_s` seconds.
     """
     left_out, now = set(besides), time.time()
     found: dict[str, NewestFile] = {}
     for pattern in patterns:
         for path in glob.iglob(pattern, recursive=True):
+            # Orbax writes a step into a folder with this in its name and renames it at the end.
             if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in left_out:
                 continue
             file = look_at(path)
             if file is not None and (file.modified >= since or _is_in(path, own)):
                 found[path] = file
+    # From the newest on: the proof opens files, and the first whole one is the answer.
     for file in sorted(found.values(), key=_by_time_and_number, reverse=True):
         try:
             whole = proof(file.path)
@@ -56,7 +59,7 @@ def newest(
 
 
 def _by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
-    """File systems tell times to some milliseconds: among files as old, the number decides."""
+    """Order by time, then number: file systems keep times to milliseconds, and some are equal."""
     return file.modified, [int(part) for part in re.findall(r"\d+", file.path)], file.path
 
 

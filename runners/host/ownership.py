@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 def permission_problem(folder: Path | str, follow: bool = False) -> str:
-    """Why `folder` may not be acted on, in words; empty when it is ours alone to write; links only
-    with `follow`.
+    """Why `folder` may not be acted on, in words; empty when only this user may write it.
+
+    A symbolic link is a problem unless `follow` is set.
     """
     try:
         found = os.stat(folder, follow_symlinks=follow)
@@ -26,16 +27,17 @@ def permission_problem(folder: Path | str, follow: bool = False) -> str:
 
 
 def keep_private(folder: Path, ours: Collection[str]) -> bool:
-    """Take the rights of others to a folder of our own away; True when there was something to take.
+    """Remove the rights of others from a folder of ours; True when there were any.
 
-    A folder that holds more than names beginning with one of `ours` is somebody's in another way
-    (`/tmp`, a home) and stays as it is.
+    A folder that holds more than names beginning with one of `ours` has another purpose (`/tmp`, a
+    home) and stays as it is.
     """
     try:
         found = os.stat(folder)
         loose = (
             found.st_uid == os.geteuid()
             and found.st_mode & 0o077
+            # A sticky folder is shared on purpose, as `/tmp` is.
             and not found.st_mode & stat.S_ISVTX
         )
         if not loose or any(name.partition(".")[0] not in ours for name in os.listdir(folder)):

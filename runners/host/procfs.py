@@ -1,7 +1,6 @@
-"""Which processes belong to which run: every process a run starts inherits its mark in the
-environment.
+"""Which processes belong to which run, read from /proc; without it, none are found.
 
-Reads /proc; on systems without it, finds nothing.
+Every process that a run starts inherits the run's mark in its environment.
 """
 
 import os
@@ -37,6 +36,7 @@ def read_processes() -> ProcessTable:
     table: ProcessTable = {}
     for name in _process_names():
         fields = _stat_fields(int(name))
+        # Zombies hold no lock, memory or GPU, and cannot be ended any further.
         if fields and fields[0] not in ("Z", "X"):
             table[int(name)] = ProcessEntry(int(fields[1]), int(fields[19]))
     return table
@@ -65,8 +65,9 @@ def _value(environment: bytes, name: str) -> str | None:
 def holders_of(lock: Path, output: Path) -> set[int]:
     """The pids of this user's processes that inherited `lock`, or `output` open for writing.
 
-    Who opened them himself, as front ends do for a moment, closes them at an exec: he is none.
+    Front ends that opened them for a moment are left out: their descriptors close at an exec.
     """
+    # By device and inode: the path that /proc shows changes when the file is renamed or deleted.
     files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}
     found = set()
     for pid in _own_processes():
@@ -93,7 +94,7 @@ def _identity(path: Path | str) -> tuple[int, int] | None:
 
 
 def _inherits(pid: int, descriptor: str, must_write: bool) -> bool:
-    """True when a descriptor survives an exec, and writes: a `tail -f` is no part of a run."""
+    """True when a descriptor survives an exec, and can write: a `tail -f` is not part of a run."""
     try:
         with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
             line = next((line for line in file if line.startswith("flags:")), "flags: 0")
@@ -129,8 +130,8 @@ def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
 def _read_environment(pid: int) -> bytes:
     """The bytes of /proc/PID/environ; empty when there are none, or they may not be read.
 
-    In the middle of an exec they are empty for an instant: a program (kernel threads have no
-    `exe`) is asked again.
+    They are also empty for an instant during an exec, so a program is asked again; kernel threads,
+    which have no `exe`, are not.
     """
     for _ in range(_EXEC_LOOKS):
         try:
@@ -157,9 +158,7 @@ def marked_processes(run_id: str) -> list[int]:
 
 
 def all_marks() -> dict[str, list[int]]:
-    """The pids of every live marked process of this user, by run: one look at /proc for many
-    runs.
-    """
+    """The pids of every live marked process of this user, by run, in one pass over /proc."""
     found: dict[str, list[int]] = {}
     for pid in _own_processes():
         mark = mark_of(pid)
@@ -173,6 +172,7 @@ def _own_processes() -> Iterator[int]:
     user = os.getuid()
     for name in _process_names():
         try:
+            # Only these can be read, and only these can belong to a run of this user.
             if user in (0, os.stat(f"/proc/{name}").st_uid):
                 yield int(name)
         except OSError:
@@ -191,7 +191,7 @@ def process_state(pid: int) -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When `pid` started, in clock ticks since boot: with the pid it names one process for ever."""
+    """When `pid` started, in clock ticks since boot; with the pid it identifies one process."""
     fields = _stat_fields(pid)
     return int(fields[19]) if fields else None
 
@@ -209,10 +209,12 @@ def parent_of(pid: int) -> int | None:
 
 
 def ignores(pid: int, number: int) -> bool:
-    """True when `pid` ignores signal `number` (1 to 31), as a shell's background jobs ignore
-    SIGINT.
+    """True when `pid` ignores signal `number` (1 to 31).
+
+    A shell's background jobs ignore SIGINT, for example.
     """
     fields = _stat_fields(pid)
+    # Field 33 of proc(5), `sigignore`: a mask whose lowest bit is signal 1.
     return bool(fields) and bool(int(fields[30]) >> (number - 1) & 1)
 
 
@@ -236,9 +238,11 @@ def command_of(pid: int) -> list[str]:
 
 
 def descendants(pid: int) -> set[int]:
-    """The live processes below `pid`, at any depth; those that were handed to another parent are
-    not found.
+    """The live processes below `pid`, at any depth.
+
+    Those whose parent died, and which init or a subreaper adopted, are not found.
     """
+    # One pass over /proc, because `children` files exist only in some kernels.
     parents = {int(name): parent_of(int(name)) for name in _process_names()}
     found: set[int] = set()
     below = {pid}
@@ -261,4 +265,5 @@ def _stat_fields(pid: int) -> list[str]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
+    # The name in the second field may hold blanks and brackets, so fields are counted after it.
     return text.rpartition(")")[2].split()

@@ -1,5 +1,6 @@
-"""Signals that reach exactly the process they are meant for: a pid alone may be somebody else's by
-now. Standard library only: the supervisor imports it.
+"""Signals that reach exactly the process they are meant for, though its pid may be in use again.
+
+Standard library only: the supervisor imports it.
 """
 
 import os
@@ -9,7 +10,7 @@ from runners.host.procfs import start_ticks
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when `pid` ends; None where there is none to be had."""
+    """A descriptor that becomes readable when `pid` ends; None where the kernel has none."""
     try:
         return os.pidfd_open(pid)
     except (OSError, AttributeError):
@@ -19,8 +20,8 @@ def open_pidfd(pid: int) -> int | None:
 def signal_process(pid: int, ticks: int, number: int) -> bool:
     """Signal the process that started as `pid` at `ticks`; False when it is gone, or refuses.
 
-    The descriptor is opened first and the identity read after it: what has that identity then is
-    what the signal reaches. On kernels before 5.3, which have no descriptors, an instant is left.
+    The descriptor is opened first and the start time read after it, so the signal reaches the
+    process that was checked. Kernels before 5.3 have no such descriptors: a short race remains.
     """
     descriptor = open_pidfd(pid)
     try:

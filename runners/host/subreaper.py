@@ -1,4 +1,4 @@
-"""Orphans of this process's children become its own children (Linux), so that none is lost.
+"""Making this process adopt the orphans of its children (Linux), so that none is lost.
 
 Standard library only: the supervisor imports it.
 """
@@ -11,7 +11,7 @@ _on = False
 
 
 def become_subreaper(on: bool = True) -> None:
-    """Take orphans in from now on, or no longer; nothing happens where the kernel has no such."""
+    """Adopt orphans from now on, or no longer; does nothing where the kernel cannot."""
     global _on
     import ctypes  # two milliseconds of every command, where only a supervisor needs it
 
@@ -24,7 +24,7 @@ def become_subreaper(on: bool = True) -> None:
 
 @contextmanager
 def no_subreaper() -> Iterator[None]:
-    """Take no orphans in for the length of the block: what is begun there is to be nobody's."""
+    """Adopt no orphans for the block: a helper that is started there must not become ours."""
     before = _on
     if before:
         become_subreaper(False)

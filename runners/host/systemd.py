@@ -1,4 +1,4 @@
-"""What systemd says about logging out, and whether it lends a program a scope of its own.
+"""What systemd says about logging out, and whether it gives a program a scope of its own.
 
 Everything here answers None, or no, on a machine without systemd.
 """
@@ -54,8 +54,9 @@ def lingers(root: Path = Path("/")) -> bool:
 
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
-    """Whether logind ends this user's processes at logout: as it says, else as configured; None
-    when unknown.
+    """Whether logind ends this user's processes at logout; None when that is not known.
+
+    Asks logind, and reads its configuration when it does not answer.
     """
     said = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
     if said not in ("yes", "no"):
@@ -67,14 +68,13 @@ def kills_user_processes(root: Path = Path("/")) -> bool | None:
         if words is None:
             return None
         kills = words.lower() in ("yes", "true", "on", "1")
+    # Logind itself leaves root alone unless told otherwise (logind.conf(5)).
     excluded = (_configured("KillExcludeUsers", root) or "root").split()
     return kills and this_user() not in excluded
 
 
 def session_of_ours() -> str:
-    """The part of the control group tree this process lives in: session, user, or empty when no
-    login's.
-    """
+    """Which part of the control group tree this process is in: `session`, `user`, or empty."""
     try:
         groups = Path("/proc/self/cgroup").read_text()
     except OSError:
@@ -85,8 +85,9 @@ def session_of_ours() -> str:
 
 
 def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
-    """Try a scope once per boot and remember the answer in the file `remembered`; `again` tries
-    anew.
+    """Try a scope once per boot and remember the answer in the file `remembered`.
+
+    With `again`, try it although an answer is known.
     """
     if shutil.which("systemd-run") is None:
         return ScopeProbe(False, "no systemd-run here")
@@ -99,7 +100,7 @@ def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
 
 
 def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
-    """Write down what a probe, or a launch, found out about scopes since this boot."""
+    """Write down what a probe, or a launch, found out about scopes in this boot."""
     try:
         write_json(
             remembered,
@@ -112,12 +113,14 @@ def remember_scope(remembered: Path, probe: ScopeProbe) -> ScopeProbe:
 
 def _has_user_bus() -> bool:
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    # Without either, systemd-run would only fail, after having started a process.
     return (folder / "bus").exists() or (folder / "systemd" / "private").exists()
 
 
 def _try_scope() -> ScopeProbe:
     command = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "true"]
     null = subprocess.DEVNULL
+    # A trial is the only way to know: containers may have the socket and no permission.
     child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
     try:
         code = child.wait(_PATIENCE_S)
@@ -139,14 +142,13 @@ def _ask(command: list[str]) -> str:
 
 
 def _configured(key: str, root: Path) -> str | None:
-    """A key of logind.conf and its drop-ins; else the default that the shipped file shows as a
-    comment.
-    """
+    """A key of logind.conf and its drop-ins, else the default named in the shipped comments."""
     main = next(
         (found for folder in _CONFIGURED_IN if (found := root / folder / "logind.conf").is_file()),
         None,
     )
     drops: dict[str, Path] = {}
+    # Backwards, so that /etc wins: among drop-ins of one name the first folder's counts.
     for folder in reversed(_CONFIGURED_IN):
         drops |= {path.name: path for path in (root / folder / "logind.conf.d").glob("*.conf")}
     default = value = None

@@ -13,8 +13,10 @@ _ENDINGS = re.compile(rb"[\r\n]+")
 
 
 class Piece(NamedTuple):
-    """New bytes of a file. `restarted`: the file begins anew. `more`: it goes on. `skipped`: bytes
-    passed over between `head` and `data`.
+    """New bytes of a file.
+
+    `restarted`: the file begins anew. `more`: there is more to read. `skipped`: bytes left
+    out between `head` and `data`.
     """
 
     data: bytes = b""
@@ -25,7 +27,7 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """New lines of a file, of them `before_gap` from its head; the rest as in `Piece`."""
+    """New lines of a file, the first `before_gap` of them from its head; the rest as in `Piece`."""
 
     lines: list[bytes]
     restarted: bool = False
@@ -38,7 +40,7 @@ NOTHING = Chunk([])
 
 
 class GrowingFile:
-    """The bytes of one file as they come, whether it is cut short, written anew or replaced.
+    """The bytes of one file as they come, whether it is truncated, rewritten or replaced.
 
     With `hold`, a file that loses its name is read to its end before the one that took the name.
     """
@@ -58,7 +60,7 @@ class GrowingFile:
         self._held = -1
 
     def changed(self) -> bool:
-        """Whether another file lies at the path than the one that was read."""
+        """Whether another file is at the path than the one that was read."""
         try:
             found = self.path.stat()
         except OSError:
@@ -66,8 +68,9 @@ class GrowingFile:
         return self.identity is not None and (found.st_dev, found.st_ino) != self.identity
 
     def read(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
-        """At most about `limit` new bytes; with `jump` their end, and at first the file's `head`
-        too. What cannot be opened or read is no news.
+        """At most about `limit` new bytes; with `jump` the last ones and, at first, the head.
+
+        A file that cannot be opened or read gives no bytes.
         """
         try:
             return self.read_or_raise(limit, jump, head)
@@ -92,12 +95,13 @@ class GrowingFile:
         return piece
 
     def move_to(self, offset: int) -> None:
-        """Go on reading at `offset`."""
+        """Continue reading at `offset`."""
         self.offset, self._ending = offset, b""
 
     def _take_successor(self) -> Piece:
         """The file that took the held one's name comes next."""
-        # A file without any name is what output_limit wrote anew, shorter: all of it was seen.
+        # A file without any name is one that output_limit rewrote shorter:
+        # all of it was already read.
         shown = self.path.stat().st_size if os.fstat(self._held).st_nlink == 0 else 0
         self.close()
         self.identity = None
@@ -109,6 +113,8 @@ class GrowingFile:
         size, identity = stat.st_size, (stat.st_dev, stat.st_ino)
         known, self.identity = self.identity, identity
         restarted = False
+        # A larger file may still be another one, rewritten in place: then the bytes before the
+        # offset are not those that were read.
         if known is not None and (
             size < self.offset or identity != known or not self._continues(descriptor, size)
         ):
@@ -118,6 +124,7 @@ class GrowingFile:
         if size <= self.offset:
             return Piece(restarted=restarted)
         first, skipped = b"", 0
+        # The head is shown once, because a program prints its configuration there.
         if jump and size - self.offset > limit + (head if self.offset == 0 else 0):
             if self.offset == 0:
                 first = os.pread(descriptor, min(head, limit), 0)
@@ -140,8 +147,9 @@ class GrowingFile:
         )
 
     def _shortened(self, descriptor: int, size: int) -> bool:
-        """Whether this is the same output with a piece cut from its middle (output_limit): then
-        all was read.
+        """Whether this is the same output with a piece cut from its middle (by output_limit).
+
+        All of it was then read already.
         """
         end = os.pread(descriptor, _FINGERPRINT, max(0, size - _FINGERPRINT))
         if size <= _FINGERPRINT or size >= self.offset or end != self._ending:
@@ -150,7 +158,7 @@ class GrowingFile:
         return True
 
     def _pass_hole(self, descriptor: int) -> None:
-        """Over zeros that take no room on disk."""
+        """Move past zeros that take no space on disk: without this, a sparse file takes minutes."""
         if os.pread(descriptor, 16, self.offset) == bytes(16):
             try:
                 self.offset = max(self.offset, os.lseek(descriptor, self.offset, os.SEEK_DATA))
@@ -161,7 +169,7 @@ class GrowingFile:
 class Follower(GrowingFile):
     """The lines of one file; a redraw over `\\r` is one too, unless `redraws` is False.
 
-    The line being written waits until it is whole; one of more than `longest` bytes is passed over.
+    The line being written waits until it is whole; one of more than `longest` bytes is left out.
     """
 
     def __init__(self, path: Path, redraws: bool = True, longest: int = _LONGEST) -> None:
@@ -172,8 +180,9 @@ class Follower(GrowingFile):
         self._broken = False
 
     def poll(self, limit: int, jump: bool = False, head: int = _HEAD) -> Chunk:
-        """The whole lines among about `limit` new bytes; with `jump` the newest ones, and at first
-        those of the file's head too.
+        """The whole lines among about `limit` new bytes.
+
+        With `jump`, the newest ones, and at first those of the file's head too.
         """
         return self._lines_of(self.read(limit, jump, head))
 
@@ -182,7 +191,7 @@ class Follower(GrowingFile):
         return self._lines_of(self.read_or_raise(limit))
 
     def skip_to_last(self, most: int) -> int:
-        """Leave away what is more than `most` bytes before the end; how many bytes that is."""
+        """Skip all but the last `most` bytes; returns how many bytes were skipped."""
         try:
             size = self.path.stat().st_size
         except OSError:
@@ -191,11 +200,12 @@ class Follower(GrowingFile):
         if passed <= 0 or self.changed():
             return 0
         self.move_to(size - most)
+        # The new offset lies inside a line, whose rest is not to be taken for a line.
         self._rest, self._broken = b"", True
         return passed
 
     def flush(self) -> list[bytes]:
-        """The last line, which never got its end; only to be asked when nobody writes any more."""
+        """The last line, which never got its end; only to be called when nobody writes any more."""
         rest, self._rest = self._rest, b""
         return [rest] if rest and not self._broken else []
 
@@ -220,7 +230,7 @@ class Follower(GrowingFile):
 
 
 def read_tail(path: Path, most: int) -> bytes:
-    """The last `most` bytes of a file; none when it cannot be read."""
+    """The last `most` bytes of a file; empty when it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -235,6 +245,6 @@ def read_tail(path: Path, most: int) -> bytes:
 
 
 def data_before_hole(block: bytes) -> bytes:
-    """A block up to where a hole begins that output_limit cut; all of it when there is none."""
+    """A block up to the hole that output_limit cut; all of it when there is none."""
     empty = block.find(_ZEROS)
     return block if empty < 0 else block[:empty]

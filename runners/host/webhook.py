@@ -1,4 +1,4 @@
-"""Telling a webhook: one JSON object, posted until it is taken, and what came of it in words."""
+"""Posting one JSON object to a webhook until it is accepted; the outcome in words."""
 
 import http.client
 import json
@@ -33,6 +33,7 @@ def post_json(url: str, content: dict[str, Any], pauses: Sequence[float] = PAUSE
         status, answer = _post(url, content)
         if status is not None and 200 <= status < 300:
             return Delivery(True, tries, answer)
+        # 4xx answers stay the same however often they are asked for, except these few.
         hopeless = status is not None and status < 500 and status not in _WORTH_ANOTHER_TRY
         if hopeless or pause is None:
             return Delivery(False, tries, answer)

@@ -1,1 +1,1 @@
-"""The words of the project as types. Pure: nothing here starts, reads or measures anything."""
+"""The project's terms as types. Pure: nothing here starts, reads or measures anything."""

@@ -41,8 +41,9 @@ class NotFound(FresnelError):
 
 
 class DeniedError(FresnelError):
-    """What was asked is not to be had here and now: busy GPUs, runs of another host, folders that
-    others may write.
+    """What was asked is not possible here and now.
+
+    Busy GPUs, runs of another host, folders that others may write.
     """
 
     exit_code = ExitCode.DENIED

@@ -1,7 +1,7 @@
 """One line of events.jsonl: what a trainer reports about itself.
 
-Every line is a JSON object with `time` (unix seconds) and `type`; a field that does not apply is
-left away.
+Every line is a JSON object with `time` (unix seconds) and `type`; fields that
+do not apply are left out.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ import msgspec
 class Event(msgspec.Struct, frozen=True):
     """Any event; `type` is start, metrics, epoch, checkpoint, image or summary, others are ignored.
 
-    `epoch` counts from 1, `step` counts finished steps over the whole run, `epochs` and `steps`
-    are the totals.
+    `epoch` counts from 1, `step` counts finished steps over the whole run; `epochs`
+    and `steps` are the totals.
     """
 
     time: float
@@ -23,6 +23,7 @@ class Event(msgspec.Struct, frozen=True):
     step: int | None = None
     steps: int | None = None
     seconds: float | None = None
+    # None stands for a number that JSON cannot hold: NaN and infinity.
     values: dict[str, float | int | None] = {}
     settings: dict[str, Any] = {}
     path: str | None = None

@@ -1,4 +1,4 @@
-"""One reading of the GPUs of one host. A field that is not known is None: never 0."""
+"""One reading of the GPUs of one host. A field that is not known is None, never 0."""
 
 from typing import Literal
 
@@ -8,8 +8,10 @@ Vendor = Literal["nvidia", "amd", "simulated-nvidia", "simulated-amd"]
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
-    """A process that uses a GPU; `memory_used` in bytes, `utilization` in percent of the GPU,
-    `started` in unix seconds; `outside` when its pid belongs to another namespace.
+    """A process that uses a GPU; `memory_used` in bytes, `utilization` in percent of the GPU.
+
+    `started` is in unix seconds. `outside` when its pid belongs to another pid namespace, and so
+    says nothing here.
     """
 
     pid: int
@@ -23,9 +25,7 @@ class GpuProcess(msgspec.Struct, frozen=True):
 
 
 class Xid(msgspec.Struct, frozen=True):
-    """An error that NVIDIA's driver reports of a GPU: its number, when it was seen (unix seconds),
-    what it means.
-    """
+    """An error NVIDIA's driver reports for a GPU: number, time seen (unix seconds), meaning."""
 
     code: int
     time: float
@@ -33,9 +33,9 @@ class Xid(msgspec.Struct, frozen=True):
 
 
 class GpuDetail(msgspec.Struct, frozen=True):
-    """What else a driver tells of a GPU, some of it read only every few seconds: fan in percent,
-    degrees, bytes per second in both directions together; unknown is None.
+    """What else a driver reports of a GPU, some of it read only every few seconds.
 
+    Fan in percent, degrees Celsius, bytes per second in both directions together; unknown is None.
     `state` is NVIDIA's P-state or AMD's performance level, `link` what joins it to other GPUs.
     `rows_remapped` are rows of memory taken out of use; `rows_pending` that a reset is due for it,
     `rows_failed` that no spare row was left.
@@ -60,11 +60,11 @@ class GpuDetail(msgspec.Struct, frozen=True):
 
 
 class GpuSnapshot(msgspec.Struct, frozen=True):
-    """One frozen reading of one GPU. Memory in bytes, utilisation in percent, power in watts,
-    clocks in MHz.
+    """One frozen reading of one GPU.
 
-    `xid` is the last one since boot that a sampler saw. `partition` is which part of its card an
-    AMD partition is. `energy_j` is the card's own counter, in joules since its driver was loaded.
+    Memory in bytes, utilisation in percent, power in watts, clocks in MHz. `xid` is the last one
+    since boot that a sampler saw. `partition` says which part of its card an AMD partition is.
+    `energy_j` is the card's own counter, in joules since its driver was loaded.
     """
 
     index: int
@@ -115,14 +115,14 @@ class HostSnapshot(msgspec.Struct, frozen=True):
 
 
 UNREAD = "unread"
-"""The backend of a reading that does not exist yet: nothing is known of the GPUs, not even whether
-there are any.
+"""The backend of a reading that does not exist yet.
+
+Then nothing is known of the GPUs, not even whether there are any.
 """
 
 
 class GpuReading(msgspec.Struct, frozen=True):
-    """Everything one sample found: when (unix seconds), by which backend, and what went wrong if
-    anything did.
+    """Everything one sample found: when (unix seconds), by which backend, and what went wrong.
 
     `setting` is the `$FRESNEL_GPUS` the sampler was started under; None means any.
     """
@@ -137,6 +137,7 @@ class GpuReading(msgspec.Struct, frozen=True):
     setting: str | None = None
 
 
+# As an array: a day of history has 86,400 lines, and field names would be most of it.
 class GpuSample(msgspec.Struct, frozen=True, array_like=True):
     """One GPU at one second of the history: percent, bytes, watts, degrees; unknown is None."""
 
@@ -155,14 +156,14 @@ class HistoryLine(msgspec.Struct, frozen=True):
 
 
 class GpuUse(msgspec.Struct, frozen=True):
-    """What a run made of one GPU: peak bytes, mean percent, watt-hours, over `seconds` of
-    readings; unknown is None.
+    """What a run used of one GPU, over `seconds` of readings; unknown is None.
 
-    `peak_memory` is that of the run's own processes where the driver tells them apart, else the
-    whole GPU's (`whole_gpu`). Utilisation, energy and temperature are always the whole GPU's,
-    whoever else it was `shared` with. `utilization_s` and `energy_s` are the seconds those two are
-    known of, `counted_s` those of `energy_s` that the GPU's own counter measured. `xids` are the
-    last errors that the GPU had while the run held it, oldest first.
+    Peak bytes, mean percent and watt-hours. `peak_memory` is that of the run's own processes where
+    the driver tells them apart, else the whole GPU's (`whole_gpu`). Utilisation, energy and
+    temperature are always the whole GPU's, whoever else it was `shared` with. `utilization_s` and
+    `energy_s` are the seconds for which those two are known, `counted_s` those of `energy_s` that
+    the GPU's own counter measured. `xids` are the last errors that the GPU had while the run held
+    it, oldest first.
     """
 
     index: int
@@ -185,9 +186,7 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class RunUsage(msgspec.Struct, frozen=True):
-    """usage.json: all GPUs of one run up to `time` (unix seconds); written by the sampler, whoever
-    looks on.
-    """
+    """usage.json: all GPUs of one run up to `time` (unix seconds); only the sampler writes it."""
 
     run: str
     time: float
@@ -197,8 +196,8 @@ class RunUsage(msgspec.Struct, frozen=True):
 class GpuInterval(msgspec.Struct, frozen=True, omit_defaults=True):
     """One GPU over one interval of a run: means of percent and watts, greatest bytes and degrees.
 
-    `lowest`, `highest` (percent) and `highest_w` stand where intervals became one: the extremes of
-    their means.
+    `lowest`, `highest` (percent) and `highest_w` are set where intervals were merged: they are the
+    extremes of those intervals' means.
     """
 
     index: int
@@ -213,8 +212,9 @@ class GpuInterval(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UsageInterval(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a run's gpus.jsonl: the interval's end (unix seconds), its length, and the run's
-    GPUs.
+    """One line of a run's gpus.jsonl: the interval's end and length in seconds, and its GPUs.
+
+    The end is in unix seconds.
     """
 
     time: float

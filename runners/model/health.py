@@ -18,7 +18,7 @@ class Condition(str, Enum):
     PROGRESSING = "progressing"
     WARMING = "warming up"
 
-    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
     __str__ = str.__str__
     __format__ = str.__format__  # type: ignore[assignment]
 
@@ -29,8 +29,10 @@ class Condition(str, Enum):
 
 
 class RankSign(msgspec.Struct, frozen=True):
-    """What one rank does: its process, CPU in percent of one core lately, seconds since its last
-    line where its lines can be told apart; None where that is not known.
+    """What one rank does; None where something is not known.
+
+    `cpu_percent` is in percent of one core lately, `line_age_s` the seconds since its last line,
+    where its lines can be told from those of others.
     """
 
     label: str
@@ -50,8 +52,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """health.json: the gravest condition of a live run since `since`, judged at `time` (unix
-    seconds); `also` are others that hold, `stacks` the folder of stacks saved for it.
+    """health.json: the gravest condition of a live run.
+
+    It holds since `since` and was judged at `time` (unix seconds); `also` are others that hold,
+    `stacks` the folder of stacks saved for it.
     """
 
     condition: Condition
@@ -64,3 +68,12 @@ class Health(msgspec.Struct, frozen=True):
     ranks: tuple[RankSign, ...] = ()
     absent: tuple[int, ...] = ()
     stacks: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """`possible stall: silent for 12m05s`; of a hung collective, first who is awaited."""
+        name = str(self.condition)
+        words = self.words if self.words.startswith(name) else f"{name}: {self.words}"
+        if not (self.absent and self.evidence):
+            return words
+        return f"{name}: {self.evidence[0]}; {self.words}"

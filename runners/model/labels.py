@@ -1,4 +1,4 @@
-"""What people write on a run: another name, tags, a note, a star."""
+"""What people add to a run: another name, tags, a note, a star."""
 
 import msgspec
 

@@ -39,14 +39,14 @@ class AssignedGpu(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What a run should take: seconds, dollars as decimal text, and in words on what ground;
-    unknown is None.
+    """What a run should take: seconds, dollars as decimal text, and the basis in words.
 
-    `runs` is how many earlier runs it rests on; 0 for the preset's estimate, against which
-    `doubt` may be held.
+    Unknown is None. `runs` is how many earlier runs it rests on; 0 for the preset's own estimate,
+    about which `doubt` may say something.
     """
 
     seconds: float | None
+    # Decimal text, because a float of dollars would not add up exactly.
     usd: str | None
     basis: str
     runs: int = 0
@@ -65,12 +65,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Provenance(msgspec.Struct, frozen=True):
-    """What ran: the versions and the code behind a run, as found without running any of it;
-    unknown is None.
+    """What ran: the versions and the code behind a run, found without running any of it.
 
-    `commit` and `branch` are those of the working directory; its uncommitted changes stand in
-    `source.json` and `source.diff`. `commit_at_launch` differs from `commit` when a queued run's
-    code changed while it waited.
+    Unknown is None. `commit` and `branch` are those of the working directory; its uncommitted
+    changes are in `source.json` and `source.diff`. `commit_at_launch` differs from `commit` when a
+    queued run's code changed while it waited.
     """
 
     fresnel: str = ""
@@ -85,10 +84,10 @@ class Provenance(msgspec.Struct, frozen=True):
 
 
 class SourceRecord(msgspec.Struct, frozen=True):
-    """source.json: what git said of the working directory; `diff_sha256` is of the whole of
-    source.diff.
+    """source.json: what git said of the working directory.
 
-    `dirty` is None when git did not say in time; `problem` says what is missing.
+    `diff_sha256` is that of the whole source.diff. `dirty` is None when git did not answer in time;
+    `problem` says what is missing.
     """
 
     root: str
@@ -102,11 +101,11 @@ class SourceRecord(msgspec.Struct, frozen=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """One run, fully spelled out. Secret values in `environment` are masked here and only here.
+    """One run in every detail. Secret values in `environment` are masked, here and only here.
 
-    `phase` is queued until GPUs are granted, granted until argv, environment and port are spelled
-    out for them, and final from then on. `limit_s` is when the run ends by its stop ladder, in
-    seconds since its start; `output_limit` in bytes.
+    `phase` is queued until GPUs are granted, granted until argv, environment and port are filled in
+    for them, and final from then on. `limit_s` is when the run ends by its stop ladder, in seconds
+    since its start; `output_limit` is in bytes.
     """
 
     run: str
@@ -132,6 +131,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     priority: int = 0
     after: After | None = None
     group: str = ""
+    parallel: int | None = None
     restart: RestartRule = RestartRule()
     limit_s: float | None = None
     limit_reason: str = ""
@@ -148,6 +148,6 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     total_epochs: int | None = None
     total_steps: int | None = None
     parent: str = ""
-    """The run that this one goes on from."""
+    """The run that this one continues."""
     resumed_from: str = ""
-    """The checkpoint it goes on from."""
+    """The checkpoint that it continues from."""

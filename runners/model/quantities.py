@@ -3,6 +3,7 @@
 
 def duration_text(seconds: float) -> str:
     """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
+    # Upwards: a wait of half a second is not `0s`, and nothing ends before the time that was shown.
     whole = int(seconds + 0.999)
     hours, rest = divmod(whole, 3600)
     minutes, seconds_left = divmod(rest, 60)

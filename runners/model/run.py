@@ -9,9 +9,7 @@ from runners.model.states import State, is_terminal
 
 
 class StopProgress(msgspec.Struct, frozen=True):
-    """Where a stop stands: the current rung, its place on the ladder, and when the next one comes
-    (unix s).
-    """
+    """How far a stop is: the rung, its place on the ladder, and when the next comes (unix s)."""
 
     rung: str
     step: int
@@ -24,7 +22,7 @@ class StopProgress(msgspec.Struct, frozen=True):
 class RunRecord(msgspec.Struct, frozen=True):
     """What the supervisor writes to state.json.
 
-    `began` and `finished` are `started` and `ended` by the boot's own time too. `seen` is the last
+    `began` and `finished` are `started` and `ended` with the boot's own time. `seen` is the last
     sign of life (unix seconds) of a run whose end nobody saw. Between two attempts, `next_attempt`
     is the number of the coming one and `next_at` when it is due (unix seconds). `followed` are the
     run's processes without its mark, by pid and start in clock ticks since boot; `cgroup` is the
@@ -38,6 +36,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     boot_id: str = ""
     supervisor_pid: int | None = None
     waiter_pid: int | None = None
+    # The pid alone may be in use again by the time somebody reads it; with
+    # its start it is one process.
     waiter_ticks: int | None = None
     leader_pid: int | None = None
     started: float | None = None
@@ -54,9 +54,9 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class StopIntent(msgspec.Struct):
-    """The durable wish to stop a run: stop.json. Each of the `requests` moves one rung on.
+    """The durable request to stop a run: stop.json. Each of the `requests` moves one rung further.
 
-    `presses` is the name that version 0.1 gave to `requests`: still read, no longer written.
+    `presses` is the name that version 0.1 gave to `requests`: still read, not written.
     """
 
     time: float
@@ -73,8 +73,9 @@ class StopIntent(msgspec.Struct):
 
 
 class QueueStatus(msgspec.Struct, frozen=True):
-    """Why a queued run waits, in words, and its place in the queue (from 1); `never` when waiting
-    is in vain.
+    """Why a queued run waits, in words, and its place in the queue (from 1).
+
+    `never` when it can never be granted what it asks for.
     """
 
     reason: str
@@ -94,8 +95,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """How far a run is, by its own events or output; unknown is None.
 
-    `rate` is what it does per second lately, in `rate_unit`: samples, images …, or steps where no
-    more is known. `counted` is what `step` and `steps` count.
+    `rate` is its recent pace per second in `rate_unit`: samples, images …, or steps where no more
+    is known. `counted` says what `step` and `steps` count.
     """
 
     epoch: int | None = None
@@ -111,9 +112,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run as it stands now; times in unix seconds, `cost_usd` decimal text or None when no
-    price is known.
-    """
+    """One run as it is now; times in unix seconds."""
 
     id: str
     preset: str
@@ -125,7 +124,7 @@ class Run(msgspec.Struct, frozen=True):
     plan: LaunchPlan | None = None
     record: RunRecord | None = None
     labels: Labels = NO_LABELS
-    """What people wrote on it; `name` is the one they gave it, else that of its launch."""
+    """What people added to it; `name` is the one they gave it, else that of its launch."""
 
     @property
     def is_live(self) -> bool:
@@ -145,6 +144,7 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def exit_code(self) -> int | None:
         """Its program's exit status; None while it runs or when unknown."""
+        # While a run lives, the recorded code is that of its attempt before.
         return self.record.exit_code if self.record and not self.is_live else None
 
     @property
@@ -162,12 +162,15 @@ class Run(msgspec.Struct, frozen=True):
         if record is None or record.ended is None:
             return None
         if record.seen is not None:
+            # Nobody saw the end: the run is charged up to its last sign of life,
+            # not until it was found dead.
             return Moment(min(record.seen, record.ended))
         return record.finished or Moment(record.ended)
 
     def seconds(self, now: Moment | float) -> float | None:
-        """How long it has run, or ran, in seconds; None when it never started. By the boot's own
-        time if `now` is.
+        """How long it has run, or ran, in seconds; None when it never started.
+
+        By the boot's own time when `now` is a Moment.
         """
         begin = self.begin
         if begin is None:

@@ -12,13 +12,13 @@ ParameterValue = Scalar | list[bool | int | float | str]
 
 
 class GpuRequest(msgspec.Struct, frozen=True):
-    """A wish for GPUs: a count, all of them, or named ones (indices or UUIDs).
+    """A request for GPUs: a count, all of them, or named ones (indices or UUIDs).
 
-    `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks
-    a wish given on the command line or in the GPU picker, which is never quietly replaced by the
-    CPU. `memory` is the VRAM in bytes that must be free on each, `model` a part of its name.
-    `share_memory` (bytes) lets it stand beside other sharing runs within a GPU's VRAM; `foreign`
-    takes GPUs that somebody else computes on.
+    `required` refuses a machine without any GPU; otherwise the run uses its CPU. `explicit` marks a
+    request from the command line or the GPU picker, which is never silently replaced by the CPU.
+    `memory` is the VRAM in bytes that must be free on each, `model` a part of its name.
+    `share_memory` (bytes) lets it run beside other sharing runs within a GPU's VRAM; `foreign`
+    allows GPUs on which somebody else computes.
     """
 
     count: int = 0
@@ -38,9 +38,7 @@ class GpuRequest(msgspec.Struct, frozen=True):
 
 
 class Rung(msgspec.Struct, frozen=True):
-    """One step of a stop ladder: how to ask, and how long to wait in seconds before the next
-    step.
-    """
+    """One step of a stop ladder: how to ask, and how many seconds to wait before the next step."""
 
     how: str
     wait_s: float
@@ -53,6 +51,8 @@ class StopRule(msgspec.Struct, frozen=True):
     target: StopTarget = "leader"
 
 
+# SIGINT first, as from Ctrl-C: Python raises KeyboardInterrupt, on which a program can still save,
+# whereas SIGTERM ends it at once.
 DEFAULT_STOP = StopRule((Rung("SIGINT", 30.0), Rung("SIGTERM", 15.0), Rung("SIGKILL", 5.0)))
 
 
@@ -73,11 +73,10 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True):
-    """A chosen rate: US dollars per hour as decimal text, per GPU or for the whole machine, and
-    why this one.
+    """A chosen rate: US dollars per hour as decimal text, per GPU or machine, and why this one.
 
     A provider bills begun units of `unit_s` seconds and at least `minimum_s` (0: not looked up). A
-    `market` price moves from day to day, a `list` price from season to season.
+    `market` price changes from day to day, a `list` price over months.
     """
 
     usd_per_hour: str
@@ -94,7 +93,7 @@ class Price(msgspec.Struct, frozen=True):
 class PresetEstimate(msgspec.Struct, frozen=True):
     """What a preset's author expects: seconds, and dollars as decimal text; either may be unknown.
 
-    `doubt` is what is known to speak against it, in words.
+    `doubt` says in words what speaks against it.
     """
 
     seconds: float | None = None
@@ -103,12 +102,11 @@ class PresetEstimate(msgspec.Struct, frozen=True):
 
 
 class Scaling(msgspec.Struct, frozen=True):
-    """How batch and learning rate go with the number of devices: parameter names, and the pair
-    that is known good.
+    """How batch size and learning rate change with the number of devices.
 
-    `per` says whether the batch parameter is of all devices together or of each; `rule` how the
-    learning rate follows the batch in all (`program`: the program does that by itself);
-    `base_rate` is good at `base_batch`.
+    `batch` and `learning_rate` name parameters. `per` says whether the batch parameter counts all
+    devices together or each; `rule` how the learning rate follows the total batch (`program`: the
+    program does that itself); `base_rate` is known to be good at `base_batch`.
     """
 
     batch: str
@@ -120,10 +118,10 @@ class Scaling(msgspec.Struct, frozen=True):
 
 
 class RestartRule(msgspec.Struct, frozen=True):
-    """Start again after a failure, at most `times` times, after `backoff_s` seconds doubled each
-    time.
+    """Start again after a failure, at most `times` times.
 
-    `arguments` are added once a complete checkpoint is there; `${checkpoint}` in them is its path.
+    The pause is `backoff_s` seconds, doubled each time. `arguments` are added once a complete
+    checkpoint is there; `${checkpoint}` in them is its path. With `boot`, also after a reboot.
     """
 
     times: int = 0
@@ -133,7 +131,7 @@ class RestartRule(msgspec.Struct, frozen=True):
 
 
 class ResumeRule(msgspec.Struct, frozen=True):
-    """How a program goes on from a checkpoint: `parameter` takes its path, or `arguments` do.
+    """How a program resumes from a checkpoint: `parameter` takes its path, or `arguments` do.
 
     `${checkpoint}` in the arguments is the path.
     """
@@ -143,7 +141,7 @@ class ResumeRule(msgspec.Struct, frozen=True):
 
 
 class ConfigFile(msgspec.Struct, frozen=True):
-    """The program's configuration file and the flag that hands it over (empty: passed bare)."""
+    """The program's configuration file and the flag before its path (empty: no flag)."""
 
     path: str
     flag: str = "--config"
@@ -160,8 +158,8 @@ class Total(msgspec.Struct, frozen=True):
 class Expectation(msgspec.Struct, frozen=True):
     """What is expected of a run, or of one stage of it; None where nothing is said.
 
-    `utilization` is a range of percent (its upper end None: at least so much), `memory` bytes on
-    each GPU, `epoch_s` seconds.
+    `utilization` is a range in percent (upper end None: at least so much), `memory` bytes
+    on each GPU, `epoch_s` seconds.
     """
 
     utilization: tuple[float, float | None] | None = None
@@ -172,7 +170,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """Which checkpoints stay: the newest `last`, the newest `best`, every `every` epochs one."""
+    """Which checkpoints stay: the `last` newest, the `best` best, one of every `every` epochs."""
 
     last: int = 3
     best: int = 1
@@ -187,12 +185,19 @@ class StallRule(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What ends a run by its stop ladder: seconds since its start, or US dollars as decimal
-    text.
-    """
+    """What ends a run by its stop ladder: seconds since its start, or US dollars (decimal text)."""
 
     seconds: float | None = None
     usd: str | None = None
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What must be installed: Python packages by the names they are imported by, and the command
+    that installs them (empty: pip).
+    """
+
+    packages: tuple[str, ...] = ()
+    install: str = ""
 
 
 class After(msgspec.Struct, frozen=True):
@@ -223,10 +228,10 @@ MetricReader = Literal[
 
 
 class MetricPattern(msgspec.Struct, frozen=True):
-    """A regular expression for lines of output: named groups are metrics or step, steps, epoch,
-    epochs, batch.
+    """A regular expression for lines of output.
 
-    `offset` is added to a group's number: {step: 1} for steps that are printed from 0.
+    Its named groups are metrics or step, steps, epoch, epochs, batch. `offset` is added to a
+    group's number: {step: 1} for steps that are printed from 0.
     """
 
     line: str
@@ -234,11 +239,11 @@ class MetricPattern(msgspec.Struct, frozen=True):
 
 
 class MetricRule(msgspec.Struct, frozen=True):
-    """Where a run's metrics are read from besides its events; empty: the reader is guessed from
-    the output.
+    """Where a run's metrics are read from besides its events.
 
-    `offset` and `rename` go for what readers find, `higher` names metrics of which more is better,
-    `tensorboard` are glob patterns of event files or folders of them.
+    Without `readers`, one is chosen by the output. `offset` and `rename` apply to what readers
+    find, `higher` names metrics of which more is better, `tensorboard` holds glob patterns of
+    event files or their folders.
     """
 
     readers: tuple[MetricReader, ...] = ()
@@ -280,8 +285,9 @@ class CommandRule(msgspec.Struct, frozen=True):
 
 
 class DeclaredChecks(msgspec.Struct, frozen=True):
-    """What a preset adds to the checks before a launch; `without_effect` are keys of its
-    configuration file that the program does not heed, and why.
+    """What a preset adds to the checks before a launch.
+
+    `without_effect` are keys of its configuration file that the program ignores, and why.
     """
 
     imports: tuple[str, ...] = ()
@@ -308,8 +314,9 @@ CheckGroup = Literal[
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """Everything that defines a run before GPUs, port and directory are known; `${...}` still
-    stands in texts.
+    """Everything that defines a run before GPUs, port and directory are known.
+
+    `${...}` is not yet replaced in texts.
     """
 
     preset: str
@@ -342,18 +349,21 @@ class RunSpec(msgspec.Struct, frozen=True):
     output_limit: int | None = None
     after: After | None = None
     group: str = ""
+    parallel: int | None = None
+    """How many runs of its group may run at once, 0 for any number; None: they start together."""
     metrics: MetricRule = MetricRule()
     resume: ResumeRule | None = None
     config: ConfigFile | None = None
     total: Total | None = None
     expect: Expectation = Expectation()
     keep: Retention | None = None
+    needs: Needs = Needs()
     checks: DeclaredChecks = DeclaredChecks()
     verify: tuple[CheckGroup, ...] = ()
     """Which checks are made before every launch."""
     on_stall: StallRule | None = None
     parent: str = ""
-    """The run that this one goes on from, and the checkpoint it goes on from."""
+    """The run that this one continues, and the checkpoint that it continues from."""
     resumed_from: str = ""
     warnings: tuple[str, ...] = ()
     """What is to be said of the preset itself, such as a key that was renamed."""

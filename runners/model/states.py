@@ -7,8 +7,10 @@ from enum import Enum
 
 
 class State(str, Enum):
-    """Where a run stands. `cancelled` was stopped before it ever started; `orphaned` and `lost`
-    are derived, never recorded while it runs.
+    """The state of a run.
+
+    `cancelled` means stopped before it ever started. `orphaned` and `lost` are derived from locks;
+    `lost` is recorded only once an adopter has found it so.
     """
 
     QUEUED = "queued"
@@ -22,7 +24,7 @@ class State(str, Enum):
     ORPHANED = "orphaned"
     LOST = "lost"
 
-    # As of Python 3.11 StrEnum does this; the same words in texts, JSON and comparisons on 3.10.
+    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
     __str__ = str.__str__
     __format__ = str.__format__  # type: ignore[assignment]
 
@@ -43,6 +45,7 @@ SIGNS = {
 }
 
 TRANSITIONS: dict[State, frozenset[State]] = {
+    # Enforced by the supervisor at each write of state.json: see `check_transition`.
     # A run that was queued again after a reboot has started before: it is stopped, not cancelled.
     State.QUEUED: frozenset(
         {State.STARTING, State.CANCELLED, State.STOPPED, State.FAILED, State.LOST}

@@ -1,1 +1,1 @@
-"""Decisions about who runs where and when: pure functions."""
+"""Decisions about which run starts where and when: pure functions."""

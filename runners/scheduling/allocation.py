@@ -1,4 +1,4 @@
-"""GpuRequest → Allocation or Denied: a refusal is a value that says why and who holds them."""
+"""GpuRequest → Allocation, Busy or Denied: a refusal is a value that says why and who is there."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -12,16 +12,13 @@ from runners.model.quantities import gib_text
 from runners.model.spec import GpuRequest
 from runners.state.leases import Lease
 
+# Drivers and display servers alone take some hundred MiB; containers hide the pids of others.
 _USED_BY_NOBODY_SEEN = 2 << 30
-"""Bytes in use on a GPU without lease or visible process from which somebody unseen must be
-computing there.
-"""
+"""Bytes in use on a GPU without a lease or visible process above which somebody computes there."""
 
 
 class Allocation(msgspec.Struct, frozen=True):
-    """The GPUs given, in the order the program will number them; none means the run uses the
-    CPU.
-    """
+    """The GPUs given, in the order the program will number them; none: the run uses the CPU."""
 
     gpus: tuple[GpuSnapshot, ...] = ()
     notes: tuple[str, ...] = ()
@@ -47,14 +44,14 @@ class Allocation(msgspec.Struct, frozen=True):
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """Why a wish cannot be met now, and what to do about it; waiting may help."""
+    """Why a request cannot be met now, and what to do about it; waiting may help."""
 
     reason: str
     hint: str = ""
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """Why a wish can never be met on this machine, and what to ask for instead."""
+    """Why a request can never be met on this machine, and what to ask for instead."""
 
     reason: str
     hint: str = ""
@@ -67,10 +64,9 @@ def allocate(
     leases: Mapping[str, Sequence[Lease]],
     reserved: Collection[str] = (),
 ) -> Allocation | Busy | Denied:
-    """Choose GPUs for `request`: own leases first, then free memory, then whether somebody else
-    computes there.
+    """Choose GPUs for `request`, by leases first, then free memory, then other users' processes.
 
-    GPUs in `reserved` (UUIDs) are kept for runs that stand before this one in the queue.
+    GPUs in `reserved` (UUIDs) are kept for runs that come before this one in the queue.
     """
     if not request.wants_gpus:
         return Allocation()
@@ -86,6 +82,7 @@ def allocate(
         if request.model and not chosen:
             names = ", ".join(sorted({gpu.name for gpu in usable}))
             return Denied(f"no GPU here is a {request.model}", f"this machine has {names}")
+    # Named GPUs are all taken or none: the person who names them means those.
     wanted = len(chosen) if request.all or request.ids else request.count
     if wanted > len(chosen):
         kind = f" {request.model}" if request.model else ""
@@ -116,9 +113,7 @@ def obstacle(
 
 
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
-    """UUIDs of the GPUs that a waiting run may yet be given: those it names, or all it could
-    use.
-    """
+    """UUIDs of the GPUs that a waiting run may yet get: those it names, or all it could use."""
     gpus = reading.gpus if reading else ()
     if request.ids:
         return {
@@ -132,9 +127,8 @@ def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
 def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Busy | Denied:
     problem = (reading.problem if reading else None) or "this machine has no GPU"
     if reading is not None and reading.backend == UNREAD:
-        return Busy(
-            problem, "--gpus 0 runs it on the CPU"
-        )  # not knowing is no reason to train on the CPU
+        # Unknown is not none: a slow driver must not send a run to the CPU.
+        return Busy(problem, "--gpus 0 runs it on the CPU")
     if request.required or request.explicit:
         named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
         wish = "all GPUs" if request.all else named
@@ -143,6 +137,7 @@ def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation
 
 
 def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot] | Denied:
+    # MIG instances have their card's index, so an index names the card; an instance goes by UUID.
     by_name = {str(gpu.index): gpu for gpu in gpus if gpu.mig_parent is None} | {
         gpu.uuid: gpu for gpu in gpus
     }
@@ -197,11 +192,14 @@ def _unavailable_reason(
         return gpu.error
     if gpu.detail is not None and gpu.detail.compute_mode == "prohibited":
         return "lets no program compute (nvidia-smi --compute-mode=0 allows it)"
+    # Before memory and processes: of a GPU that runs of ours hold, both belong to those runs.
     holders = leases.get(gpu.uuid, ())
     if holders:
         return _sharing_conflict(request, gpu, holders)
     if gpu.uuid in reserved:
         return "kept for a run before it in the queue"
+    # A sharing run must find its share free; a request for whole GPUs has no
+    # minimum unless it names one.
     return _short_of_memory(request, gpu) or (
         None if request.foreign or gpu.simulated else _foreign(gpu)
     )
@@ -210,9 +208,8 @@ def _unavailable_reason(
 def _sharing_conflict(
     request: GpuRequest, gpu: GpuSnapshot, holders: Sequence[Lease]
 ) -> str | None:
-    """Why `request` cannot stand beside the runs that hold `gpu`; None when all of them share and
-    it fits.
-    """
+    """Why `request` cannot share `gpu` with its holders; None when all share and it fits."""
+    # One holder that did not agree to share is enough to refuse.
     shares = [lease.share_memory for lease in holders]
     if request.share_memory is not None and None not in shares and gpu.memory_total is not None:
         left = gpu.memory_total - sum(share or 0 for share in shares)
@@ -229,6 +226,7 @@ def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
     needed = max(request.memory or 0, request.share_memory or 0)
     if not needed:
         return None
+    # Missing is not zero: a GPU that hides its memory cannot be promised to hold the run.
     if gpu.memory_total is None or gpu.memory_used is None:
         return f"does not tell its free memory ({gib_text(needed)} needed)"
     free = gpu.memory_total - gpu.memory_used
@@ -237,6 +235,8 @@ def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
 
 def _foreign(gpu: GpuSnapshot) -> str | None:
     for process in gpu.processes:
+        # A process of a run of ours without a lease is on its way out: its
+        # memory counts, not its owner.
         if process.run is None:
             who = f"user {process.user}" if process.user else "somebody outside this container"
             return f"used by pid {process.pid} of {who}, not ours"

@@ -1,5 +1,6 @@
-"""A warning before an out-of-memory that a preset's own history predicts. Never a refusal:
-settings may differ.
+"""A warning before an out-of-memory error that a preset's own history predicts.
+
+It never refuses: settings may differ from those of the earlier run.
 """
 
 import os
@@ -12,13 +13,9 @@ from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 
 LOOK_BACK = 50
-"""How many of the newest runs are looked at: a launch must not wait for a long history to be
-read.
-"""
+"""How many of the newest runs are looked at: a launch must not wait for a long history."""
 _WHOLE_GPU_SLACK = 0.02
-"""A peak that is the whole GPU's holds the driver's own share too, up to this part of its
-memory.
-"""
+"""The driver's own share, as part of the memory, in a peak that is the whole GPU's."""
 
 
 def oom_warnings(
@@ -28,8 +25,7 @@ def oom_warnings(
     gpus: Sequence[GpuSnapshot],
     share: int | None = None,
 ) -> tuple[str, ...]:
-    """Notes on GPUs that have less free memory than the newest run of `preset` took on that model
-    of GPU.
+    """Notes on GPUs with less free memory than the newest run of `preset` took on that model.
 
     And on a `share` of a GPU (bytes) that is less than it took. Bare commands all have one preset,
     so these go by the run's `name`. Nothing known means no note.
@@ -44,17 +40,18 @@ def oom_warnings(
                 notes.append(_note(gpu, run_id, use, what))
             if share is not None and _needed(use, gpu) > share:
                 notes.append(_share_note(share, run_id, use, what))
+    # GPUs of one model with the same free memory would say the same thing several times.
     return tuple(dict.fromkeys(notes))
 
 
 def peak_memory_by_gpu(
     state: StateDirectory, preset: str, name: str, gpus: Sequence[GpuSnapshot]
 ) -> dict[str, tuple[str, GpuUse]]:
-    """By GPU UUID: the newest run of `preset` on that model of GPU, and its use of the one on
-    which it peaked.
-    """
+    """By GPU UUID: the newest run of `preset` on that model of GPU, and its use where it peaked."""
     last: dict[tuple[str, bool], tuple[str, GpuUse] | None] = {}
     for gpu in gpus:
+        # A simulated GPU is a kind of its own: its numbers say nothing
+        # about a real one of that name.
         kind = gpu.name, gpu.simulated
         if kind not in last:
             last[kind] = _newest(state, preset, name, kind)
@@ -64,9 +61,7 @@ def peak_memory_by_gpu(
 def _newest(
     state: StateDirectory, preset: str, name: str, kind: tuple[str, bool]
 ) -> tuple[str, GpuUse] | None:
-    """The newest run of `preset` that used this kind of GPU, and its use of the one on which it
-    peaked.
-    """
+    """The newest run of `preset` on this kind of GPU, and its use of the one where it peaked."""
     for run_id in _newest_ids(state):
         run = state.run(run_id)
         plan = read_outline(run)
@@ -102,6 +97,7 @@ def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:
 
 def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
     """Bytes that the run itself surely took at its peak."""
+    # A warning too few is better here than one at every launch.
     slack = (gpu.memory_total or 0) * _WHOLE_GPU_SLACK if use.whole_gpu else 0
     return (use.peak_memory or 0) - slack
 

@@ -1,7 +1,6 @@
-"""The order of the queue: who may start now, and in words why the others wait. Pure: reads
-nothing.
-"""
+"""The order of the queue: who may start now, and why the others wait. Pure: reads nothing."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -14,7 +13,9 @@ from runners.state.leases import Lease
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A run that wants to start. Members of one `group` start together or not at all."""
+    """A run that wants to start. Members of one `group` start together or not at all; where they
+    have a limit, each starts by itself, at most `parallel` at once (0: any number).
+    """
 
     run: str
     request: GpuRequest
@@ -23,6 +24,12 @@ class Candidate(msgspec.Struct, frozen=True):
     after: After | None = None
     group: str = ""
     preset: str = ""
+    parallel: int | None = None
+
+    @property
+    def together(self) -> str:
+        """The group that it starts together with; empty where it starts by itself."""
+        return self.group if self.parallel is None else ""
 
 
 class Granted(msgspec.Struct, frozen=True):
@@ -33,8 +40,9 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a candidate has to wait, in words; `obstacle` is what is in the way, and `hint` what may
-    be done about it.
+    """Why a candidate has to wait, in words.
+
+    `obstacle` is what prevents it, and `hint` what may be done about it.
     """
 
     reason: str
@@ -44,7 +52,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 QueueDecision = Granted | Waiting | Denied
-"""What becomes of a candidate: GPUs now, a reason to wait, or a reason why it never can start."""
+"""The answer to a candidate: GPUs now, a reason to wait, or a reason why it can never start."""
 
 
 def allocation_of(decision: QueueDecision) -> Allocation:
@@ -58,7 +66,8 @@ def reason_of(decision: QueueDecision) -> str:
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Highest priority first, then first come."""
+    """Highest priority first, then in the order of launch."""
+    # The id last: two runs of one instant keep the same order in every pass.
     return sorted(candidates, key=lambda c: (-c.priority, c.created, c.run))
 
 
@@ -68,42 +77,59 @@ def decide(
     leases: Mapping[str, Sequence[Lease]],
     endings: Mapping[str, State | None],
     drained: str = "",
+    running: Mapping[str, int] | None = None,
 ) -> dict[str, QueueDecision]:
-    """The verdict on every candidate. `endings` maps the runs waited for to their final state,
-    None while live.
+    """The decision on every candidate.
 
-    A run behind a waiting one starts only on GPUs that the waiting one could not use, so it delays
-    nobody.
+    `endings` maps the runs waited for to their final state, None while live; `running` says how
+    many runs of a group with a limit have started. A run behind a waiting one starts only on GPUs
+    that the waiting one could not use, so it delays nobody.
     """
     held: dict[str, list[Lease]] = {uuid: list(found) for uuid, found in leases.items()}
     reserved: set[str] = set()
     verdicts: dict[str, QueueDecision] = {}
+    started = Counter(running or {})
     for place, unit in enumerate(_units(in_order(candidates)), 1):
+        full = _limit_reached(unit[0], started)
+        if full is not None:
+            verdicts[unit[0].run] = msgspec.structs.replace(full, place=place)
+            continue  # it waits for its own kind, and keeps no GPU from anybody
         found = _decide_unit(unit, reading, held, reserved, endings, drained)
         for candidate in unit:
             verdict = found[candidate.run]
+            # The GPUs of a run that is granted in this pass are taken for all that come after it.
             verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
             if isinstance(verdict, Granted):
+                started[candidate.group] += 1
                 for logical, gpu in enumerate(verdict.allocation.gpus):
                     share = candidate.request.share_memory
                     lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
                     held.setdefault(gpu.uuid, []).append(lease)
             elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
+                # What waits for another run's end reserves nothing: the GPUs
+                # would be idle until then.
                 reserved |= claimable_gpus(candidate.request, reading)
     return verdicts
 
 
+def _limit_reached(candidate: Candidate, started: Mapping[str, int]) -> Waiting | None:
+    if not candidate.parallel or started[candidate.group] < candidate.parallel:
+        return None
+    words = f"waits: {candidate.group} runs {candidate.parallel} at a time"
+    return Waiting(words, words, "launch with a greater --parallel")
+
+
 def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Groups kept together at the place of their first member."""
+    """Groups kept together, at the place of their first member."""
     units: list[list[Candidate]] = []
     by_group: dict[str, list[Candidate]] = {}
     for candidate in ordered:
-        if candidate.group and candidate.group in by_group:
-            by_group[candidate.group].append(candidate)
+        if candidate.together and candidate.together in by_group:
+            by_group[candidate.together].append(candidate)
             continue
         units.append([candidate])
-        if candidate.group:
-            by_group[candidate.group] = units[-1]
+        if candidate.together:
+            by_group[candidate.together] = units[-1]
     return units
 
 
@@ -115,6 +141,7 @@ def _decide_unit(
     endings: Mapping[str, State | None],
     drained: str,
 ) -> dict[str, QueueDecision]:
+    # Tried on a copy: when one member cannot start, the others' GPUs are not taken either.
     trial = {uuid: list(found) for uuid, found in held.items()}
     verdicts: dict[str, QueueDecision] = {}
     for candidate in unit:
@@ -130,6 +157,7 @@ def _decide_unit(
         return verdicts
     other = refused[0]
     found = verdicts[other.run]
+    # The members that could have started say whom they wait for.
     words = f"starts together with {other.run}: {reason_of(found)}"
     together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
     return {
@@ -146,6 +174,7 @@ def _decide_one(
     endings: Mapping[str, State | None],
     drained: str,
 ) -> QueueDecision:
+    # Before drain and GPUs: a run whose predecessor failed is to learn that at once.
     if candidate.after is not None:
         waiting = _decide_after(candidate.after, endings)
         if waiting is not None:
@@ -166,6 +195,7 @@ def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting 
     if ending is None:
         words = f"waits for the end of {after.run} ({after.on})"
         return Waiting(words, words)
+    # `success` wants DONE and `failure` anything else, so the two comparisons must agree.
     if after.on == "any" or (after.on == "success") == (ending is State.DONE):
         return None
     return Denied(f"{after.run} ended as {ending}, not in {after.on}")

@@ -1,8 +1,8 @@
 """Which environment variable shows a program its GPUs, and only those.
 
-CUDA orders devices by speed unless told otherwise, so the order is pinned to PCI's, which is
-NVML's. On ROCm exactly one variable is set: two of them filter twice (ROCm documentation, "GPU
-isolation techniques").
+CUDA orders devices by speed unless told otherwise, so the order is pinned to PCI's,
+which is NVML's. On ROCm exactly one variable is set: two of them would filter twice
+(ROCm documentation, "GPU isolation techniques").
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,17 @@ ALL_VARIABLES = (
     "GPU_DEVICE_ORDINAL",
     "NVIDIA_VISIBLE_DEVICES",
 )
-"""Inherited values of these would contradict an allocation: they are removed."""
+"""Inherited values of these would contradict an allocation, so they are removed."""
 
-_HIDE_ALL = (
-    "-1"  # an empty HIP_VISIBLE_DEVICES shows every GPU (ROCm issue 1170); -1 hides them everywhere
-)
+# An empty HIP_VISIBLE_DEVICES shows every GPU (ROCm issue 1170); -1 hides them everywhere.
+_HIDE_ALL = "-1"
 
 
 def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
     """What tells a program which GPUs it was given: their number, and whether they are simulated.
 
-    A program that sees fewer than it was given has a wrong build, driver or ordinal, and can say
-    so instead of computing on the CPU without a word.
+    A program that sees fewer than it was given has a wrong build, driver or ordinal, and can say so
+    instead of silently computing on the CPU.
     """
     told = {"FRESNEL_GPU_COUNT": str(len(gpus))}
     if any(gpu.simulated for gpu in gpus):
@@ -37,12 +36,12 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
 
 
 def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:
-    """The variables that show `gpus` to a program; hides all when it gets none of the machine's
-    GPUs.
-    """
+    """The variables that show `gpus` to a program; without any, the machine's GPUs are hidden."""
     if gpus:
         if gpus[0].is_amd:
             return {"HIP_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in gpus)}
+        # A MIG instance can only be named by its UUID: CUDA gives no
+        # ordinals to instances of a card.
         names = [gpu.uuid if gpu.mig_parent else str(gpu.index) for gpu in gpus]
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(names)}
     if reading is not None and reading.gpus:

@@ -1,5 +1,6 @@
-"""Files of the state folder as structs: decoded, or None; plans and records that are damaged or of
-another version are read as far as they can be.
+"""Files of the state folder as structs: decoded, or None.
+
+Plans and records that are damaged or of another version are read as far as they can be.
 """
 
 from pathlib import Path
@@ -42,7 +43,7 @@ class OutlinedRestart(msgspec.Struct):
 
 
 class PlanOutline(msgspec.Struct):
-    """The few fields of a plan that thousands of runs are looked through for."""
+    """The few fields of a plan that are read for thousands of runs at a time."""
 
     preset: str = ""
     name: str = ""
@@ -60,6 +61,7 @@ class PlanOutline(msgspec.Struct):
         return self.phase == "queued" or (self.queued and not self.phase)
 
 
+# Made once: building a decoder takes about as long as decoding a small file.
 _outline = msgspec.json.Decoder(PlanOutline)
 _plan = msgspec.json.Decoder(LaunchPlan)
 _record = msgspec.json.Decoder(RunRecord)
@@ -83,6 +85,7 @@ def read_plan(run: RunDirectory) -> LaunchPlan | None:
         plan = _plan.decode(content)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
+    # Looked for as bytes: a long list would take much longer if every plan were decoded twice.
     if b'"phase"' not in content:
         phase = phase_of(msgspec.json.decode(content))
         return msgspec.structs.replace(plan, phase=phase)
@@ -90,10 +93,11 @@ def read_plan(run: RunDirectory) -> LaunchPlan | None:
 
 
 def read_outline(run: RunDirectory) -> PlanOutline | None:
-    """The outline of the run's plan; of a damaged one as much as can be read, None when nothing."""
+    """The outline of the run's plan; of a damaged one what can be read, None when nothing can."""
     outline = read(run.plan, _outline)
     if outline is not None:
         return outline
+    # The usual way failed, so this plan is damaged or newer: its GPUs still count as held.
     value = read_json(run.plan)
     if value is None:
         return None
@@ -116,7 +120,10 @@ def read_record(run: RunDirectory) -> RunRecord | None:
 
 
 def read_intent(run: RunDirectory) -> StopIntent | None:
-    """The wish to stop the run, or None; a damaged file is a wish too."""
+    """The request to stop the run, or None.
+
+    A damaged file is a request too: whoever wrote it wanted a stop.
+    """
     if not run.stop.exists():
         return None
     intent = read(run.stop, _intent)
@@ -129,5 +136,5 @@ def read_waits(run: RunDirectory) -> QueueStatus | None:
 
 
 def read_spec(run: RunDirectory) -> RunSpec | None:
-    """What was asked for, as it was written down at the launch, or None."""
+    """What was asked for, as written at the launch, or None."""
     return read(run.spec, _spec)

@@ -1,5 +1,6 @@
-"""The labels of runs on disk: `labels.json` in a run's folder, and a stamp that tells when any
-changed.
+"""The labels of runs on disk: `labels.json` in a run's folder.
+
+A stamp changes whenever any of them does.
 """
 
 import os
@@ -19,6 +20,7 @@ _labels = msgspec.json.Decoder(Labels)
 def read_labels(directory: RunDirectory) -> Labels:
     """The run's labels; none where the file is missing or damaged."""
     try:
+        # A path as text, because a Path for each of thousands of runs takes longer than the read.
         return _labels.decode(read_plain(f"{directory.path}/labels.json"))
     except (OSError, msgspec.DecodeError, RecursionError):
         return NO_LABELS
@@ -27,7 +29,7 @@ def read_labels(directory: RunDirectory) -> Labels:
 def change_labels(directory: RunDirectory, change: Callable[[Labels], Labels]) -> Labels:
     """Replace the run's labels by what `change` makes of them, one writer at a time.
 
-    Raises OSError when the folder is gone or the disk refuses.
+    Raises OSError when the folder is gone or the file cannot be written.
     """
     lock = directory.home.labels_lock
     with locked(lock):
@@ -36,13 +38,15 @@ def change_labels(directory: RunDirectory, change: Callable[[Labels], Labels]) -
             directory.labels.unlink(missing_ok=True)
         else:
             replace(directory.labels, msgspec.json.encode(labels))
+        # After the write: whoever sees the new stamp also finds the new labels.
         os.utime(lock)
     return labels
 
 
 def labels_stamp(state: StateDirectory) -> int:
-    """A number that changes with every change of any run's labels: whoever keeps runs in memory
-    looks at it, and reads their labels again when it is another.
+    """A number that changes with every change of any run's labels.
+
+    Whoever keeps runs in memory compares it, and reads their labels again when it differs.
     """
     try:
         return state.labels_lock.stat().st_mtime_ns
@@ -51,6 +55,6 @@ def labels_stamp(state: StateDirectory) -> int:
 
 
 def with_labels(run: Run, labels: Labels) -> Run:
-    """`run` under its labels' name, or the one of its launch."""
+    """Return `run` under the name of its labels, or that of its launch."""
     name = labels.name or (run.plan.name if run.plan else "")
     return msgspec.structs.replace(run, name=name, labels=labels)

@@ -1,4 +1,4 @@
-"""Where everything lies on disk. Standard library only: the supervisor imports it."""
+"""Where everything is on disk. Standard library only: the supervisor imports it."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from runners.host.ownership import keep_private, permission_problem
 SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
 TERMINAL_STATUS = "tty.json"
-"""Who waits at a run's own terminal, in its folder; `lifecycle/supervisor/pty.py` writes it."""
+"""Who waits at a run's own terminal, in its folder; written by `lifecycle/supervisor/pty.py`."""
 
 
 def state_dir() -> Path:
@@ -30,21 +30,23 @@ def config_dir() -> Path:
 
 
 def preset_folders() -> list[Path]:
-    """Folders searched for presets, the first that has a name wins: here, the user's, ours."""
+    """Folders searched for presets, the first with a name wins: here, the user's, the shipped."""
     return [Path.cwd() / "presets", config_dir() / "presets", SHIPPED_PRESETS]
 
 
 class StateDirectory:
-    """The layout of the state folder; nothing is created by naming it."""
+    """The layout of the state folder; naming it creates nothing."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root if root is not None else state_dir()
         self.runs = self.root / "runs"
         self.live = self.root / "live"
         self.held = self.root / "held"
+        # One lock for all GPUs, held from choosing them to writing the plan: two
+        # launches never choose the same.
         self.allocation_lock = self.root / "allocation.lock"
-        # A shared home shows one state folder to several hosts; each has GPUs, and so a sampler,
-        # of its own.
+        # A shared home gives several hosts one state folder. Each has its own
+        # GPUs, and so its own sampler.
         self.host = self.root / "hosts" / host_name()
         self.gpu_reading = self.host / "gpus.json"
         self.sampler_lock = self.host / "sampler.lock"
@@ -58,16 +60,22 @@ class StateDirectory:
         self.ledger = self.root / "ledger.jsonl"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
+        # Rented machines that were added: what is known of each, and what was seen of its runs.
+        self.remote = self.root / "remote"
+        self.signatures = self.root / "signatures.json"
         self.ended_rows = self.root / "ended.rows"
         self.letters = self.root / "letters.json"
         self.letters_lock = self.root / "letters.lock"
+        self.sweeps = self.root / "sweeps"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
 
     def create(self) -> "StateDirectory":
-        """Make the folders, readable by their owner only; DeniedError for a folder that others may
-        write.
+        """Make the folders, readable by their owner only.
+
+        Raises DeniedError for a folder that others may write, OSError when one cannot be made.
         """
+        # Output, environments and commands of runs are in there: nobody else may read them.
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if keep_private(self.root, self._names()):
             print(
@@ -99,20 +107,16 @@ class StateDirectory:
         return RunDirectory(self, run_id)
 
     def live_marker(self, run_id: str) -> Path:
-        """The empty file that stands from before a run's first write until after its ending is
-        recorded.
-        """
+        """The empty file that exists from before the first write until the ending is recorded."""
         return self.live / run_id
 
     def held_marker(self, run_id: str) -> Path:
-        """The empty file that stands while processes of an ended run would not go."""
+        """The empty file that exists while processes of an ended run would not end."""
         return self.held / run_id
 
 
 class _File:
-    """A file of a run, named only when it is asked for: listing thousands of runs names few of
-    their files.
-    """
+    """A file of a run, whose path is made on use: listing thousands of runs needs few of them."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Leases: which GPU is in use by which run. Derived from held locks, never stored."""
+"""Leases: which GPU is in use by which run, derived from held locks, never stored."""
 
 from pathlib import Path
 
@@ -34,14 +34,15 @@ def holds_gpus(run: RunDirectory) -> bool:
 
     A grandchild may not have inherited the lock's descriptor: torchrun closes it for its ranks.
     """
+    # The cheapest test first: the other two read /proc.
     return is_held(run.run_lock) or bool(marked_processes(run.id)) or _followed_lives(run)
 
 
 def will_go_on(run: RunDirectory) -> bool:
     """True when the run has no supervisor, and an adopter will start or queue its program.
 
-    Until then it keeps its GPUs and its place: its supervisor was killed before the program began,
-    or between two attempts.
+    Until then it keeps its GPUs and its place. Its supervisor was killed before the program
+    began, or between two attempts.
     """
     return not is_held(run.supervisor_lock) and _is_pending(run)
 
@@ -51,10 +52,12 @@ def _is_pending(run: RunDirectory) -> bool:
     if not run.home.live_marker(run.id).exists():
         return False
     record = read_record(run)
+    # A process of another boot is gone for certain.
     if record is not None and record.boot_id and record.boot_id != boot_id():
         return False
     waits = record is None or record.state in (State.QUEUED, State.STARTING)
     begun = record is None or not record.next_attempt
+    # These two files are written by the waiter: with either, the program did start.
     if not waits or (begun and (run.exit.exists() or run.leader.exists())):
         return False
     return not run_permission_problem(run)
@@ -63,6 +66,7 @@ def _is_pending(run: RunDirectory) -> bool:
 def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
     """All leases of this host by GPU UUID; a GPU that nobody holds has no entry."""
     leases: dict[str, list[Lease]] = {}
+    # Only live runs are looked at, so the cost does not grow with the number of ended ones.
     for run_id in live_run_ids(state):
         run = state.run(run_id)
         outline = read_outline(run)
@@ -79,12 +83,13 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
         if outline is not None and holds_gpus(run):
             _add(leases, run_id, outline)
         else:
+            # Removed by whoever notices first; there is no other process that would.
             state.held_marker(run_id).unlink(missing_ok=True)
     return leases
 
 
 def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
-    """True when the program has ended, that is not recorded yet, and it may be started again."""
+    """True when the program has ended, which is not recorded yet, and may be started again."""
     if not outline.restart.times or not run.exit.exists() or run.stop.exists():
         return False
     record = read_record(run)
@@ -103,6 +108,7 @@ def _followed_lives(run: RunDirectory) -> bool:
     record = read_record(run)
     if record is None or record.boot_id != boot_id():
         return False
+    # The start time tells a followed process from another one under its pid.
     return any(start_ticks(pid) == ticks and not is_zombie(pid) for pid, ticks in record.followed)
 
 

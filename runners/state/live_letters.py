@@ -1,7 +1,8 @@
-"""The letter that a live run wears in every panel, its own for as long as it lives.
+"""The letter of a live run, the same in every panel for as long as it lives.
 
-Letters stand in one file, so that two panels, or one that is opened again, say the same. One that
-came free is given out again as late as possible: A is not another run the moment A has ended.
+Letters are kept in one file, so that two panels, or one that is opened again, show the same. One
+that became free is given out again as late as possible: A must not mean another run the moment A
+has ended.
 """
 
 from collections.abc import Iterable
@@ -29,8 +30,8 @@ def live_letters(
 ) -> dict[str, str]:
     """The letter of each of the `live` runs; those that have none yet get one.
 
-    `A` to `Z`, then `A2` and so on. Where the state folder must not be written, new ones hold for
-    the caller alone.
+    `A` to `Z`, then `A2` and so on. Where the state folder must not be written, new ones are valid
+    for the caller only.
     """
     wanted = sorted(live)
     table = _read(state)

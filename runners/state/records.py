@@ -1,8 +1,8 @@
-"""What stands in plan.json, state.json, stop.json and a ledger line, as the supervisor handles it.
+"""What is in plan.json, state.json, stop.json and a ledger line, as the supervisor handles it.
 
 Standard library only: the supervisor imports it. The same files are read elsewhere as the structs
-of `runners.model`; a test writes each with one and reads it with the other. What is read here never
-raises: a damaged field, or one of a newer version, is replaced by what is safe.
+of `runners.model`; a test writes each with one and reads it with the other. Reading here never
+raises: a damaged field, or one of a newer version, is replaced by a safe value.
 """
 
 import signal
@@ -13,8 +13,9 @@ from runners.model.states import State
 Moments = tuple[float, str, "int | None"]
 
 QUEUED, GRANTED, FINAL = "queued", "granted", "final"
-"""The phases of a plan: waiting for GPUs, given them, spelled out for them."""
+"""The phases of a plan: waiting for GPUs, given them, filled in for them."""
 
+# For a plan whose ladder cannot be read: such a run must still be possible to stop.
 _LAST_RESORT: "list[RungFields]" = [
     {"how": "SIGTERM", "wait_s": 10.0},
     {"how": "SIGKILL", "wait_s": 5.0},
@@ -45,7 +46,7 @@ class RestartFields(TypedDict):
 
 
 class KeepFields(TypedDict):
-    """The plan's rule for checkpoints: how many of the newest and best stay, and every how many."""
+    """The plan's rule for checkpoints: how many newest and best stay, and one of every how many."""
 
     last: int
     best: int
@@ -53,7 +54,7 @@ class KeepFields(TypedDict):
 
 
 class PlanFields(TypedDict):
-    """What the supervisor needs of a plan; `gpus`, `price` and `origin` are handed on as read."""
+    """What the supervisor needs of a plan; `gpus`, `price` and `origin` are passed on as read."""
 
     preset: str
     name: str
@@ -160,7 +161,7 @@ def plan_fields(value: object) -> PlanFields:
 
 
 def phase_of(plan: dict[str, Any]) -> str:
-    """The phase of a plan as JSON; plans of version 0.1 tell it by `queued` and `granted`."""
+    """The phase of a plan as JSON; plans of version 0.1 express it by `queued` and `granted`."""
     phase = plan.get("phase")
     if phase in (QUEUED, GRANTED, FINAL):
         return str(phase)
@@ -170,7 +171,7 @@ def phase_of(plan: dict[str, Any]) -> str:
 
 
 def record_fields(value: object) -> RecordFields:
-    """The record in the JSON value `value`; an unknown state counts as one of a run that lives."""
+    """The record in the JSON value `value`; an unknown state counts as one of a live run."""
     record = _object(value)
     if not record:
         return {}
@@ -217,8 +218,10 @@ def _stop(stop: dict[str, Any]) -> StopFields:
     rungs: list[RungFields] = []
     for rung in _list(stop.get("ladder")):
         how, wait_s = _object(rung).get("how"), _number(_object(rung).get("wait_s"))
+        # An unknown rung is left out; the ladder goes on with the next one.
         if how == "stop-file" or (isinstance(how, str) and how in signal.Signals.__members__):
             rungs.append({"how": str(how), "wait_s": max(0.0, wait_s or 0.0)})
+    # `leader` is the gentlest target: a damaged rule must not signal more than necessary.
     return {"ladder": rungs or list(_LAST_RESORT), "target": _text(stop.get("target")) or "leader"}
 
 
@@ -262,6 +265,7 @@ def _state(value: object, started: float | None) -> State:
     try:
         return State(value)
     except ValueError:
+        # Taken for live: a newer version's state must not make the run impossible to stop or adopt.
         return State.STARTING if started is None else State.RUNNING
 
 
@@ -295,11 +299,13 @@ def _texts(value: object) -> list[str]:
 
 
 def _number(value: object) -> float | None:
+    # `bool` is a subclass of `int`, and `true` is not a number in JSON.
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     return float(value) if abs(value) < 1e18 else None  # neither infinite nor NaN
 
 
 def _whole(value: object) -> int | None:
+    # At most 64 bits: system calls, which these pids and times are passed to, overflow above that.
     whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
     return value if whole and isinstance(value, int) else None

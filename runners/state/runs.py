@@ -1,6 +1,4 @@
-"""Runs as they lie on disk: found, read, and their status derived from records, locks, host and
-boot.
-"""
+"""Runs as they are on disk: found, read, and their status derived from records, locks and boot."""
 
 import os
 from bisect import bisect_left
@@ -23,8 +21,9 @@ from runners.state.trust import run_permission_problem
 
 
 def read_run(state: StateDirectory, run_id: str) -> Run:
-    """The run `run_id` with its status now; a damaged or half-made directory is a run with a
-    reason.
+    """Return the run `run_id` with its status now.
+
+    A damaged or half-made directory is a run with a reason.
     """
     directory = state.run(run_id)
     plan, record = read_plan(directory), read_record(directory)
@@ -47,18 +46,22 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
 def derive_state(
     directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None
 ) -> tuple[State, str]:
-    """What is recorded, corrected by the locks of this host and boot; the reason says so when they
-    differ.
+    """Return what is recorded, corrected by the locks of this host and boot.
+
+    The reason says so when they differ.
     """
+    # A recorded ending is final, whatever became of the locks since.
     if record is not None and is_terminal(record.state):
         return record.state, record.reason
     home = home_of(plan, record)
     recorded = record.state if record else State.STARTING
+    # Locks of another host cannot be seen from here, so its record is all there is.
     if home != host_name():
         return recorded, f"runs on host {home}; as recorded there"
     if is_held(directory.supervisor_lock):
         return _with_supervisor(directory, plan, record)
-    boot = record.boot_id if record and record.boot_id else plan.origin.boot_id if plan else ""
+    # Nobody supervises it, and every process of an earlier boot is gone.
+    boot = _boot_of(plan, record)
     if boot and boot != boot_id():
         if _survives_reboot(plan, record) and _is_marked_live(directory):
             return State.ORPHANED, "host rebooted; it will be queued again"
@@ -69,11 +72,11 @@ def derive_state(
         return State.ORPHANED, f"its supervisor is gone; the program goes on and {outlook}"
     if will_go_on(directory):
         waits = plan is not None and plan.phase != "final"
-        goes = "waiting" if waits else "starting" if record is None else "where it was"
-        return (
-            State.QUEUED if waits else recorded,
-            f"its supervisor is gone; it will be adopted and goes on {goes}",
-        )
+        outlook = "its supervisor is gone; it will be adopted and goes on"
+        if waits:
+            return State.QUEUED, f"{outlook} waiting"
+        return recorded, f"{outlook} {'starting' if record is None else 'where it was'}"
+    # The waiter wrote the exit code, and the supervisor that would record it died.
     if directory.exit.exists() and _is_marked_live(directory):
         return recorded, "has ended; its ending is about to be recorded"
     if not _is_marked_live(directory) and directory.state.exists():
@@ -88,6 +91,7 @@ def _with_supervisor(
     directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None
 ) -> tuple[State, str]:
     pid = record.supervisor_pid if record else None
+    # It holds its lock, and so cannot be adopted, but it cannot act either.
     if pid is not None and process_state(pid) in ("T", "t"):
         state = record.state if record else State.STARTING
         return state, f"its supervisor is suspended: nothing is done until `kill -CONT {pid}`"
@@ -98,7 +102,7 @@ def _with_supervisor(
 
 
 def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
-    """Whether a supervisor that adopts it will go on with it: see `Supervisor.after_reboot`."""
+    """Whether a supervisor that adopts it will continue it: see `Supervisor.after_reboot`."""
     if plan is None:
         return False
     waited = record is None or (record.started is None and record.state is State.QUEUED)
@@ -106,8 +110,16 @@ def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
 
 
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
-    """The host a run belongs to: its pids and locks mean nothing on another."""
-    return record.host if record and record.host else plan.origin.host if plan else host_name()
+    """The host that a run belongs to: its pids and locks mean nothing on another."""
+    if record and record.host:
+        return record.host
+    return plan.origin.host if plan else host_name()
+
+
+def _boot_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
+    if record and record.boot_id:
+        return record.boot_id
+    return plan.origin.boot_id if plan else ""
 
 
 def _is_marked_live(directory: RunDirectory) -> bool:
@@ -115,9 +127,7 @@ def _is_marked_live(directory: RunDirectory) -> bool:
 
 
 def _judge_by_exit(directory: RunDirectory) -> tuple[State, str]:
-    """The ending of a run whose record was damaged afterwards: only the waiter's file still tells
-    it.
-    """
+    """The ending of a run whose record was damaged afterwards; only the exit file still has it."""
     try:
         code = int(directory.exit.read_text())
     except (OSError, ValueError):
@@ -133,7 +143,7 @@ def list_run_ids(state: StateDirectory) -> list[str]:
         names = sorted(os.listdir(state.runs))  # noqa: PTH208 (10 × faster)
     except FileNotFoundError:
         return []
-    return names[bisect_left(names, "/") :]  # what begins with a dot stands before
+    return names[bisect_left(names, "/") :]  # names that begin with a dot sort before
 
 
 def list_runs(
@@ -144,8 +154,8 @@ def list_runs(
 ) -> list[Run]:
     """Live runs and the newest `finished` of the others (all when None), oldest first.
 
-    Ended runs found in `known` are taken from there: an ending never changes. `ids` spares listing
-    them again.
+    Ended runs found in `known` are taken from there: an ending never changes. With `ids`,
+    they are not listed again.
     """
     ids = list_run_ids(state) if ids is None else ids
     known = known or {}
@@ -158,8 +168,11 @@ def list_runs(
 
 
 def find_run(state: StateDirectory, name: str) -> Run:
-    """The run named by id, unique prefix, the last part of its id, `last`, or a preset's or run's
-    name (its newest; a name that a run had before it was renamed counts when no run has it now).
+    """The run named by its id, a unique prefix or the last part of it, `last`, or a name.
+
+    The name is a preset's or a run's and means its newest run; a name that a run had before it was
+    renamed counts when no run has it now. Raises WrongInput for an empty or ambiguous name,
+    NotFound when there is none.
     """
     ids = list_run_ids(state)
     if not name:
@@ -168,6 +181,7 @@ def find_run(state: StateDirectory, name: str) -> Run:
         return read_run(state, name)
     if name == "last" and ids:
         return read_run(state, ids[-1])
+    # Ids begin with the time: a date or an hour may be enough to name a run.
     matching = [run_id for run_id in ids if run_id.startswith(name)]
     if len(matching) == 1:
         return read_run(state, matching[0])
@@ -177,6 +191,7 @@ def find_run(state: StateDirectory, name: str) -> Run:
             f"newest: {', '.join(matching[-3:])}",
         )
     former = ""
+    # Newest first, so an old run costs a look at all later ones: names are not indexed.
     for run_id in reversed(ids):
         names, launched = _names(state.run(run_id))
         if name in names:
@@ -191,8 +206,10 @@ def find_run(state: StateDirectory, name: str) -> Run:
 
 
 def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
-    """The runs with these names, each once; a group's name or preset means all runs of its newest
-    launch.
+    """The runs with these names, each once.
+
+    The name of a group, or its preset, means all runs of its newest launch. Raises WrongInput
+    and NotFound as `find_run` does.
     """
     found: dict[str, Run] = {}
     for name in names:
@@ -207,17 +224,20 @@ def _group_members(state: StateDirectory, name: str) -> list[Run]:
     for run_id in reversed(list_run_ids(state)):
         outline = read_outline(state.run(run_id))
         mine = outline.group if outline else ""
+        # A group is called `name-token`; without the token the newest of that name is meant.
         if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
             group = mine
             members.append(read_run(state, run_id))
         elif (name == "last" and not group) or name in (run_id, _called(state, run_id, outline)):
+            # A single run of that name is newer than any group: then the name means that run.
             break
     return list(reversed(members))
 
 
 def _names(directory: RunDirectory) -> tuple[tuple[str, ...], str]:
-    """What a run is called besides its id, and the name of its launch if it has another now; a run
-    without a plan goes by what its id says.
+    """What a run is called besides its id, and the name of its launch if it has another now.
+
+    A run without a plan goes by what its id says.
     """
     _, _, rest = directory.id.partition("-")
     label, _, token = rest.partition("-")[2].rpartition("-")

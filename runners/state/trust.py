@@ -1,5 +1,4 @@
-"""Whether a run may be acted on: its folder, and those above it in the state folder, are ours
-alone to write.
+"""Whether a run may be acted on: only this user may write its folder and those above it.
 
 Standard library only: the supervisor imports it.
 """

@@ -1,1 +1,1 @@
-"""What a run says: its output, its events, the stream of changes."""
+"""What a run reports: its output, its events, and its metrics."""

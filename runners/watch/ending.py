@@ -19,8 +19,9 @@ from runners.state.runs import read_run
 from runners.watch.metrics.live import LiveReport
 
 _TOLD_BY_NO_LINE = frozenset({"host_out_of_memory", "gpu_hardware"})
-"""Causes that are known without a line of output. Others without one only say the exit status in
-other words.
+"""Causes that are known without a line of output.
+
+Others without one only repeat the exit status in other words.
 """
 _LONGEST = 160
 
@@ -43,7 +44,7 @@ def cause_of(run: Run, code: int) -> str:
 
 
 def _place(run: Run) -> str:
-    """`step 812`, or `epoch 7`: the last that it told of; empty when it told of none."""
+    """`step 812`, or `epoch 7`: the last that it reported; empty when it reported none."""
     report = LiveReport(run)
     report.poll(run, thorough=True)
     progress = report.course.progress(time.time())

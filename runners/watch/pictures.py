@@ -1,8 +1,8 @@
-"""The images of a run: PNG and JPEG files that its events name, or that lie where it writes.
+"""The images of a run: PNG and JPEG files that its events name, or where it writes.
 
-A file is a run's own when it lies in its folder, when its events name it, or when it was written
-while the run lived: into a folder on its command line, into one its output speaks of, or right into
-its working directory.
+A file is a run's own when it is in its folder, when its events name it, or when it was written
+while the run lived: into a folder on its command line, into one that its output names, or directly
+into its working directory.
 """
 
 import os
@@ -24,7 +24,7 @@ _MOST_PICTURES = 5_000
 _DEEPEST = 6
 _GRAIN_S = 1.0
 _AFTERWARDS_S = 60.0
-"""So long after its end a run's last pictures may be written: a full disk's cache, another host."""
+"""Seconds after its end in which a run's last pictures may be written: a cache, another host."""
 _EPOCH = re.compile(r"(?:^|[^a-z])(?:epoch|ep|e)[_\-=. ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
 _STEP = re.compile(
     r"(?:^|[^a-z])(?:global_?step|step|iteration|iter|it)[_\-=. ]?0*(\d{1,12})(?!\d)", re.IGNORECASE
@@ -36,13 +36,14 @@ _LAST_NUMBER = re.compile(r"(?:^|[^\d])0*(\d{1,12})$")
 
 Place = tuple[int, int, int]
 NEWEST: Place = (2, 0, 0)
-"""The place of what is overwritten again and again."""
+"""The place of a file that is overwritten repeatedly."""
 
 
 class RunPicture(msgspec.Struct, frozen=True):
-    """An image file; `series` is what it is one of (its name without epoch and step), `modified`
-    unix seconds, `told` whether the program's events name it. Where in the run it belongs is None
-    when nobody says.
+    """An image file.
+
+    `series` is its name without epoch and step, `modified` in unix seconds, `told` whether the
+    program's events name it. Epoch and step are None where nothing says where it belongs.
     """
 
     path: str
@@ -56,8 +57,9 @@ class RunPicture(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """Where in the run it belongs, for sorting: by epoch, else by step; what is overwritten
-        again and again is the newest, and last.
+        """Where in the run it belongs, for sorting: by epoch, else by step.
+
+        A file that is overwritten repeatedly is the newest, and last.
         """
         if self.epoch is not None:
             return 0, self.epoch, self.step or 0
@@ -140,8 +142,9 @@ def _add(
 
 
 def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
-    """Epoch and step as a file's name tells them, and the name without them; a bare number at its
-    end is taken for a step.
+    """Epoch and step by a file's name, and the name without them.
+
+    A bare number at its end counts as a step.
     """
     found = {"epoch": _EPOCH.search(stem), "step": _WANDB.search(stem) or _STEP.search(stem)}
     if not any(found.values()):
@@ -184,9 +187,7 @@ def _printed(run: Run, folder: str) -> tuple[str, ...]:
 
 
 def _walk(top: str, depth: int) -> Iterator[str]:
-    """The picture files below a folder, down to `depth`; links are not followed, and what is
-    hidden is left out.
-    """
+    """The picture files below a folder, down to `depth`, without links and hidden files."""
     return islice(_files(top, depth, [0]), _MOST_PICTURES)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -66,14 +66,16 @@ class CommandLine:
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
-    def begin(self, *words: str, **environment: str) -> "subprocess.Popen[bytes]":
+    def begin(
+        self, *words: str, stdout: IO[bytes] | int = subprocess.PIPE, **environment: str
+    ) -> "subprocess.Popen[bytes]":
         """Start one command and let it run; ended with the test."""
         child = subprocess.Popen(
             [*COMMAND, *words],
             cwd=self.folder,
             env=self.environment(environment),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
         )
         self.children.append(child)

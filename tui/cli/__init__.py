@@ -8,6 +8,7 @@ from importlib import import_module
 from runners.model.errors import ExitCode, FresnelError, NotFound
 from runners.state.layout import state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
+from tui.cli.elsewhere import is_elsewhere, take_host
 from tui.cli.parsing import UsageError
 
 _CODES = {
@@ -25,9 +26,13 @@ def run_command(words: Sequence[str]) -> int:
     mine, command = split_command(words)
     as_json = "--json" in mine
     try:
-        arguments = parse(words)
+        there, name = take_host(words) if is_elsewhere(words) else (list(words), "")
+        arguments = parse(there)
         if arguments is None:
             return ExitCode.DONE
+        if name:
+            arguments.host, arguments.words_there = name, there
+            arguments.action = "host_run:run_there"
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
     except FresnelError as error:

@@ -11,6 +11,7 @@ from runners import __version__
 from runners.model.errors import WrongInput
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
+from tui.cli.elsewhere import ELSEWHERE, HELP
 from tui.cli.parsing import CommandParser, UsageError, did_you_mean
 from tui.views.panel_options import add_panel_options
 
@@ -93,6 +94,8 @@ def declare(parser: CommandParser, name: str) -> None:
     if one.json:
         parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
+    if name in ELSEWHERE and name != "gpus":
+        parser.add_argument("--host", metavar="HOST", help=HELP)
     parser.set_defaults(command_name=name)
     file, _, function = one.declared.partition(":")
     getattr(import_module(f"tui.cli.commands.{file}"), function)(parser)

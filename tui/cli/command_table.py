@@ -16,11 +16,12 @@ class Command(NamedTuple):
     """False for what is a conversation with a person, which no program reads."""
 
 
-_RUN, _SEE, _KEEP, _MONEY, _MACHINE = (
+_RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
     "launch and end",
     "look",
     "label and clear up",
     "money",
+    "rented machines",
     "machine and set-up",
 )
 
@@ -33,6 +34,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "verify": Command(
         "launching:verify", "check what launch would run, and start nothing; exit 1 on a FAIL", _RUN
+    ),
+    "probe": Command(
+        "launching:probe", "find the largest batch that fits, by short real runs", _RUN
     ),
     "remedy": Command(
         "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
@@ -54,15 +58,15 @@ COMMANDS: dict[str, Command] = {
     "status": Command("looking:status", "show one run, or a group", _SEE, ("show", "describe")),
     "logs": Command("looking:logs", "print a run's output", _SEE, ("log",)),
     "metrics": Command("looking:metrics", "show a run's metrics: last, min, max and trend", _SEE),
-    "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
     "compare": Command(
         "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
     ),
+    "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),
     "stacks": Command(
-        "looking:stacks", "show and save where every rank of a run is now, all at one instant", _SEE
+        "looking:stacks", "show and save where every rank of a run is now, at one instant", _SEE
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE
@@ -95,6 +99,9 @@ COMMANDS: dict[str, Command] = {
         "act when a budget, an age or idleness is reached, without a panel",
         _MONEY,
     ),
+    "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
+    "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
+    "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
     "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE

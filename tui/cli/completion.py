@@ -269,6 +269,12 @@ def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
     }
 
 
+def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from runners.remote.registry import RemoteRegistry
+
+    return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
+
+
 _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "RUN": _offer_runs,
     f"RUN[:{'|'.join(_CONDITIONS)}]": _offer_runs_to_wait_for,
@@ -277,5 +283,6 @@ _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "KEY=VALUE": _offer_settings,
     "NAME|USD": _offer_prices,
     "IDS": _offer_gpus,
+    "HOST": _offer_hosts,
 }
 """By what a command's help calls the argument."""

@@ -1,11 +1,12 @@
-"""AMD GPUs from what the amdgpu driver shows in sysfs: needs no library, no ROCm and no rights.
+"""AMD GPUs from amdgpu's files in sysfs: needs no library, no ROCm and no rights.
 
-Source: the kernel's documentation of amdgpu's sysfs attributes and hwmon sensors. What a card does
-not have there is asked of `amdsmi` where that is installed (`amd_smi`); what nobody knows is None.
+Source: the kernel's documentation of amdgpu's sysfs attributes and hwmon sensors. What
+a card does not report there is asked of `amdsmi` where that is installed (`amd_smi`);
+what neither knows is None.
 
 The compute partitions of a card (CPX, DPX …) are GPUs of their own, as they are to HIP and
-amd-smi. Heat and memory errors are their card's; use, power and clocks of one partition sysfs does
-not tell.
+amd-smi. Temperature and memory errors are those of their card; sysfs does not tell the use,
+power and clocks of one partition.
 """
 
 import re
@@ -49,14 +50,12 @@ class _Card(msgspec.Struct, frozen=True):
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> "Amd":
-    """Look for amdgpu cards; raises NoDriver when there is none."""
+    """Look for amdgpu cards. Raises NoDriver when there is none."""
     return Amd()
 
 
 class Amd:
-    """All amdgpu cards under `root` in the order of their PCI addresses; numbered as HIP does
-    where KFD tells that.
-    """
+    """All amdgpu cards under `root`, by PCI address; numbered as HIP does where KFD tells that."""
 
     name = "amd"
     problem: str | None = None
@@ -89,6 +88,7 @@ class Amd:
                 continue
             mine = processes.get((card.row.pci or "", card.node.partition if card.node else 0), ())
             row = (
+                # A partition's own figures are few: sysfs measures whole cards.
                 _measure(card)
                 if card.node is None
                 else self._measure_partition(card, card.node, mine)
@@ -118,9 +118,7 @@ class Amd:
         )
 
     def _complete(self, row: GpuSnapshot, node: Node | None) -> GpuSnapshot:
-        """Ask amdsmi for what sysfs does not tell, and only then: loading it is dear and may
-        fail.
-        """
+        """Ask amdsmi for what sysfs does not tell, and only then: it loads slowly and may fail."""
         missing = [field for field in _ASKED_OF_SMI if getattr(row, field) is None]
         if not missing or row.pci is None or row.error:
             return row
@@ -132,11 +130,12 @@ class Amd:
         changes: dict[str, Any] = {
             name: found[name] for name in missing if found.get(name) is not None
         }
+        # Only what is missing: sysfs is the kernel itself, amdsmi's version may not match.
         return msgspec.structs.replace(row, **changes)
 
 
 def _devices(root: Path) -> list[Path]:
-    """The device folders of AMD's cards; display connectors (card0-DP-1) are no cards."""
+    """The device folders of AMD's cards; display connectors (card0-DP-1) are not cards."""
     found: dict[str, Path] = {}
     try:
         entries = list((root / "sys/class/drm").iterdir())
@@ -145,6 +144,8 @@ def _devices(root: Path) -> list[Path]:
     for entry in entries:
         device = entry / "device"
         if _CARD.fullmatch(entry.name) and read_text(device / "vendor") == _AMD_VENDOR:
+            # Resolved, because several entries may lead to one card, and the
+            # folder's name is its address.
             target = device.resolve()
             if (target / "mem_info_vram_total").exists() or (target / "gpu_busy_percent").exists():
                 found[target.name] = target
@@ -152,22 +153,23 @@ def _devices(root: Path) -> list[Path]:
 
 
 def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
-    """A row for every card, or for every partition of one that is cut; in HIP's order where KFD
-    knows all cards.
+    """A row for every card, or for every partition of a divided one.
+
+    In HIP's order where KFD knows all cards.
     """
     cards = []
     for index, device in enumerate(devices):
         card = _describe(root, index, device)
         parts = [node for node in nodes if node.address == card.row.pci]
+        # In SPX mode a card has a single node, and is shown as a whole.
         if len(parts) < 2:
             number = parts[0].number if parts else None
             cards.append((number, card))
         else:
             cards += [(node.number, _part(card, node, parts)) for node in parts]
     numbers = [number for number, _ in cards]
-    if (
-        None in numbers
-    ):  # no KFD here, or one that does not know a card: HIP's count cannot be known
+    # No KFD here, or one that does not know a card: HIP's count cannot be known.
+    if None in numbers:
         numbers = list(range(len(cards)))
     numbered = (
         msgspec.structs.replace(card, row=msgspec.structs.replace(card.row, index=number))
@@ -178,6 +180,7 @@ def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
 
 def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
     mode = read_text(card.device / "current_compute_partition") or "partition"
+    # Some drivers give all partitions of a card one id; then the partition's number is added.
     told_apart = node.unique_id and len({other.unique_id for other in parts}) == len(parts)
     row = msgspec.structs.replace(
         card.row,
@@ -191,6 +194,7 @@ def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
 def _describe(root: Path, index: int, device: Path) -> _Card:
     pci = device.name.lower() if _ADDRESS.fullmatch(device.name) else None
     unique = read_text(device / "unique_id") or ""
+    # Cards without a serial number report zeros; the PCI address identifies them instead.
     known = unique.strip("0") != ""
     model = read_text(device / "device") or ""
     name = read_text(device / "product_name") or _marketing_name(
@@ -215,9 +219,11 @@ def _measure(card: _Card) -> GpuSnapshot:
         card.row,
         utilization=_percent(device / "gpu_busy_percent"),
         memory_utilization=_percent(device / "mem_busy_percent"),
+        # More used than there is: a broken counter, and unknown is better than wrong.
         memory_used=used if used is None or total is None or used <= total else None,
         memory_total=total,
         temperature_c=_temperature(sensors),
+        # Cards report the average or the instantaneous power, seldom both.
         power_w=read_scaled(sensors / "power1_average", 1e6)
         or read_scaled(sensors / "power1_input", 1e6),
         power_limit_w=read_scaled(sensors / "power1_cap", 1e6),
@@ -243,11 +249,10 @@ def _megahertz(path: Path) -> int | None:
 
 
 def _temperature(sensors: Path) -> float | None:
-    """Degrees at the edge of the die, or at its junction on cards that have no edge sensor
-    (MI300).
-    """
+    """Degrees at the edge of the die, or at its junction where there is no edge sensor (MI300)."""
     for number in (1, 2):
         value = read_scaled(sensors / f"temp{number}_input", 1e3)
+        # A sensor that does not exist may read 0; no GPU is that cold.
         if value:
             return value
     return None
@@ -259,7 +264,7 @@ def _uncorrected(path: Path) -> int | None:
 
 
 def _marketing_name(root: Path, model: str, revision: str) -> str | None:
-    """The name libdrm's table gives for a device and revision id, where that table is installed."""
+    """The name in libdrm's table for a device and revision id, where that table is installed."""
     wanted = (model.removeprefix("0x").upper(), revision.removeprefix("0x").upper())
     for line in (read_text(root / "usr/share/libdrm/amdgpu.ids") or "").splitlines():
         parts = [part.strip() for part in line.split(",", 2)]

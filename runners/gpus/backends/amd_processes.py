@@ -1,5 +1,4 @@
-"""Who uses AMD's GPUs: compute processes as the kernel's KFD lists them, and the VRAM each one
-holds.
+"""Who uses AMD's GPUs: compute processes as the kernel's KFD lists them, and their VRAM.
 
 Source: /sys/class/kfd/kfd/proc/PID/vram_GPUID (bytes), and the DRM client usage fields of
 /proc/PID/fdinfo (`drm-memory-vram`, readable for one's own processes). Without KFD's list all
@@ -28,9 +27,7 @@ _RENDER = "/dev/dri/renderD"
 
 
 class AmdProcesses:
-    """The processes on AMD's GPUs, by the card's PCI address and the number of its partition (0 of
-    an uncut card).
-    """
+    """The processes on AMD's GPUs, by place: PCI address and partition (0 of an undivided card)."""
 
     def __init__(self, root: Path = Path("/"), nodes: Sequence[Node] = ()) -> None:
         self._proc = root / "proc"
@@ -45,7 +42,7 @@ class AmdProcesses:
 
     @property
     def are_counted(self) -> bool:
-        """True when the kernel tells the VRAM of every compute process, whoever's it is."""
+        """True when the kernel lists the VRAM of every compute process, of any user."""
         return (self._kfd / "proc").is_dir()
 
     def by_place(self) -> dict[tuple[str, int], tuple[GpuProcess, ...]]:
@@ -54,6 +51,7 @@ class AmdProcesses:
         for pid in self._candidates():
             held = self._from_kfd(pid)
             for place, used in self._from_descriptors(pid).items():
+                # Both sources count the same memory, so the greater is taken, not the sum.
                 held[place] = max(used, held.get(place) or 0)
             for place, used_or_not in held.items():
                 found.setdefault(place, []).append(self._names.describe(pid, used_or_not))
@@ -80,7 +78,7 @@ class AmdProcesses:
         return held
 
     def _from_descriptors(self, pid: int) -> dict[tuple[str, int], int]:
-        """VRAM by place; a client that holds several descriptors is counted once."""
+        """VRAM by place; a client with several descriptors is counted once."""
         clients: dict[tuple[tuple[str, int], str], int] = {}
         for descriptor, target in self._render_nodes(pid).items():
             try:
@@ -90,7 +88,8 @@ class AmdProcesses:
             address, client = (pattern.search(text) for pattern in _FIELD.values())
             usage = _USAGE.search(text)
             if address and usage:
-                # The address is the card's for all its partitions; which one it is, the node tells.
+                # The address is the card's for all its partitions; the
+                # render node tells them apart.
                 minor = target.removeprefix(_RENDER)
                 place = self._renders.get(
                     int(minor) if minor.isdecimal() else -1, (address[1].lower(), 0)
@@ -103,9 +102,7 @@ class AmdProcesses:
         return held
 
     def _render_nodes(self, pid: int) -> dict[str, str]:
-        """The descriptors of `pid` that lead to a GPU, and where to; none where they may not be
-        looked at.
-        """
+        """The descriptors of `pid` that lead to a GPU, and where to; none where /proc refuses."""
         folder = self._proc / str(pid) / "fd"
         found = {}
         try:

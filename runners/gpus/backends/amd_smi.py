@@ -1,9 +1,8 @@
-"""What AMD's `amdsmi` knows beyond sysfs. Optional, and brittle: its version must match the
-system's ROCm.
+"""What AMD's `amdsmi` knows beyond sysfs; optional, as its version must match the system's ROCm.
 
-Its import prints to stdout and raises KeyError or AttributeError where ROCm is missing or of
-another version, so it is imported on first use, with stdout closed off, and every failure means
-only "not known".
+Its import prints to stdout and raises KeyError or AttributeError where ROCm is missing or
+of another version. So it is imported on first use, with stdout closed off, and every
+failure means only "not known".
 """
 
 import os
@@ -15,9 +14,7 @@ from typing import Any
 
 
 class AmdSmi:
-    """amdsmi's readings by PCI address or, of partitions, by KFD's id; where amdsmi does not work,
-    none.
-    """
+    """amdsmi's readings by PCI address or, for partitions, by KFD's id; none where it fails."""
 
     def __init__(self) -> None:
         self._smi: Any = None
@@ -31,31 +28,29 @@ class AmdSmi:
                     self._note(smi, handle)
             self._smi = smi
         except Exception:
-            # Not only ImportError: see the first lines of this file.
+            # Not only ImportError: see the module's docstring.
             self._handles, self._parts = {}, {}
 
     def _note(self, smi: Any, handle: Any) -> None:
-        """Remember a handle by its address; and by KFD's id, with that of its card's first
-        partition.
-        """
+        """Remember a handle by address, and by KFD's id with that of the card's first partition."""
         address = str(smi.amdsmi_get_gpu_device_bdf(handle)).lower()
         self._handles.setdefault(address, handle)
         known = _answer(lambda: smi.amdsmi_get_gpu_kfd_info(handle))
         number = known.get("current_partition_id")
         if isinstance(number, int):
-            # Of a partition the function in its address is, or was, its number.
+            # For a partition, the function in its address is (or was) the partition's number.
             first = self._handles.get(f"{address[:-1]}0", handle)
             self._parts[str(known.get("kfd_id"))] = (handle, first, number)
 
     def partition_fields(self, gpu_id: str) -> dict[str, float | int | None]:
-        """What amdsmi tells of the partition that KFD calls `gpu_id`: only what is that
-        partition's own.
-        """
+        """What amdsmi reports of the partition with KFD's id `gpu_id`: only its own values."""
         if gpu_id not in self._parts:
             return {}
         smi = self._smi
         handle, first, number = self._parts[gpu_id]
         memory = _answer(lambda: smi.amdsmi_get_gpu_vram_usage(handle))
+        # Metrics are the card's and only its first partition has them; a
+        # list inside is by partition.
         metrics = _answer(lambda: smi.amdsmi_get_gpu_metrics_info(first))
         busy = metrics.get("xcp_stats.gfx_busy_inst")
         parts = busy[number] if isinstance(busy, list) and number < len(busy) else []
@@ -67,8 +62,9 @@ class AmdSmi:
         }
 
     def fields(self, pci: str) -> dict[str, float | int | None]:
-        """What amdsmi tells of the GPU at `pci`, by GpuSnapshot's field names; None or left out:
-        unknown.
+        """What amdsmi reports of the GPU at `pci`, by GpuSnapshot's field names.
+
+        What it does not know is None or absent.
         """
         handle = self._handles.get(pci)
         if handle is None:
@@ -79,6 +75,7 @@ class AmdSmi:
         power = _answer(lambda: smi.amdsmi_get_power_info(handle))
         clock = _answer(lambda: smi.amdsmi_get_clock_info(handle, smi.AmdSmiClkType.GFX))
         watts = power.get("current_socket_power"), power.get("average_socket_power")
+        # The hotspot: the MI300, for which amdsmi is mostly asked, has no edge sensor.
         heat = (smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT)
         degrees = _answer(lambda: {"now": smi.amdsmi_get_temp_metric(handle, *heat)})
         return {
@@ -99,9 +96,7 @@ def _answer(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _number(value: Any, most: float = 10_000) -> float | None:
-    """A plausible number, or None: amdsmi writes "N/A" or a field's largest value for the
-    unknown.
-    """
+    """A plausible number, or None: for the unknown, amdsmi has "N/A" or a field's largest value."""
     return float(value) if isinstance(value, int | float) and 0 <= value <= most else None
 
 
@@ -117,10 +112,9 @@ def _mebibytes(value: Any) -> int | None:
 
 @contextmanager
 def _quiet_stdout() -> Iterator[None]:
-    """Send file descriptor 1 to /dev/null for the length of the block: amdsmi's import prints
-    there.
-    """
+    """Send file descriptor 1 to /dev/null for the block, because amdsmi's import prints there."""
     sys.stdout.flush()
+    # The descriptor, not sys.stdout: C libraries print too.
     kept = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

@@ -1,5 +1,4 @@
-"""The GPUs as ROCm counts them: the nodes of the kernel's KFD, one for every compute partition of
-a card.
+"""The GPUs as ROCm counts them: the nodes of the kernel's KFD, one per compute partition.
 
 An MI300X in mode CPX is eight GPUs to a program, in DPX two, in SPX one. HIP numbers them in the
 order of these nodes. Sources: the kernel's kfd_topology.c (a node's `location_id` is bus, device
@@ -15,8 +14,9 @@ import msgspec
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One GPU to ROCm: `number` as HIP counts, `address` its card's, `memory` in bytes, `render`
-    its DRM minor.
+    """One GPU to ROCm: `number` as HIP counts, `address` that of its card, `memory` in bytes.
+
+    `render` is its DRM minor.
     """
 
     number: int
@@ -29,9 +29,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def read_nodes(root: Path, cards: Collection[str] = ()) -> list[Node]:
-    """The GPU nodes that may be seen from here, in HIP's order; `cards` are the addresses sysfs
-    has.
-    """
+    """The GPU nodes visible from here, in HIP's order; `cards` are the addresses in sysfs."""
     nodes: list[Node] = []
     folder = root / "sys/class/kfd/kfd/topology/nodes"
     try:
@@ -41,10 +39,11 @@ def read_nodes(root: Path, cards: Collection[str] = ()) -> list[Node]:
     except OSError:
         return []
     for name in names:
-        # A node whose GPU this container may not use does not tell its id, and is not counted by
-        # HIP either.
+        # A node whose GPU this container may not use hides its id, and HIP
+        # does not count it either.
         with suppress(OSError, ValueError, KeyError):
             gpu_id = (folder / name / "gpu_id").read_text().strip()
+            # Nodes of CPUs have the id 0.
             if gpu_id != "0":
                 nodes.append(_node(folder / name, len(nodes), gpu_id, cards))
     return nodes
@@ -54,6 +53,7 @@ def _node(folder: Path, number: int, gpu_id: str, cards: Collection[str]) -> Nod
     facts = {key: int(value) for key, value in _pairs(folder / "properties")}
     location = facts["location_id"]
     address, partition = _address(facts.get("domain", 0), location & 0xFFFF), location >> 28
+    # An old kernel: the address names no card, but does once the function is cleared.
     if address not in cards and _address(facts.get("domain", 0), location & 0xFFF8) in cards:
         address, partition = _address(facts.get("domain", 0), location & 0xFFF8), location & 7
     return Node(
@@ -72,7 +72,7 @@ def _address(domain: int, location: int) -> str:
 
 
 def _memory(folder: Path) -> int | None:
-    """The node's own VRAM: the sum of its banks; None where none is listed."""
+    """The node's own VRAM in bytes: the sum of its banks; None where none is listed."""
     sizes = []
     for bank in (folder / "mem_banks").glob("*/properties"):
         with suppress(OSError, ValueError):

@@ -13,8 +13,9 @@ class Backend(Protocol):
     problem: str | None
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
-        """Read every GPU at `now` (unix seconds); may block in the driver; sets `problem`, raises
-        nothing.
+        """Read every GPU at `now` (unix seconds).
+
+        May block in the driver. Sets `problem`, raises nothing.
         """
         ...
 
@@ -24,8 +25,9 @@ class NoDriver(Exception):
 
 
 class DriverTrouble(Exception):
-    """A driver is installed and does not work; the text says what to do. `loaded`: the kernel has
-    it.
+    """A driver is installed and does not work; the text says what to do.
+
+    `loaded`: the kernel has loaded it.
     """
 
     def __init__(self, text: str, loaded: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Choose and open a backend. Each is a name in a table, imported when it is used."""
+"""Choosing and opening a backend. Each is a name in a table, imported on use."""
 
 from importlib import import_module
 
@@ -16,9 +16,7 @@ BACKENDS = {
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> Backend:
-    """Open what `choice` asks for; what cannot be opened becomes an empty backend with a problem
-    text.
-    """
+    """Open what `choice` asks for; a failure becomes an empty backend with a problem text."""
     if choice.kind == "none":
         return Absent()
     if choice.kind == "auto":
@@ -30,8 +28,9 @@ def open_backend(choice: Choice, state: StateDirectory) -> Backend:
 
 
 def _detect(choice: Choice, state: StateDirectory) -> Backend:
-    """NVML if it works and has GPUs, else AMD cards, else nothing; an NVIDIA driver in trouble is
-    told in any case.
+    """NVML if it works and has GPUs, else AMD cards, else nothing.
+
+    An NVIDIA driver in trouble is reported in any case.
     """
     trouble: DriverTrouble | None = None
     try:
@@ -43,8 +42,9 @@ def _detect(choice: Choice, state: StateDirectory) -> Backend:
     try:
         backend = _open("amd", choice, state)
     except NoDriver:
+        # Without any driver, the PCI bus may still show a card: then that is said.
         return Absent(str(trouble) if trouble else unseen_gpu())
-    # Libraries of a driver that is not even loaded are no news beside AMD cards that work.
+    # Libraries without a loaded driver need no report beside AMD cards that work.
     if trouble and trouble.loaded:
         backend.problem = str(trouble)
     return backend

@@ -1,4 +1,4 @@
-"""Models that can be simulated: the name, memory and board power the real ones report.
+"""Models that can be simulated: the name, memory and board power that the real ones report.
 
 Source: the makers' data sheets, and for NVIDIA the totals that nvidia-smi shows.
 """
@@ -44,8 +44,9 @@ _MODELS = {
 
 
 def model_named(text: str) -> GpuModel:
-    """The model `text` names, however it is spaced; an unknown one has that name, 80 GiB and 400
-    W.
+    """The model that `text` names, however it is spaced.
+
+    An unknown one gets that name, 80 GiB and 400 W.
     """
     key = "".join(sign for sign in text.upper() if sign.isalnum())
     amd = key.startswith(("MI", "RX", "RADEON"))

@@ -1,6 +1,4 @@
-"""No GPU here, or none that can be read: an empty list, and the reason when there is one to
-tell.
-"""
+"""No GPU here, or none that can be read: an empty list, and the reason if there is one."""
 
 from runners.model.gpus import GpuSnapshot
 

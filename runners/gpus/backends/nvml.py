@@ -1,7 +1,7 @@
-"""NVIDIA GPUs through NVML, with the module `pynvml` of the distribution nvidia-ml-py.
+"""NVIDIA GPUs through NVML, by the module `pynvml` of the distribution nvidia-ml-py.
 
-Every field is guarded on its own: what a GPU does not support is None, and a lost GPU costs only
-its own row.
+Every field is guarded by itself: what a GPU does not support is None, and a lost
+GPU costs only its own row.
 """
 
 from typing import Any
@@ -29,14 +29,15 @@ class _Card(msgspec.Struct):
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> "Nvml":
-    """Load and initialise NVML; raises NoDriver without the library, DriverTrouble when it does
-    not work.
+    """Load and initialise NVML.
+
+    Raises NoDriver without the library, DriverTrouble when it does not work.
     """
     return Nvml()
 
 
 class Nvml:
-    """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are cut from."""
+    """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are part of."""
 
     name = "nvml"
 
@@ -62,13 +63,14 @@ class Nvml:
         self._cards: list[_Card] = []
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
-        """Read every GPU; `problem` is set when NVML as a whole has stopped to work."""
+        """Read every GPU; `problem` is set when NVML as a whole has stopped working."""
         try:
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             self.problem = problem_text(error.value, str(error))
             return ()
         self.problem = None if count else NO_GPU
+        # Handles and names stay as they are until a card comes or goes; each costs a driver call.
         if count != len(self._cards):
             self._cards = [_find(index) for index in range(count)]
         self._details.refresh([(card.row.uuid, card.handle) for card in self._cards], now)
@@ -80,6 +82,7 @@ class Nvml:
         )
 
     def _read(self, index: int) -> list[GpuSnapshot]:
+        # A GPU that could not be opened is tried again at each reading: it may have been reset.
         if self._cards[index].handle is None:
             self._cards[index] = _find(index)
         card = self._cards[index]
@@ -88,6 +91,7 @@ class Nvml:
         self._events.register(card.handle, card.row.uuid)
         try:
             mig = _mig_enabled(card.handle)
+            # MIG mode first: with it, NVML refuses the utilisation of the whole GPU.
             rows = [self._measure(card, mig)]
             return rows + (self._instances(card) if mig else [])
         except LostGpu as lost:
@@ -117,13 +121,12 @@ class Nvml:
         )
 
     def _instances(self, card: _Card) -> list[GpuSnapshot]:
-        """The MIG instances of one GPU; NVML measures no utilisation for them, so theirs is
-        None.
-        """
+        """The MIG instances of one GPU; NVML measures no utilisation for them, so it is None."""
         rows = []
         for position in range(ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
             handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, position)
             uuid = ask("nvmlDeviceGetUUID", handle) if handle else None
+            # The count is that of possible instances, so there are gaps.
             if uuid is None:
                 continue
             used, total = _memory(handle)
@@ -148,6 +151,7 @@ class Nvml:
             lines = self._lists.on(handle)
         except pynvml.NVMLError as error:
             raise LostGpu(LOST[error.value]) from None
+        # A process may be in the compute and the graphics list: the same memory, counted once.
         for pid, written in lines:
             used = number(written)
             known = memory.get(pid)
@@ -190,22 +194,25 @@ def _joules(millijoules: int | None) -> float | None:
 
 
 def _pci(handle: Any) -> str | None:
-    """The address as sysfs and CUDA write it, 0000:17:00.0; NVML's own text has a domain of eight
-    digits.
+    """The address as sysfs and CUDA write it, 0000:17:00.0.
+
+    NVML's own text has a domain of eight digits.
     """
     place = ask("nvmlDeviceGetPciInfo", handle)
     return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else None
 
 
 def _memory(handle: Any) -> tuple[int | None, int | None]:
-    """Used and total bytes. Version 2 counts the driver's own share apart; unified memory has no
-    total.
+    """Used and total bytes.
+
+    Version 2 does not count the driver's own share as used; unified memory has no total.
     """
     memory = ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
     memory = memory or ask("nvmlDeviceGetMemoryInfo", handle)
     if memory is None:
         return None, None
     total = number(memory.total) or None
+    # Unified memory reports zeros: a used of 0 without a total is unknown, not empty.
     return (number(memory.used) if total or memory.used else None), total
 
 
@@ -222,4 +229,5 @@ def _ecc_errors(handle: Any) -> int | None:
 
 def _mig_enabled(handle: Any) -> bool:
     modes = ask("nvmlDeviceGetMigMode", handle)
+    # The first mode is the current one, the second what the next reset brings.
     return bool(modes) and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE

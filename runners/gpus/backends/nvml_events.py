@@ -1,4 +1,4 @@
-"""Xid errors as NVML's events tell them: each one once, to who has registered before it came.
+"""Xid errors from NVML's events: each is reported once, to whoever registered before it came.
 
 Registering needs no rights; where the driver or the GPU offers no such events, none ever come.
 """
@@ -13,9 +13,9 @@ from runners.gpus.backends.xid import xid_meaning
 from runners.model.gpus import Xid
 
 _MOST_AT_ONCE = 64
-"""So many events are taken in one reading: a storm of them must not take all its time."""
+"""At most so many events per reading: a burst of them must not use up its time."""
 _CONSEQUENCES = (45, 154)
-"""Told after the error that led to them: they take no other's place within `_BURST_S`."""
+"""Xids that follow the error that caused them: within `_BURST_S` they do not replace it."""
 _BURST_S = 60.0
 
 
@@ -30,7 +30,8 @@ class XidEvents:
             self._events = pynvml.nvmlEventSetCreate()
 
     def register(self, handle: Any, uuid: str) -> None:
-        """Let the GPU at `handle` tell its errors from now on; a second time does nothing."""
+        """Have the GPU at `handle` report its errors from now on; a second time does nothing."""
+        # The handle's own value, because each call of pynvml makes a new object for one GPU.
         place = cast(handle, c_void_p).value
         if self._events is None or place in self._uuids:
             return
@@ -41,11 +42,13 @@ class XidEvents:
             )
 
     def take(self, now: float) -> dict[str, Xid]:
-        """The newest Xid of every GPU that had one, those that came just now at `now` (unix
-        seconds).
+        """The newest Xid of every GPU that had one.
+
+        Those that came just now get the time `now` (unix seconds).
         """
         for _ in range(_MOST_AT_ONCE if self._events is not None else 0):
             try:
+                # A wait of 0 ms: the reading has a deadline.
                 event = pynvml.nvmlEventSetWait_v2(self._events, 0)
             except (pynvml.NVMLError, AttributeError):  # no more of them, or a lost GPU in the set
                 break

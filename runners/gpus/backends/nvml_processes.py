@@ -1,8 +1,7 @@
-"""The processes on one GPU as NVML lists them: compute, graphics and MPS, whatever the driver's
-layout of a line.
+"""The processes on one GPU as NVML lists them: compute, graphics and MPS.
 
-A first edition of R535 (535.43 to 535.86) put a field more into the lines of its `_v3` calls under
-the same name, and later ones took it out again. Such a driver is known by the calls it has;
+Early R535 drivers (535.43 to 535.86) had one field more in the lines of their `_v3` calls under
+the same name, and later ones removed it again. Such a driver is recognised by the calls it has;
 source: nvitop's pull request 79.
 """
 
@@ -15,7 +14,7 @@ from runners.gpus.backends.nvml_text import LOST
 
 _KINDS = ("Compute", "Graphics", "MPSCompute")
 _MARGIN = 8
-"""Room for processes that come between counting and listing."""
+"""Space for processes that start between counting and listing."""
 
 
 class _WideLine(ctypes.Structure):
@@ -33,6 +32,7 @@ class ProcessLists:
 
     def __init__(self) -> None:
         newest = _function("nvmlDeviceGetComputeRunningProcesses_v3") is not None
+        # The first call came with the wide lines, the second only after they were gone.
         wide = _function("nvmlDeviceGetConfComputeMemSizeInfo") and not _function(
             "nvmlDeviceGetRunningProcessDetailList"
         )
@@ -40,10 +40,10 @@ class ProcessLists:
         self._wide = newest and bool(wide)
 
     def on(self, handle: Any) -> list[tuple[int, int | None]]:
-        """Pid and bytes, as NVML writes them, of every process on `handle`; a kind that is not
-        offered has none.
+        """Pid and bytes, as NVML writes them, of every process on `handle`.
 
-        Raises NVMLError for a lost GPU only.
+        A kind of list that the driver does not offer is empty. Raises
+        NVMLError for a lost GPU only.
         """
         found: list[tuple[int, int | None]] = []
         for kind in _KINDS:
@@ -63,6 +63,7 @@ def _wide_lines(name: str, handle: Any) -> list[_WideLine]:
     if function is None:
         return []
     count = ctypes.c_uint(0)
+    # Asked without a buffer, the call fails with the number of processes.
     code = function(handle, ctypes.byref(count), None)
     if code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
         count.value += _MARGIN

@@ -1,5 +1,6 @@
-"""NVML's codes in words that say what to do. Source: the error and clock-event constants of
-nvml.h.
+"""NVML's codes in words that say what to do.
+
+Source: the error and clock-event constants of nvml.h.
 """
 
 _STILL = "running jobs continue"
@@ -31,7 +32,7 @@ LOST = {
     16: "GPU needs a reset: end its processes and run nvidia-smi --gpu-reset, or reboot",
     28: "GPU is lost: the driver no longer finds it; reboot",
 }
-"""Codes after which nothing more is to be had from one GPU, while the others go on."""
+"""Codes after which one GPU gives no more readings, while the others do."""
 
 _THROTTLE = {
     0x002: "application clocks",
@@ -51,7 +52,8 @@ def problem_text(code: int, name: str) -> str:
 
 
 def throttle_words(mask: int) -> tuple[str, ...]:
-    """Why the clocks are held down, from the bits of NVML's clock event reasons; idling is no
-    reason.
+    """Why the clocks are held down, from the bits of NVML's clock event reasons.
+
+    Being idle is not listed as a reason.
     """
     return tuple(word for bit, word in _THROTTLE.items() if mask & bit)

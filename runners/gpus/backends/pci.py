@@ -1,8 +1,7 @@
-"""GPUs that the machine has though no driver shows them: what to do is told, where else there
-would just be none.
+"""GPUs that the machine has though no driver shows them, and what to do about it.
 
-Source: `vendor` and `class` of the devices in /sys/bus/pci; display controllers are 0x03…,
-accelerators 0x12….
+Source: `vendor` and `class` of the devices in /sys/bus/pci; display
+controllers are 0x03…, accelerators 0x12….
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whose process is on a GPU: user, command and run of a pid, looked up once for each process."""
+"""Whose process is on a GPU: user, command and run of a pid, looked up once per process."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -12,16 +12,15 @@ from runners.model.gpus import GpuProcess
 COMMAND_LENGTH = 300
 _MOST_REMEMBERED = 500
 _HOSTS_OWN = "pid:[4026531836]"
-"""The host's own namespace of pids: the kernel gives the first one this number on every machine."""
+"""The host's own pid namespace: the kernel gives the first one this number on every machine."""
 
 
 class ProcessTable:
-    """Remembers processes by pid and start time, so that one reading costs one small file per
-    process.
+    """Remembers processes by pid and start time: a reading then costs one small file per process.
 
-    Drivers tell the host's pids. In a container such a number may by chance be that of another
-    process here, so there only a process that has a file open whose path begins with `devices` is
-    taken for the one that is meant.
+    Drivers report the host's pids. In a container such a number may by chance be that of
+    another process here, so there only a process that has a file open whose path begins with
+    `devices` is taken for it.
     """
 
     def __init__(self, devices: str = "", proc: Path = Path("/proc")) -> None:
@@ -32,9 +31,7 @@ class ProcessTable:
         self._proc = proc
 
     def describe(self, pid: int, memory_used: int | None) -> GpuProcess:
-        """Name process `pid`, which holds `memory_used` bytes; `outside` when no such pid is seen
-        here.
-        """
+        """Name process `pid`, which holds `memory_used` bytes; `outside` when not seen here."""
         started = start_ticks(pid)
         if started is None:
             return GpuProcess(pid, memory_used=memory_used, outside=True)
@@ -42,6 +39,7 @@ class ProcessTable:
             return GpuProcess(pid, memory_used=memory_used, outside=True)
         key = (pid, started)
         if key not in self._known:
+            # Forgotten all at once: simple, and a GPU seldom has that many processes in a day.
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[key] = _look_up(pid)

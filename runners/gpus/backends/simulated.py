@@ -1,8 +1,6 @@
-"""GPUs that do not exist, for trying things out and for tests: they move as GPUs do when runs hold
-them.
+"""GPUs that do not exist, for trials and tests: they behave as GPUs do when runs hold them.
 
-Their numbers follow from the time and their index alone; only the temperature remembers, as heat
-does.
+Their numbers follow from the time and their index alone; only the temperature has a memory.
 """
 
 import math
@@ -19,18 +17,16 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 
 WARM_UP_S = 8.0
-"""From a run's plan to full load."""
+"""From the writing of a run's plan to full load."""
 FILL_S = 20.0
-"""From a run's plan to its full memory."""
+"""From the writing of a run's plan to its full memory."""
 HEAT_S = 25.0
 """The time constant of the temperature."""
 _LOOK_AGAIN_S = 5.0
 
 
 class _Load(msgspec.Struct, frozen=True):
-    """What the runs ask of one GPU: share of its speed, from 0 to 1, and the processes with their
-    bytes.
-    """
+    """What the runs ask of one GPU: a share of its speed, from 0 to 1, and processes with bytes."""
 
     speed: float = 0.0
     processes: tuple[GpuProcess, ...] = ()
@@ -106,11 +102,12 @@ class Simulated:
         )
 
     def _load(self, leases: list[Lease], index: int, now: float) -> _Load:
-        """The sum of all runs on one GPU, which is fast only once and has its memory only once."""
+        """The sum of all runs on one GPU, whose speed and memory they have to share."""
         speed, processes = 0.0, []
         for lease in leases:
             age = now - self._started(lease, now)
             speed += _smooth(age / WARM_UP_S)
+            # By the run's id, so that a run keeps its size however often it is looked at.
             share = 0.40 + 0.45 * (zlib.crc32(lease.run.encode()) % 100) / 100
             share = (share + 0.004 * _wave(now, 47, index)) / len(leases)
             used = int(self._model.memory * share * _smooth(age / FILL_S))
@@ -119,12 +116,14 @@ class Simulated:
 
     def _started(self, lease: Lease, now: float) -> float:
         try:
+            # The plan is written when the GPUs are granted, which is when a real
+            # program would begin to load.
             return self._state.run(lease.run).plan.stat().st_mtime
         except OSError:
             return now
 
     def _temperature(self, index: int, speed: float, now: float) -> float:
-        """Degrees, drawn towards what the load would lead to, and late as heat is."""
+        """Degrees, approaching what the load leads to with the time constant of a heat sink."""
         goal = 33.0 + index % 4 + 38.0 * speed + 0.8 * _wave(now, 61, index)
         before, degrees = self._heat.get(index, (now, 33.0 + index % 4))
         degrees += (goal - degrees) * (1 - math.exp(-max(0.0, now - before) / HEAT_S))
@@ -139,10 +138,11 @@ class Simulated:
         )
 
     def _leader(self, run: str, now: float) -> int:
-        """A process with the run's mark, looked for now and then; 0 while none is found."""
+        """A process with the run's mark, looked for every few seconds; 0 while none is found."""
         pid, looked = self._leaders.get(run, (0, -math.inf))
         if pid and mark_of(pid) == run:
             return pid
+        # Searching all of /proc for each run at each reading would be slow.
         if pid or abs(now - looked) >= _LOOK_AGAIN_S:
             pid = _program_of(sorted(marked_processes(run)))
             self._leaders[run] = (pid, now)
@@ -163,12 +163,13 @@ def _busy_percent(speed: float, index: int, now: float) -> float:
 
 
 def _wave(now: float, period_s: float, index: int) -> float:
-    """A smooth wave between -1 and 1; neighbours are out of step."""
+    """A smooth wave between -1 and 1; neighbours are out of phase."""
+    # The golden ratio: no two indices get the same phase.
     return math.sin(2 * math.pi * (now / period_s + 0.618 * index))
 
 
 def _smooth(part: float) -> float:
-    """0 up to part 0, 1 from part 1 on, with a soft start and a soft end between."""
+    """0 below part 0, 1 above part 1, with a soft start and a soft end between."""
     part = min(1.0, max(0.0, part))
     return part * part * (3 - 2 * part)
 

@@ -1,5 +1,6 @@
-"""NVIDIA's Xid errors in a few words. Source: NVIDIA's "Xid Errors" catalogue
-(docs.nvidia.com/deploy/xid-errors).
+"""NVIDIA's Xid errors in a few words.
+
+Source: NVIDIA's "Xid Errors" catalogue (docs.nvidia.com/deploy/xid-errors).
 """
 
 _MEANINGS = {

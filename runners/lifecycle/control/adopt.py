@@ -1,4 +1,4 @@
-"""Adopt runs whose supervisor died, so that their ending is recorded and a stop still works."""
+"""Adopting runs whose supervisor died: their ending is recorded and a stop still works."""
 
 import os
 
@@ -26,12 +26,12 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
 
 
 def adopt(state: StateDirectory, run_id: str) -> None:
-    """Start an adopting supervisor for one run; should another be quicker, this one leaves by
-    itself.
+    """Start an adopting supervisor for one run; if another is quicker, this one exits by itself.
 
-    DeniedError for a run whose folder others may write.
+    Raises DeniedError for a run whose folder others may write.
     """
     directory = state.run(run_id)
+    # Somebody removed the folder by hand: without this its marker would stay for ever.
     if not directory.path.is_dir():
         state.live_marker(run_id).unlink(missing_ok=True)
         return

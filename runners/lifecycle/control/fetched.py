@@ -1,6 +1,4 @@
-"""Whether a run's results are safe somewhere else: a mark in its directory, set by whoever took
-them there.
-"""
+"""Whether a run's results are safe elsewhere: a mark in its directory, set by who copied them."""
 
 import time
 
@@ -16,7 +14,7 @@ from runners.state.runs import home_of, list_runs
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """fetched.json: who took a run's results, when (unix seconds), and where to, if they said."""
+    """fetched.json: who copied a run's results, when (unix seconds), and where to, if they said."""
 
     by: str
     time: float
@@ -27,8 +25,9 @@ _fetched = msgspec.json.Decoder(Fetched)
 
 
 def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
-    """Note that the results of an ended run are safe; WrongInput for one that may still write
-    some.
+    """Note that the results of an ended run are safe.
+
+    Raises WrongInput for a run that may still write some.
     """
     if run.is_live:
         raise WrongInput(
@@ -45,8 +44,9 @@ def read_fetched(directory: RunDirectory) -> Fetched | None:
 
 
 def unfetched_runs(state: StateDirectory) -> list[Run]:
-    """The runs of this host that have started and bear no mark, oldest first: under whatever
-    session or clock, what they left lies on this machine.
+    """The runs of this host that have started and have no mark, oldest first.
+
+    Sessions and clocks do not matter: what those runs left is on this machine.
     """
     return [
         run

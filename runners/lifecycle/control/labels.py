@@ -1,4 +1,7 @@
-"""What people write on runs: rename, tag, untag, note, star. Any run, live or ended."""
+"""What people add to runs: rename, tag, untag, note, star. For any run, live or ended.
+
+Each raises NotFound when the run was deleted, FresnelError when its labels cannot be written.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -17,20 +20,22 @@ LONGEST_NOTE = 10_000
 
 
 def rename(state: StateDirectory, run: Run, name: str) -> Labels:
-    """Give `run` another name, by which it is found from then on; empty: the one of its launch.
+    """Give `run` another name, by which it is found from then on; empty: that of its launch.
 
-    WrongInput for a name that could not be typed or is another run's id.
+    Raises WrongInput for a name that could not be typed or is another run's id, NotFound and
+    FresnelError as all of these do.
     """
     name = name.strip()
     if name:
         _check_name(state, run, name)
     launched = run.plan.name if run.plan else ""
+    # The name of the launch is the default, and needs no label.
     kept = "" if name == launched else name
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, name=kept))
 
 
 def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
-    """Add `tags` to those of `run`; WrongInput for one with blanks, commas or colons."""
+    """Add `tags` to those of `run`. Raises WrongInput for one with blanks, commas or colons."""
     added = [_checked_tag(text) for text in tags]
     return _change(
         state,
@@ -42,7 +47,7 @@ def tag(state: StateDirectory, run: Run, tags: Iterable[str]) -> Labels:
 
 
 def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) -> Labels:
-    """Take `tags`, or all, from `run`."""
+    """Remove `tags`, or all, from `run`."""
     gone = None if tags is None else set(tags)
     return _change(
         state,
@@ -54,7 +59,7 @@ def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) ->
 
 
 def note(state: StateDirectory, run: Run, text: str) -> Labels:
-    """Write a note on `run`, in place of the one that is there; empty: none."""
+    """Write a note on `run`, in place of the one that is there; empty: none. Raises WrongInput."""
     text = text.strip()
     if len(text) > LONGEST_NOTE:
         raise WrongInput(
@@ -67,17 +72,20 @@ def note(state: StateDirectory, run: Run, text: str) -> Labels:
 
 
 def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:
-    """Mark `run` as one to keep, or take the mark away; `prune` leaves such runs alone."""
+    """Mark `run` as one to keep, or remove the mark; `prune` leaves such runs alone."""
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, starred=starred))
 
 
 def _check_name(state: StateDirectory, run: Run, name: str) -> None:
     if len(name) > LONGEST_NAME:
         raise WrongInput(f"the name has {len(name)} characters; {LONGEST_NAME} is the most")
+    # Names are shown in terminals: an escape sequence in one would be carried out there.
     if any(not char.isprintable() for char in name):
         raise WrongInput(f"name {name!r}: holds characters that cannot be shown")
+    # `last` is the newest run to every command, and a dash begins a flag.
     if name == "last" or name.startswith("-"):
         raise WrongInput(f"name {name!r}: means something else at the command line")
+    # An id must always mean its own run.
     if name != run.id and state.run(name.replace("/", "_")).path.exists():
         raise WrongInput(f"name {name!r}: is the id of another run")
 

@@ -1,5 +1,6 @@
-"""What is refused before anything is touched: folders that others may write, runs of other
-hosts.
+"""What is refused before anything is done.
+
+Folders that others may write, runs of other hosts.
 """
 
 from runners.host.identity import host_name
@@ -13,7 +14,7 @@ _WHY = "anybody who can write there decides what runs as you"
 
 
 def refuse_untrusted(state: StateDirectory) -> None:
-    """DeniedError when others may write the state folder, or it is another user's."""
+    """Raise DeniedError when others may write the state folder, or it is another user's."""
     reason = state_permission_problem(state)
     if reason:
         raise DeniedError(
@@ -22,7 +23,7 @@ def refuse_untrusted(state: StateDirectory) -> None:
 
 
 def refuse_untrusted_run(run: RunDirectory) -> None:
-    """DeniedError when others may write the run's folder, or it is another user's."""
+    """Raise DeniedError when others may write the run's folder, or it is another user's."""
     reason = run_permission_problem(run)
     if reason:
         raise DeniedError(
@@ -31,7 +32,7 @@ def refuse_untrusted_run(run: RunDirectory) -> None:
 
 
 def refuse_elsewhere(run: Run, what: str) -> None:
-    """DeniedError for a run of another host: only there do its pids and locks mean anything."""
+    """Raise DeniedError for a run of another host: its pids and locks mean something only there."""
     home = home_of(run.plan, run.record)
     if home != host_name():
         raise DeniedError(

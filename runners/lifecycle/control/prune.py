@@ -1,4 +1,4 @@
-"""Remove the directories of ended runs; never a live one's, and never half of one.
+"""Removing the directories of ended runs; never a live one's, and never half of one.
 
 A directory is renamed to a hidden name under the allocation lock, and deleted after it: whoever
 lists runs sees it whole or not at all, and what a crash leaves is finished by the next call.
@@ -26,8 +26,9 @@ _HIDDEN = ".pruned-"
 
 
 class Criteria(msgspec.Struct, frozen=True):
-    """Which ended runs go: older than so many seconds, ended so, and all but the newest `keep` of
-    these.
+    """Which ended runs go: those older than so many seconds, that ended in these states.
+
+    All but the newest `keep` of them.
     """
 
     older_than_s: float | None = None
@@ -45,8 +46,9 @@ class PrunedRun(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct):
-    """What `prune` did: removed, left alone and why, and the bytes that an interrupted call had
-    left to free.
+    """What `prune` did: removed, left alone and why.
+
+    `leftover_bytes` is what an interrupted call had left to free.
     """
 
     removed: list[PrunedRun] = []
@@ -61,8 +63,10 @@ class Pruned(msgspec.Struct):
 
 
 def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> Pruned:
-    """Remove every ended run of this host that meets all `criteria`; one that must stay is named,
-    with the reason.
+    """Remove every ended run of this host that meets all `criteria`.
+
+    One that must stay is named, with the reason. Raises DeniedError when others
+    may write the state folder.
     """
     refuse_untrusted(state.create())
     pruned = Pruned()
@@ -75,6 +79,7 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
     if not chosen:
         return pruned
     if not dry_run:
+        # Their cost first: a run whose line cannot be written keeps its directory, which has it.
         pruned.left |= (unentered := append_missing(state, chosen))
         chosen = [run for run in chosen if run.id not in unentered]
     with locked(state.allocation_lock):
@@ -84,6 +89,7 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
             for run in chosen
             if (pair := _take(state, run, refuse, pruned, dry_run)) is not None
         ]
+    # After the lock is released: deleting gigabytes would keep every launch waiting.
     for run, place in taken:
         freed = _size(place)
         if not dry_run:
@@ -101,6 +107,7 @@ def choose(runs: Iterable[Run], criteria: Criteria, now: float) -> list[Run]:
         if not run.is_live and (not criteria.states or run.state in criteria.states)
     ]
     if criteria.keep is not None:
+        # The newest stay whatever their age, so they are left out before ages are compared.
         fitting = fitting[: max(0, len(fitting) - criteria.keep)]
     if criteria.older_than_s is not None:
         fitting = [run for run in fitting if now - ended_at(run) > criteria.older_than_s]
@@ -108,7 +115,7 @@ def choose(runs: Iterable[Run], criteria: Criteria, now: float) -> list[Run]:
 
 
 def ended_at(run: Run) -> float:
-    """When a run ended, or at the latest was heard of; unix seconds."""
+    """When a run ended, or was last heard of; unix seconds."""
     return run.ended if run.ended is not None else run.created
 
 
@@ -120,7 +127,7 @@ def _reasons(state: StateDirectory) -> Callable[[Run], str]:
 def _take(
     state: StateDirectory, run: Run, refuse: Callable[[Run], str], pruned: Pruned, dry_run: bool
 ) -> tuple[Run, Path] | None:
-    """Take a run out of sight, in one rename; None when it stays."""
+    """Move a run out of sight, in one rename; None when it stays."""
     reason = refuse(run)
     if reason:
         pruned.left[run.id] = reason
@@ -138,6 +145,7 @@ def _take(
 
 
 def _finish_interrupted(state: StateDirectory, pruned: Pruned) -> None:
+    # Of a call that was killed: its runs are already out of every list.
     for place in state.runs.glob(f"{_HIDDEN}*"):
         size = _size(place)
         if _delete(place, place.name.removeprefix(_HIDDEN), pruned):
@@ -161,6 +169,7 @@ def _size(place: Path) -> int:
     for folder, _, names in os.walk(place):
         for name in names:
             try:
+                # By blocks: an output cut by its limit has a hole that takes no space.
                 total += (Path(folder) / name).lstat().st_blocks * 512
             except OSError:
                 continue

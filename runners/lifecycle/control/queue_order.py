@@ -1,4 +1,4 @@
-"""What may be done with a run that waits in the queue: another priority, or cancel it."""
+"""What may be done with a run that waits in the queue: change its priority, or cancel it."""
 
 from runners.host.files import read_json, write_json
 from runners.host.identity import user_name
@@ -16,9 +16,10 @@ HIGHEST = 1_000_000
 
 
 def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
-    """Let a queued `run` go before those of lower `priority`; the queue is looked through at once.
+    """Let a queued `run` go before those of lower `priority`; the queue is judged again at once.
 
-    WrongInput when it does not wait, DeniedError for another host's run.
+    Raises WrongInput when it does not wait, DeniedError for another host's run, FresnelError when
+    its files are damaged.
     """
     refuse_elsewhere(run, "priority")
     directory = state.run(run.id)
@@ -27,6 +28,7 @@ def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
         raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
     with locked(state.allocation_lock):
         _refuse_unqueued(state, run, "its priority decides nothing any more")
+        # Both: the queue reads the spec, front ends read the plan.
         for path in (directory.spec, directory.plan):
             content = read_json(path)
             if content is None:
@@ -39,11 +41,11 @@ def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
 def cancel(state: StateDirectory, run: Run) -> None:
     """Take a queued `run` out of the queue before it starts; it ends as cancelled.
 
-    WrongInput when it does not wait, DeniedError for another host's run.
+    Raises WrongInput when it does not wait, DeniedError for another host's run.
     """
     refuse_elsewhere(run, "cancel")
     state.create()
-    # Under the lock nobody grants it GPUs, and what is to be stopped is granted none afterwards.
+    # Under the lock nobody grants it GPUs, and a run that is to be stopped is granted none later.
     with locked(state.allocation_lock):
         _refuse_unqueued(state, run, f"`fresnel-tui stop {run.id}` stops what runs")
         request_stop(state, run, reason=f"cancelled by {user_name()} before it started")

@@ -16,7 +16,8 @@ _HALF_MADE_S = 3600.0
 
 
 def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
-    """What tells, under the lock, why a run must stay; empty when it may go."""
+    """Return a function that says, under the lock, why a run must stay; empty when it may go."""
+    # Once for all runs: a pass over /proc for each of thousands would be slow.
     marks, live = all_marks(), set(live_run_ids(state))
     needed = _needed(state, live)
 

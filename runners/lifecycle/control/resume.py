@@ -1,4 +1,4 @@
-"""Go on from an ended run: its own spec, with its newest checkpoint."""
+"""Resuming an ended run: its own spec, with its newest checkpoint."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from runners.watch.metrics.checkpoints import run_checkpoint
 
 
 class Resumption(NamedTuple):
-    """A spec that goes on from `checkpoint`; `parent` is the run that wrote it."""
+    """A spec that resumes from `checkpoint`; `parent` is the run that wrote it."""
 
     spec: RunSpec
     checkpoint: Checkpoint
@@ -21,10 +21,10 @@ class Resumption(NamedTuple):
 
 
 def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> Resumption:
-    """Return how to go on from `run`, by its own spec or by `spec`.
+    """Return how to resume `run`, by its own spec or by `spec`.
 
-    Raises WrongInput for a live run or a preset that does not say how it resumes, NotFound when
-    the run has left no checkpoint.
+    Raises WrongInput for a live run or a preset that does not say how it resumes, NotFound when the
+    run has left no checkpoint.
     """
     if run.is_live:
         raise WrongInput(

@@ -1,6 +1,4 @@
-"""Start a run: choose its GPUs under one short lock, write its directory, hand it to a
-supervisor.
-"""
+"""Starting a run: choose its GPUs under one short lock, write its directory, supervise it."""
 
 import os
 import re
@@ -30,7 +28,9 @@ from runners.lifecycle.launch.dispatch import (
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
+from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
+from runners.lifecycle.probe.notes import probe_notes
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -56,11 +56,12 @@ from runners.state.runs import read_run
 def start_together(
     state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True
 ) -> list[Run]:
-    """Start runs, all or none, or let them wait in the queue where GPUs are busy, and return them.
+    """Start runs, all or none, or let them wait in the queue where GPUs are busy; return them.
 
-    One lock stands around choosing GPUs for them all and writing them down. DeniedError when
-    waiting would not help, or when `queue` is false and one would have to; WrongInput when what
-    one names does not exist; VerificationFailed when a check that its preset asks for fails.
+    One lock is held around choosing GPUs for all of them and writing them down. Raises
+    DeniedError when waiting would not help, or when `queue` is false and one would have to;
+    WrongInput when something that one names does not exist; VerificationFailed when a check
+    that its preset asks for fails.
     """
     refuse_untrusted(state.create())
     if not is_mounted():
@@ -72,10 +73,11 @@ def start_together(
     for spec in specs:
         _check_texts(spec)
     if any(spec.verify for spec in specs):
-        # Opens the run's interpreter and its data: only where a preset asks for it.
+        # This opens the run's interpreter and its data: only where a preset asks for it.
         from runners.lifecycle.verification.verify import refuse_failing
 
         specs = refuse_failing(state, specs)
+    # Before the lock: a slow driver must not keep every launch waiting.
     reading = _reading(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
@@ -87,7 +89,7 @@ def start_together(
     for run_id in granted:
         poke_supervisor(state.run(run_id))
     plans = [planned.plan for _, planned, _ in launches]
-    # Git takes its time while the supervisors start; what it says is not needed to run.
+    # Git takes its time while the supervisors start; its answer is not needed to run.
     recording = start_recording(
         {state.run(plan.run): Path(plan.working_directory) for plan in plans}
     )
@@ -96,6 +98,7 @@ def start_together(
         try:
             spawn_supervisor(state.run(planned.plan.run), _environment(spec, planned), locks)
         finally:
+            # The supervisor has inherited them: from here on only it keeps the locks.
             for descriptor in locks:
                 os.close(descriptor)
         runs.append(read_run(state, planned.plan.run))
@@ -104,7 +107,7 @@ def start_together(
 
 
 def _check_texts(spec: RunSpec) -> None:
-    """WrongInput when a spec holds what no file of ours can, or a name that breaks every list."""
+    """Raise WrongInput for text that no file can hold, or a name that breaks every list."""
     if any(not char.isprintable() for char in spec.name):
         raise WrongInput(
             f"name {spec.name!r}: holds characters that cannot be shown", "choose another --name"
@@ -120,14 +123,12 @@ def _check_texts(spec: RunSpec) -> None:
 def preview(
     state: StateDirectory, specs: Sequence[RunSpec]
 ) -> list[tuple[LaunchPlan, QueueDecision]]:
-    """The plans that `specs` would run by now, and the verdicts they would meet; nothing is
-    written or started.
-    """
+    """The plans that `specs` would run now, and the decisions on them; nothing is written."""
     return [(one.planned.plan, one.verdict) for one in foresee(state, specs)]
 
 
 class Foreseen(NamedTuple):
-    """What one spec would come to by now; `reading` is the one its GPUs were chosen by."""
+    """What would become of one spec now; `reading` is the one its GPUs were chosen by."""
 
     spec: RunSpec
     planned: Planned
@@ -136,7 +137,10 @@ class Foreseen(NamedTuple):
 
 
 def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
-    """The same with the environments that programs would get, secrets in clear: memory only."""
+    """As `preview`, with the programs' environments, secrets in clear: only for memory.
+
+    Raises WrongInput when something that a spec names does not exist.
+    """
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
         _check_texts(spec)
@@ -154,6 +158,11 @@ def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
             planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        missing = missing_packages(spec, planned.plan.argv, planned.environment)
+        if missing is not None:
+            note = f"{missing.text}; to install: {missing.install}"
+            plan = msgspec.structs.replace(planned.plan, notes=(note, *planned.plan.notes))
+            planned = planned._replace(plan=plan)
         foreseen.append(Foreseen(spec, planned, verdict, reading))
     return foreseen
 
@@ -171,12 +180,12 @@ def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | No
 def _judge(
     state: StateDirectory, specs: Sequence[RunSpec], reading: GpuReading | None, queue: bool
 ) -> tuple[list[QueueDecision], list[str]]:
-    """What becomes of each spec, and which waiting runs, who come first, were given GPUs that had
-    come free.
+    """The decision on each spec, and which waiting runs were granted GPUs that had become free.
 
-    DeniedError when a spec may not even wait.
+    Those come first. Raises DeniedError when a spec may not even wait.
     """
     now = time.time()
+    # Microseconds apart: specs of one launch keep their order in the queue.
     new = [candidate_of(f"~{i}", spec, now + i * 1e-6) for i, spec in enumerate(specs)]
     waiting_now = waiting(state) if reading is not None else []  # without GPUs nobody is in the way
     _check_together(new, reading)
@@ -191,7 +200,8 @@ def _judge(
 
 
 def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:
-    """DeniedError when a group could not start even on this machine with nobody else on it."""
+    """Raise DeniedError for a group that could not start even on this machine with nobody else."""
+    candidates = [candidate for candidate in candidates if candidate.together]
     if len(candidates) < 2 or reading is None:
         return
     empty = [msgspec.structs.replace(gpu, processes=(), memory_used=0) for gpu in reading.gpus]
@@ -210,21 +220,27 @@ def _prepare(
     state: StateDirectory, spec: RunSpec, verdict: QueueDecision, reading: GpuReading | None
 ) -> tuple[RunSpec, Planned, QueueDecision]:
     run_id = new_run_id(spec.name)
-    while state.run(
-        run_id
-    ).path.exists():  # a hundred launches in one second do share four hex digits
+    # A hundred launches in one second do share four hex digits.
+    while state.run(run_id).path.exists():
         run_id = new_run_id(spec.name)
     allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
         planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+    missing = missing_packages(spec, planned.plan.argv, planned.environment)
+    if missing is not None:
+        raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict
 
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """`allocation` with notes on GPUs whose free memory this preset's history exceeds."""
+    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds.
+
+    What a probe found to fit is noted too.
+    """
     notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
+    notes += probe_notes(state, spec, allocation.gpus)
     return (
         msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
     )
@@ -232,6 +248,7 @@ def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> All
 
 def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
     session = read_session(state)
+    # A price given by hand outranks the session's, and that outranks the preset's.
     if spec.price is not None and spec.price_basis == "flag":
         return choose_price(spec.price, "flag")
     if session is not None:
@@ -250,9 +267,7 @@ def _environment(spec: RunSpec, planned: Planned) -> dict[str, str]:
 
 
 def _waiting_environment(spec: RunSpec) -> dict[str, str]:
-    """What a waiting supervisor keeps to spell the run out later: this environment, and the
-    preset's secrets.
-    """
+    """What a waiting supervisor keeps to plan the run later: environment and preset's secrets."""
     masked = masked_spec(spec).environment
     secrets_only = {
         name: value for name, value in spec.environment.items() if masked[name] != value
@@ -264,8 +279,9 @@ def _waiting_environment(spec: RunSpec) -> dict[str, str]:
 def _write(
     state: StateDirectory, spec: RunSpec, planned: Planned, verdict: QueueDecision
 ) -> list[int]:
-    """Make the run's directory and take both its locks, which the supervisor inherits: no gap for
-    anybody.
+    """Make the run's directory and take both its locks, which the supervisor inherits.
+
+    So there is no moment at which the run exists and nobody holds them.
     """
     run = state.run(planned.plan.run)
     run.path.mkdir(mode=0o700)
@@ -275,6 +291,7 @@ def _write(
     replace(run.spec, msgspec.json.encode(masked_spec(spec)))
     for name, text in planned.files.items():
         replace(run.path / name, text.encode())
+    # The plan is what makes a GPU leased, so everything that it refers to is written before it.
     replace(run.plan, msgspec.json.encode(planned.plan))
     if not isinstance(verdict, Granted):
         tell_why(run, verdict)

@@ -1,4 +1,4 @@
-"""Ask a run to stop: write the wish down, then poke whoever supervises it."""
+"""Asking a run to stop: write the request down, then poke its supervisor."""
 
 import time
 
@@ -16,17 +16,16 @@ from runners.state.codec import read_intent
 from runners.state.layout import RunDirectory, StateDirectory
 
 RESERVED = 1024
-"""Bytes set aside for the intent when a run is launched: it must be written on a full disk too."""
+"""Bytes reserved for the intent at the launch: it must be possible to write it on a full disk."""
 
 
 def request_stop(
     state: StateDirectory, run: Run, force: bool = False, reason: str = ""
 ) -> StopIntent:
-    """Write the durable intent; asked again, it moves to the next rung; `force` goes to the last
-    at once.
+    """Write the durable intent; asked again, it moves to the next rung.
 
-    DeniedError for a run of another host, or one whose folder others may write. FresnelError when
-    neither the disk nor a signal takes the wish.
+    `force` goes to the last one at once. Raises DeniedError for a run of another host, or one whose
+    folder others may write; FresnelError when neither the disk nor a signal takes the request.
     """
     refuse_elsewhere(run, "stop")
     directory = state.run(run.id)
@@ -37,6 +36,7 @@ def request_stop(
     else:
         intent.requests += 1
         intent.force = intent.force or force
+    # First the disk, then the signal: a poke that is lost only delays the stop.
     problem = _write(directory, intent)
     if is_held(directory.supervisor_lock):
         if problem is None:
@@ -53,12 +53,12 @@ def request_stop(
 
 
 def reserve(directory: RunDirectory) -> None:
-    """Set room aside for a stop of the run, whatever becomes of the disk."""
+    """Reserve space for a stop of the run, whatever happens to the disk. Raises OSError."""
     replace(directory.stop_reserve, b" " * RESERVED)
 
 
 def _write(directory: RunDirectory, intent: StopIntent) -> OSError | None:
-    """Write the intent, into the room set aside where there is no other; why it cannot, or None."""
+    """Write the intent, into the reserved space if there is no other; why it cannot, or None."""
     content = msgspec.json.encode(intent)
     try:
         replace(directory.stop, content)

@@ -1,8 +1,7 @@
-"""Delete runs so that they can be brought back: for some days they lie in the trash, a folder
-beside the runs.
+"""Deleting runs so that they can be brought back: for some days they are kept in the trash.
 
-A run's folder is renamed as a whole, under the allocation lock. The ledger has its line before
-that, so what it cost stays counted.
+The trash is a folder beside the runs. A run's folder is renamed as a whole, under the allocation
+lock. The ledger has its line before that, so its cost stays counted.
 """
 
 import shutil
@@ -28,7 +27,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 
 KEPT_S = 7 * 86_400.0
-"""So long a deleted run can be brought back."""
+"""Seconds for which a deleted run can be brought back."""
 _GOING = ".gone-"
 
 
@@ -51,7 +50,7 @@ class DeletedRun(msgspec.Struct, frozen=True):
 
 
 class Deletion(msgspec.Struct):
-    """What `delete` did: runs gone to the trash, and those that stay, with the reason."""
+    """What `delete` did: runs moved to the trash, and those that stay, with the reason."""
 
     deleted: list[Run] = []
     kept: dict[str, str] = {}
@@ -63,7 +62,7 @@ _mark = msgspec.json.Decoder(DeletedMark)
 def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
     """Move ended `runs` to the trash, each whole; one that must stay is named, with the reason.
 
-    DeniedError when others may write the state folder. Nothing of a live run is ever touched.
+    Raises DeniedError when others may write the state folder. Live runs are never touched.
     """
     refuse_untrusted(state.create())
     state.trash.mkdir(mode=0o700, exist_ok=True)
@@ -78,6 +77,8 @@ def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
                 continue
             directory = state.run(run.id)
             try:
+                # The mark travels inside the folder: after a crash the trash still says
+                # who deleted it, and when.
                 replace(directory.deleted, mark)
                 directory.path.rename(state.trash / run.id)
             except OSError as error:
@@ -88,9 +89,10 @@ def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
 
 
 def undelete(state: StateDirectory, names: Iterable[str]) -> list[Run]:
-    """Bring runs back from the trash, named by id, its beginning, name, or `last` (deleted last).
+    """Bring runs back from the trash: by id, its beginning, name, or `last` (deleted last).
 
-    NotFound for what is not there, WrongInput for an ambiguous beginning; then nothing is moved.
+    Raises NotFound for what is not there, WrongInput for an ambiguous beginning; then nothing is
+    moved. Raises FresnelError when a run cannot be moved.
     """
     refuse_untrusted(state.create())
     found = list_deleted(state)
@@ -120,14 +122,17 @@ def list_deleted(state: StateDirectory) -> list[DeletedRun]:
 
 
 def empty_trash(state: StateDirectory, runs: Iterable[DeletedRun]) -> list[DeletedRun]:
-    """Remove `runs` of the trash for good; those that went. What a crash leaves of one goes with
-    the next call.
+    """Remove `runs` of the trash for good; return those that went.
+
+    What a crash leaves of one is removed by the next call.
     """
     refuse_untrusted(state.create())
     going = []
     with locked(state.allocation_lock):
         for run in runs:
             try:
+                # Renamed first, so that nobody can bring back a run of
+                # which files are missing already.
                 (state.trash / run.id).rename(state.trash / f"{_GOING}{run.id}")
             except OSError:
                 continue  # brought back, or emptied by somebody else
@@ -153,6 +158,7 @@ def _named(deleted: Sequence[DeletedRun], name: str) -> DeletedRun:
             f"`{name}` is the beginning of {len(found)} deleted runs",
             f"newest: {', '.join(run.id for run in found[-3:])}",
         )
+    # By name last: several runs share one, and then the one deleted last is meant.
     named = found or [run for run in deleted if name and run.name == name][-1:]
     if not named:
         raise NotFound(f"no deleted run `{name}`", "`fresnel-tui undelete` lists those there are")
@@ -163,6 +169,7 @@ def _deleted_run(state: StateDirectory, place: Path) -> DeletedRun:
     directory = _InTrash(state, place.name)
     mark = read(directory.deleted, _mark)
     if mark is None:
+        # Renaming sets the ctime, so it is the time of the deletion.
         mark = DeletedMark("", place.stat().st_ctime if place.exists() else time.time())
     outline, record = read_outline(directory), read_record(directory)
     name = read_labels(directory).name or (outline.name if outline else "")
@@ -177,6 +184,6 @@ class _InTrash(RunDirectory):
 
 
 def main() -> None:
-    """Remove what has lain in the trash long enough, of the state folder on the command line."""
+    """Remove what was in the trash long enough, for the state folder on the command line."""
     state = StateDirectory(Path(sys.argv[-1]))
     empty_trash(state, expired(state))

@@ -1,4 +1,4 @@
-"""Wait for a run's recorded ending."""
+"""Waiting for a run's recorded ending."""
 
 import time
 from collections.abc import Callable
@@ -15,15 +15,18 @@ _ADOPT_EVERY_S = 2.0
 def wait_until_ended(
     state: StateDirectory, run_id: str, each: Callable[[], None] = lambda: None
 ) -> Run:
-    """Return the run once its ending is recorded; calls `each` about twenty times a second
-    meanwhile.
+    """Return the run once its ending is recorded.
+
+    Calls `each` about twenty times a second meanwhile.
     """
     adopt_at = time.monotonic()
     while True:
         run = read_run(state, run_id)
         each()
+        # The marker goes last: without it the ledger has the run's line too.
         if not run.is_live and not state.live_marker(run_id).exists():
             return run
+        # Its supervisor may die while we wait, and then nobody else might record the ending.
         if time.monotonic() >= adopt_at:
             adopt_orphans(state)
             adopt_at = time.monotonic() + _ADOPT_EVERY_S

@@ -15,7 +15,7 @@ _GIB = 1 << 30
 
 
 class PlannedConfig(NamedTuple):
-    """The words that hand it to the program, the files to write, and what was changed."""
+    """The words that pass it to the program, the files to write, and what was changed."""
 
     argv: tuple[str, ...] = ()
     files: Mapping[str, str] = {}
@@ -40,7 +40,11 @@ def plan_config(
     copy = edited(spec, config)
     path = config.path.resolve() if copy is None else directory / copy.name
     flag = spec.config.flag
-    argv = (f"{flag}{path}",) if flag.endswith("=") else (flag, str(path)) if flag else (str(path),)
+    if flag.endswith("="):
+        argv: tuple[str, ...] = (f"{flag}{path}",)
+    else:
+        argv = (flag, str(path)) if flag else (str(path),)
+    # Unedited, there is no copy: programs often look for other files beside their configuration.
     if copy is None:
         return PlannedConfig(argv)
     return PlannedConfig(argv, {copy.name: copy.text}, copy.changes)

@@ -1,12 +1,12 @@
-"""The queue on disk: waiting runs found, judged together under the one short lock, granted or told
-why they wait.
+"""The queue on disk: waiting runs are judged together, under the one short lock.
 
-There is no daemon. Whoever ends a run, and whoever waits first in line, runs `python … queue` for
-a moment.
+They are granted GPUs, or told why they wait. There is no daemon: whoever ends a run, and whoever
+waits first in line, runs the helper `dispatch` for a moment.
 """
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
@@ -25,7 +26,7 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
-from runners.state.codec import read_plan, read_spec, read_waits
+from runners.state.codec import read_outline, read_plan, read_spec, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import find_run, read_run
@@ -40,13 +41,14 @@ def waiting(state: StateDirectory) -> list[Candidate]:
         if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
             continue
         spec = read_spec(directory)
+        # Without a supervisor nobody would start it: GPUs granted to it would be idle.
         if spec is not None and not directory.stop.exists() and is_held(directory.supervisor_lock):
             found.append(candidate_of(run_id, spec, plan.origin.created))
     return in_order(found)
 
 
 def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
-    """How a run stands in the queue."""
+    """A run as a candidate of the queue."""
     return Candidate(
         run_id,
         spec.gpus,
@@ -55,39 +57,40 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
         spec.after,
         spec.group,
         spec.preset,
+        spec.parallel,
     )
 
 
 def judge(
     state: StateDirectory, candidates: Sequence[Candidate], reading: GpuReading | None
 ) -> dict[str, QueueDecision]:
-    """The verdict on each candidate as things stand; call it under the allocation lock."""
+    """The decision on each candidate as things are now; call it under the allocation lock."""
     endings = {
         c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
     }
-    return decide(candidates, reading, held_leases(state), endings, drained_since(state))
+    running = _running(state, {c.group for c in candidates if c.parallel})
+    return decide(candidates, reading, held_leases(state), endings, drained_since(state), running)
+
+
+def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:
+    """How many runs of `groups` have been given their turn and have not ended."""
+    if not groups:
+        return Counter()
+    outlines = [read_outline(state.run(run_id)) for run_id in live_run_ids(state)]
+    started = [one for one in outlines if one is not None and not one.is_queued]
+    return Counter(one.group for one in started if one.group in groups)
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:
-    """How a run ended; None while it is live. One that was pruned or never was counts as lost."""
+    """How a run ended; None while it is live. One that was pruned, or never was, counts as lost."""
     if not state.run(run_id).path.is_dir():
         return State.LOST
     run = read_run(state, run_id)
     return None if run.is_live else run.state
 
 
-def drained_since(state: StateDirectory) -> str:
-    """Since when nothing may start, in words; empty when things may."""
-    try:
-        return "since " + time.strftime(
-            "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
-        )
-    except OSError:
-        return ""
-
-
 def set_drain(state: StateDirectory, on: bool) -> None:
-    """Let nothing start any more (what runs finishes), or let the queue go on."""
+    """Let nothing start any more (what runs may finish), or let the queue go on."""
     state.create()
     if on:
         state.drain.touch(mode=0o600)
@@ -97,18 +100,22 @@ def set_drain(state: StateDirectory, on: bool) -> None:
 
 
 def dispatch(state: StateDirectory) -> list[str]:
-    """Grant GPUs to every waiting run that may start now, tell the others why not; return who was
-    granted.
+    """Grant GPUs to every waiting run that may start now, tell the others why not.
+
+    Returns the ids of those that were granted.
     """
     candidates = waiting(state)
     if not candidates:
         return []
     wants_gpus = any(candidate.request.wants_gpus for candidate in candidates)
+    # Before the lock: a slow driver must not keep every launch waiting.
     reading = read_gpus(state) if wants_gpus else None
     with locked(state.allocation_lock):
+        # Listed again under the lock: the first look may be out of date by now.
         verdicts = judge(state, candidates := waiting(state), reading)
         granted = grant_all(state, candidates, verdicts)
     for candidate in candidates:
+        # Those who must still wait are not woken: they would only go back to sleep.
         if candidate.run in granted or isinstance(verdicts[candidate.run], Denied):
             poke_supervisor(state.run(candidate.run))
     return granted
@@ -117,8 +124,9 @@ def dispatch(state: StateDirectory) -> list[str]:
 def grant_all(
     state: StateDirectory, candidates: Sequence[Candidate], verdicts: Mapping[str, QueueDecision]
 ) -> list[str]:
-    """Give waiting runs the GPUs of their verdicts and tell the others why not; who was granted.
-    Under the lock.
+    """Give waiting runs the GPUs of their verdicts, and tell the others why not.
+
+    Returns the ids of those that were granted. Call it under the allocation lock.
     """
     granted = []
     for candidate in candidates:
@@ -132,16 +140,18 @@ def grant_all(
 
 
 def tell_why(directory: RunDirectory, verdict: Waiting | Denied) -> None:
-    """Write down why a run waits, or why it never can start, when that has changed."""
+    """Write down why a run waits, or why it can never start, if that has changed."""
     never = isinstance(verdict, Denied)
     waits = QueueStatus(verdict.reason, verdict.place, time.time(), never)
     before = read_waits(directory)
+    # The time alone is no change: a queue that is looked at every few seconds writes nothing.
     if before is None or msgspec.structs.replace(before, time=waits.time) != waits:
         replace(directory.waits, msgspec.json.encode(waits))
 
 
 def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation) -> bool:
-    # From here the plan names the GPUs and the supervisor holds the run's lock: that is the lease.
+    # From here on the plan names the GPUs and the supervisor holds the
+    # run's lock: that is the lease.
     plan = read_plan(directory)
     if plan is None:
         return False
@@ -157,7 +167,10 @@ def _grant(directory: RunDirectory, candidate: Candidate, allocation: Allocation
 
 
 def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
-    """`spec` with the run it waits for named by its full id; NotFound when there is no such run."""
+    """Return `spec` with the run it waits for named by its full id.
+
+    Raises NotFound when there is no such run.
+    """
     if spec.after is None:
         return spec
     try:
@@ -170,7 +183,8 @@ def resolve_after(state: StateDirectory, spec: RunSpec) -> RunSpec:
 def main() -> None:
     """Dispatch once for the state folder named on the command line.
 
-    A run without supervisor keeps its GPUs until it is adopted, perhaps for nothing: that first.
+    A run without a supervisor keeps its GPUs until it is adopted, perhaps for
+    nothing, so that comes first.
     """
     state = StateDirectory(Path(sys.argv[-1]))
     adopt_orphans(state)

@@ -1,4 +1,4 @@
-"""Asking git about a checkout that may be slow, broken or somebody's trap."""
+"""Asking git about a checkout that may be slow, broken or malicious."""
 
 import os
 import select
@@ -44,11 +44,15 @@ class Git:
         } | _QUIET
 
     def disarm_filters(self) -> None:
-        """Switch off the filter programs that the repository itself configures; the user's own
-        (LFS) stay.
+        """Switch off the filter programs that the repository itself configures.
+
+        The user's own (LFS) stay. Raises GitTrouble.
         """
+        # A repository can name any program as a filter, and `git diff` would run it.
         listed, _ = self.ask(
-            ["config", "--show-scope", "-z", "--get-regexp", r"^filter\."], 1 << 16, fails=True
+            ["config", "--show-scope", "-z", "--get-regexp", r"^filter\."],
+            1 << 16,
+            fails=True,
         )
         words = listed.decode("utf-8", "surrogateescape").split("\0")
         keys = [
@@ -61,13 +65,15 @@ class Git:
             (f"{name}.{what}", "") for name in names for what in ("clean", "smudge", "process")
         ]
         settings += [(f"{name}.required", "false") for name in names]
+        # By the environment, not by `-c`: names of filters may contain what `-c` cannot express.
         self.environment["GIT_CONFIG_COUNT"] = str(len(settings))
         for i, (key, value) in enumerate(settings):
             self.environment |= {f"GIT_CONFIG_KEY_{i}": key, f"GIT_CONFIG_VALUE_{i}": value}
 
     def ask(self, words: Sequence[str], limit: int, fails: bool = False) -> tuple[bytes, bool]:
-        """At most `limit` bytes of git's answer, and whether there was more; GitTrouble when it is
-        late or fails.
+        """At most `limit` bytes of git's answer, and whether there was more.
+
+        Raises GitTrouble when git is late or fails.
         """
         off = [word for setting in _OFF for word in ("-c", setting)]
         try:
@@ -77,6 +83,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=self.environment,
+                # So that git's own children end with it.
                 start_new_session=True,
             )
         except OSError as error:
@@ -84,6 +91,7 @@ class Git:
         try:
             answer = self._read(child, limit)
             if (
+                # One that was cut off at the limit is killed below, so its exit code says nothing.
                 len(answer) <= limit
                 and child.wait(max(0.0, self.deadline - time.monotonic()))
                 and not fails
@@ -112,7 +120,7 @@ class Git:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Leave nothing of git behind, its own children included."""
+    """Leave nothing of git running, its own children included."""
     if child.stdout is not None:
         child.stdout.close()
     if child.poll() is None:

@@ -1,9 +1,8 @@
-"""The code in a run's working directory: its commit by reading files, its uncommitted changes by
-asking git.
+"""The code in a run's working directory: its commit and its uncommitted changes.
 
-Git runs with a deadline, in a session of its own, and with everything off by which a repository's
-own configuration could make it run programs: hooks, monitors, external diffs, filters, submodules,
-fetching.
+The commit is read from files, the changes are asked of git. Git runs with a deadline, in its own
+session, and without everything by which a repository's configuration could make it run programs:
+hooks, monitors, external diffs, filters, submodules, fetching.
 """
 
 import hashlib
@@ -35,9 +34,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class Checkout(NamedTuple):
-    """A git working tree: its top folder, its own git folder, and the one it shares with other
-    worktrees.
-    """
+    """A git working tree: its top folder, its own git folder, and the one its worktrees share."""
 
     root: Path
     git: Path
@@ -45,7 +42,7 @@ class Checkout(NamedTuple):
 
 
 def find_checkout(folder: Path) -> Checkout | None:
-    """The checkout that `folder` lies in; None outside of one."""
+    """The checkout that contains `folder`; None outside of one."""
     for place in (folder, *folder.parents):
         git = place / ".git"
         if git.is_file():  # a worktree or a submodule
@@ -71,15 +68,14 @@ def head_of(checkout: Checkout) -> tuple[str | None, str | None]:
     for line in _text(checkout.common / "packed-refs").splitlines():
         if line.endswith(f" {ref}"):
             return _commit(line.partition(" ")[0]), branch
-    return (
-        None,
-        None if branch == ".invalid" else branch,
-    )  # what newer kinds of repositories write there
+    # Repositories of newer kinds keep their refs elsewhere, and write `.invalid` here.
+    return None, None if branch == ".invalid" else branch
 
 
 def start_recording(folders: Mapping[RunDirectory, Path]) -> threading.Thread:
-    """Write source.json and source.diff of these runs' working directories, in a thread to be
-    joined.
+    """Write source.json and source.diff of these runs' working directories, in a thread.
+
+    The caller joins it.
     """
     found = {run: find_checkout(folder) for run, folder in folders.items()}
     wanted = {run: checkout for run, checkout in found.items() if checkout}
@@ -89,9 +85,7 @@ def start_recording(folders: Mapping[RunDirectory, Path]) -> threading.Thread:
 
 
 def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
-    """What git says of `checkout` within two seconds, and its uncommitted changes as a patch that
-    `git apply` takes.
-    """
+    """What git says of `checkout` within two seconds, and its changes for `git apply`."""
     commit, branch = head_of(checkout)
     record = SourceRecord(str(checkout.root), commit, branch)
     git = Git(checkout.root, _PATIENCE_S)
@@ -105,11 +99,12 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
         patch, cut = git.ask(["diff", "HEAD", *_PLAIN_DIFF], DIFF_LIMIT)
     except GitTrouble as trouble:
         return msgspec.structs.replace(record, commit=commit, problem=str(trouble)), b""
+    # Their names only: they may be data sets.
     untracked = [name for name in names.decode("utf-8", "replace").split("\0") if name]
     problem = (
         f"source.diff holds only the first {DIFF_LIMIT >> 20} MB of the changes" if cut else ""
     )
-    # What stands before the first `diff --git` is passed over by `git apply`.
+    # `git apply` skips what comes before the first `diff --git`.
     notes = [*([problem] if problem else []), *(f"untracked: {name!r}" for name in untracked)]
     content = "".join(f"# {note}\n" for note in notes).encode() + patch
     record = msgspec.structs.replace(
@@ -127,6 +122,7 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
 def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:
     known: dict[Checkout, tuple[SourceRecord, bytes]] = {}
     for run, checkout in wanted.items():
+        # Runs of one launch mostly share a checkout: git is asked once.
         try:
             if checkout not in known:
                 known[checkout] = record_source(checkout)
@@ -147,8 +143,9 @@ def read_source(run: RunDirectory) -> SourceRecord | None:
 
 
 def record_again(run: RunDirectory, folder: Path) -> threading.Thread:
-    """Record the code anew where a queued run starts; what stood at its launch is kept as
-    `source.launch.*`.
+    """Record the code again when a queued run starts.
+
+    What was recorded at its launch is kept as `source.launch.*`.
     """
     for path in (run.source, run.source_diff):
         if path.exists():
@@ -157,8 +154,9 @@ def record_again(run: RunDirectory, folder: Path) -> threading.Thread:
 
 
 def changes_between(launch: SourceRecord | None, start: SourceRecord | None) -> list[str]:
-    """What became of the code while a queued run waited, in words; empty when it is the same, or
-    nobody knows.
+    """What happened to the code while a queued run waited, in words.
+
+    Empty when it is the same, or nobody knows.
     """
     if launch is None or start is None or launch == start:
         return []
@@ -175,9 +173,7 @@ def _commit(text: str) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """What a small plain file says; empty for anything else, so that no pipe of that name is
-    waited for.
-    """
+    """The text of a small plain file; empty for anything else, so that a FIFO is not waited for."""
     try:
         return path.read_text(errors="replace") if path.is_file() else ""
     except OSError:

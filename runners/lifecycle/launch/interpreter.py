@@ -1,6 +1,4 @@
-"""What a Python interpreter is and has, told from the files around it: it is never run to be
-asked.
-"""
+"""What a Python interpreter is and has, by the files around it: it is never run."""
 
 import os
 import re
@@ -17,10 +15,12 @@ _FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")
 
 
 def interpreter_of(argv: Sequence[str]) -> Path | None:
-    """The Python that `argv` runs: its program, or the one its program's first line names; None
-    when it is none.
+    """The Python that `argv` runs: its program, or the one in its program's first line.
+
+    None when it is not Python.
     """
     words = list(argv)
+    # Our own wrappers come first: the program that matters is behind them.
     if words[: len(_PTY)] == _PTY:
         words = words[len(_PTY) :]
     if words[: len(STDBUF)] == list(STDBUF):
@@ -28,6 +28,7 @@ def interpreter_of(argv: Sequence[str]) -> Path | None:
     program = Path(words[0])
     if program.name.startswith("python"):
         return program
+    # Scripts that pip installs name their interpreter in the first line.
     named = Path(_first_line(program).removeprefix("#!").split(" ")[0])
     return named if named.name.startswith("python") else None
 
@@ -40,6 +41,7 @@ def python_version(interpreter: Path) -> str | None:
     written = settings.get("version") or settings.get("version_info") or ""
     base = _base_of(interpreter, settings)
     conda = next((base / "conda-meta").glob("python-[0-9]*.json"), None)
+    # The most reliable source first; a name such as python3.12 has the least to say.
     for text, pattern in (
         (written, _VERSION),
         (conda.name if conda else "", _FULL_VERSION),
@@ -55,7 +57,7 @@ def python_version(interpreter: Path) -> str | None:
 def package_version(name: str, folders: Iterator[Path]) -> str | None:
     """The version of the installed package `name` in the first of `folders` that has it.
 
-    As importlib.metadata tells it, which costs a launch 20 ms to import.
+    The same as importlib.metadata tells, which costs a launch 20 ms to import.
     """
     spelled = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", name)))
     pattern = re.compile(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
@@ -76,8 +78,9 @@ def _by_number(version: str) -> tuple[int, ...]:
 
 
 def package_folders(interpreter: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where `interpreter` finds packages, in its own order: PYTHONPATH, its venv, the user's, the
-    system's.
+    """Where `interpreter` finds packages, in its own order.
+
+    PYTHONPATH, its venv, the user's, the system's.
     """
     yield from (
         Path(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry
@@ -87,11 +90,13 @@ def package_folders(interpreter: Path, environment: Mapping[str, str]) -> Iterat
     settings = _venv_settings(interpreter)
     if settings:
         yield from _sites(_prefix(interpreter), short)
+        # A venv without it sees nothing of the system's packages, nor of the user's.
         if settings.get("include-system-site-packages", "").lower() != "true":
             return
     user = environment.get("PYTHONUSERBASE") or str(Path(environment.get("HOME", "/")) / ".local")
     yield from _sites(Path(user), short)
     base = _base_of(interpreter, settings)
+    # Debian's own Python looks in /usr/local before /usr.
     yield from _sites(Path("/usr/local") if base == Path("/usr") else base, short)
     yield from _sites(base, short)
 
@@ -112,8 +117,9 @@ def _base_of(interpreter: Path, settings: Mapping[str, str]) -> Path:
 
 
 def _venv_settings(interpreter: Path) -> dict[str, str]:
-    """The keys of the pyvenv.cfg beside or above the executable, found as Python itself does;
-    empty without one.
+    """The keys of the pyvenv.cfg beside or above the executable, found as Python itself does.
+
+    Empty without one.
     """
     for place in (interpreter.parent, _prefix(interpreter)):
         try:

@@ -25,6 +25,8 @@ def build_argv(
     if launcher == "python":
         return [interpreter, *program, *arguments]
     if launcher == "torchrun":
+        # The loopback address: other machines must not reach the rendezvous, and a
+        # host name may not resolve.
         rendezvous = [
             f"--nproc-per-node={processes}",
             "--master-addr=127.0.0.1",
@@ -67,8 +69,9 @@ def shutdown_time(spec: RunSpec) -> dict[str, str]:
 
 
 def unbuffer(argv: list[str]) -> list[str]:
-    """`argv` behind stdbuf where that exists and helps; Python is unbuffered by its environment
-    instead.
+    """Return `argv` behind stdbuf where that exists and helps.
+
+    Python is unbuffered by its environment instead.
     """
     name = Path(argv[0]).name
     if name.startswith(("python", "stdbuf")) or shutil.which(STDBUF[0]) is None:

@@ -1,7 +1,7 @@
-"""A plan with what is known beside it: what it should take, and what exactly runs.
+"""A plan together with its estimate and the provenance of what runs.
 
 The estimate reads earlier runs, provenance reads git and the interpreter's folder: the slowest
-parts of a launch, which spelling a plan out does without.
+parts of a launch, which a plan alone does not need.
 """
 
 from pathlib import Path
@@ -25,9 +25,9 @@ def plan_launch(
     reading: GpuReading | None,
     price: Price | None,
 ) -> Planned:
-    """Spell `spec` out for one run and attach its estimate and provenance.
+    """Plan `spec` for one run, with its estimate and provenance.
 
-    Raises WrongInput when a path, program or variable it names does not exist.
+    Raises WrongInput when a path, program or variable that it names does not exist.
     """
     planned = make_plan(spec, run, allocation, reading, price)
     plan = planned.plan

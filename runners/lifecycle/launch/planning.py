@@ -1,4 +1,4 @@
-"""RunSpec + Allocation → LaunchPlan: every word filled, every path found, nothing started."""
+"""RunSpec + Allocation → LaunchPlan: placeholders filled, paths found, nothing started."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ from runners.lifecycle.launch.words import (
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan, Origin
-from runners.model.spec import Price, RestartRule, RunSpec
+from runners.model.spec import MetricRule, Price, RestartRule, RunSpec
 from runners.presets.parameters import arguments_of
 from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
@@ -46,8 +46,9 @@ _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
 class Planned(NamedTuple):
-    """A plan and the environment its program really gets, secrets in clear: memory only, never
-    written.
+    """A plan and the environment its program really gets, with secrets in clear.
+
+    Only for memory, never written.
     """
 
     plan: LaunchPlan
@@ -63,9 +64,9 @@ def make_plan(
     reading: GpuReading | None,
     price: Price | None,
 ) -> Planned:
-    """Spell `spec` out for one run, without its estimate and provenance: see `outlook`.
+    """Plan `spec` for one run, without its estimate and provenance: see `outlook`.
 
-    Raises WrongInput when a path, program or variable it names does not exist.
+    Raises WrongInput when a path, program or variable that it names does not exist.
     """
     processes = spec.processes or len(allocation.gpus) or 1
     words = words_of(spec, run.id, run.path, allocation, processes)
@@ -84,9 +85,7 @@ def make_plan(
         name=spec.name,
         launcher=spec.launcher,
         argv=tuple(argv),
-        environment={
-            name: mask(name, value, spec.environment.get(name, "")) for name, value in added.items()
-        },
+        environment=_masked(spec, added),
         environment_removed=removed,
         working_directory=str(folder),
         directory=str(run.path),
@@ -95,9 +94,7 @@ def make_plan(
         port=int(words["port"]) if words.get("port") else None,
         terminal=spec.terminal,
         stop=spec.stop,
-        checkpoints=fill_patterns(
-            spec.checkpoints or _DEFAULT_CHECKPOINTS, spec, folder, words, "checkpoints"
-        ),
+        checkpoints=_checkpoints(spec, folder, words),
         price=price,
         estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
@@ -114,17 +111,27 @@ def make_plan(
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
+        parallel=spec.parallel,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
-        metrics=msgspec.structs.replace(
-            spec.metrics,
-            tensorboard=fill_patterns(
-                spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard"
-            ),
-        ),
+        metrics=_metrics(spec, folder, words),
         **limits,
     )
     return Planned(plan, environment, config.files)
+
+
+def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
+    """The argv and the environment that `spec` would have on the CPU; nothing is written.
+
+    Raises WrongInput when a path, program or variable it names does not exist.
+    """
+    run, nowhere = "preview", Path("preview").absolute()
+    processes = spec.processes or 1
+    words = words_of(spec, run, nowhere, Allocation(), processes)
+    environment = _environment(spec, Allocation(), None, words)[1]
+    folder = _working_directory(spec, words)
+    config = plan_config(spec, folder, nowhere, words)
+    return _argv(spec, words, folder, environment, processes, False, config.argv), environment
 
 
 def _environment(
@@ -133,7 +140,7 @@ def _environment(
     reading: GpuReading | None,
     words: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """What is added to the environment, all of it, and the inherited names that are taken away."""
+    """What is added to the environment, all of it, and the inherited names that are removed."""
     added = {
         **_DEFAULT_ENVIRONMENT,
         **shutdown_time(spec),
@@ -144,6 +151,7 @@ def _environment(
             for name, value in spec.environment.items()
         },
     }
+    # A run that launches a run must not pass on its own mark: the new one is a run of its own.
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -154,6 +162,23 @@ def _environment(
     return added, environment, removed
 
 
+def _masked(spec: RunSpec, added: Mapping[str, str]) -> dict[str, str]:
+    """The added variables as the plan shows them, secrets masked."""
+    return {
+        name: mask(name, value, spec.environment.get(name, "")) for name, value in added.items()
+    }
+
+
+def _checkpoints(spec: RunSpec, folder: Path, words: Mapping[str, str]) -> tuple[str, ...]:
+    patterns = spec.checkpoints or _DEFAULT_CHECKPOINTS
+    return fill_patterns(patterns, spec, folder, words, "checkpoints")
+
+
+def _metrics(spec: RunSpec, folder: Path, words: Mapping[str, str]) -> MetricRule:
+    boards = fill_patterns(spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard")
+    return msgspec.structs.replace(spec.metrics, tensorboard=boards)
+
+
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
     """What a person should know before the run starts, each once."""
     batch = batch_notes(spec, processes) if allocation.gpus else ()
@@ -162,7 +187,7 @@ def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, 
 
 
 def _total(spec: RunSpec, unit: str) -> int | None:
-    """How many epochs or steps the preset says the run has; None when it says nothing."""
+    """How many epochs or steps the preset says the run has; None when it does not say."""
     if spec.total is None or spec.total.unit != unit:
         return None
     if not spec.total.parameter:
@@ -204,18 +229,20 @@ def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:
-    """`spec` as it may be written down."""
+    """Return `spec` as it may be written down."""
     return msgspec.structs.replace(
         spec, environment={name: mask(name, value) for name, value in spec.environment.items()}
     )
 
 
 def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
+    # Relative to the preset, so that it means the same wherever the command is given.
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
     text = fill_visible(spec.working_directory, words, "working_directory")
     folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
+    # Plans are JSON, and so UTF-8: another name could not be read back.
     try:
         str(folder).encode()
     except UnicodeEncodeError:
@@ -255,6 +282,7 @@ def _argv(
     argv = build_argv(
         spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu
     )
+    # On a terminal the C library flushes at every line already.
     argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
     if spec.terminal:
         return helpers.command("pty", *argv)
@@ -274,6 +302,7 @@ def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]
 
 
 def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    # Debian and others have no `python` without a venv.
     if name == "python" and shutil.which("python", path=environment.get("PATH")) is None:
         name = "python3"
     return _executable(name, folder, environment)

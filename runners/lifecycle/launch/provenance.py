@@ -1,7 +1,7 @@
-"""What ran: interpreter, packages, driver, code and system of a run, found by reading files alone.
+"""What ran: interpreter, packages, driver, code and system, found by reading files alone.
 
-It is part of every plan, so it costs about a millisecond; the uncommitted changes take git, and
-`source` their time.
+It is part of every plan, so it may cost about a millisecond; the uncommitted changes, which take
+git longer, are recorded by `git_snapshot`.
 """
 
 import os
@@ -23,9 +23,7 @@ from runners.model.plan import Provenance
 def provenance_of(
     argv: Sequence[str], folder: Path, environment: Mapping[str, str], reading: GpuReading | None
 ) -> Provenance:
-    """What a run of `argv` in `folder` would run on and with; the driver is known where GPUs were
-    read.
-    """
+    """What a run of `argv` in `folder` would use; the driver is known where GPUs were read."""
     interpreter = interpreter_of(argv)
     checkout = find_checkout(folder)
     commit, branch = head_of(checkout) if checkout else (None, None)

@@ -1,8 +1,8 @@
-"""The last step of a queued run: spell its plan out for the GPUs it was granted.
+"""The last step of a queued run: its plan is made for the GPUs it was granted.
 
-Run by its supervisor, which has the program's environment in memory and stays too small to do this
-itself. The environment that the program gets is printed as JSON: secrets in it never touch the
-disk.
+Run by its supervisor, which has the program's environment in memory and stays too
+small to do this itself. The environment that the program gets is printed as JSON:
+secrets in it never touch the disk.
 """
 
 import json
@@ -20,6 +20,7 @@ from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.words import MASK, SECRET_PREFIX
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
+from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.memory_warning import oom_warnings
 from runners.state.codec import read_plan, read_spec
@@ -27,19 +28,16 @@ from runners.state.layout import RunDirectory, StateDirectory
 
 
 def replan(directory: RunDirectory) -> dict[str, str]:
-    """Rewrite plan.json for the granted GPUs and return the program's environment."""
+    """Rewrite plan.json for the granted GPUs and return the program's environment.
+
+    Raises WrongInput when something the run needs does not exist any more.
+    """
     before, spec = read_plan(directory), read_spec(directory)
     if before is None or spec is None:
         missing = directory.plan if before is None else directory.spec
         raise WrongInput(f"{missing} is missing or damaged: it cannot be started")
-    clear = {
-        name: os.environ.get(SECRET_PREFIX + name, os.environ.get(name, ""))
-        if value == MASK
-        else value
-        for name, value in spec.environment.items()
-    }
     state = directory.home
-    # The GPUs are granted already: what is known of them now does, nobody waits for more.
+    # The GPUs are granted already, so what is known of them now is enough.
     reading = read_gpus(state, patience_s=0.0) if before.gpus else None
     known = {gpu.uuid: gpu for gpu in reading.gpus} if reading else {}
     gpus = tuple(
@@ -47,6 +45,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         or GpuSnapshot(gpu.index, gpu.uuid, gpu.name, gpu.vendor, mig_parent=gpu.mig_parent)
         for gpu in before.gpus
     )
+    # Before planning, which takes relative paths from here.
     try:
         os.chdir(before.working_directory)
     except OSError as error:
@@ -56,7 +55,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
     planned = plan_launch(
-        msgspec.structs.replace(spec, environment=clear),
+        msgspec.structs.replace(spec, environment=_unmasked(spec)),
         directory,
         Allocation(
             gpus,
@@ -80,8 +79,19 @@ def replan(directory: RunDirectory) -> dict[str, str]:
     )
     for name, text in planned.files.items():
         replace(directory.path / name, text.encode())
+    # The plan last, because it refers to these files.
     replace(directory.plan, msgspec.json.encode(after))
     return planned.environment
+
+
+def _unmasked(spec: RunSpec) -> dict[str, str]:
+    """The preset's variables, secrets taken from the memory of the supervisor that calls this."""
+    return {
+        name: os.environ.get(SECRET_PREFIX + name, os.environ.get(name, ""))
+        if value == MASK
+        else value
+        for name, value in spec.environment.items()
+    }
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint: the spec that does it, and what changed since."""
+"""Resuming from a checkpoint: the spec that does it, and what changed since."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from runners.presets.scaling import batch_of
 
 
 def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
-    """Return `spec` going on from `checkpoint`; `parent` is the id of the run that wrote it.
+    """Return `spec` resuming from `checkpoint`; `parent` is the id of the run that wrote it.
 
     Raises WrongInput when the preset does not say how its program resumes.
     """
@@ -34,16 +34,16 @@ def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
 
 
 def resume_arguments(spec: RunSpec) -> tuple[str, ...]:
-    """The arguments that a restart adds, `${checkpoint}` still in them."""
+    """The arguments that a restart adds, with `${checkpoint}` still in them."""
     if spec.restart.arguments or spec.resume is None:
         return spec.restart.arguments
     if spec.resume.arguments:
         return spec.resume.arguments
     parameter = _named(spec, spec.resume.parameter)
     if parameter.config_key:
-        return ()  # it stands in the configuration file, which was copied at the launch
+        return ()  # it is in the configuration file, which was copied at the launch
     flag = parameter.flag
-    # Given a second time: argparse and its like take the last.
+    # Given a second time: argparse and the like take the last.
     return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")
 
 

@@ -47,8 +47,9 @@ def boot_unit(state_root: Path, user: str | None) -> str:
 
 
 def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None) -> str:
-    """A classic unit that runs exactly the plan's command, for whom systemd itself shall own it."""
+    """A classic unit that runs exactly the plan's command, for those who want systemd to own it."""
     stop_s = round(sum(rung.wait_s for rung in plan.stop.ladder))
+    # A stop file means nothing to systemd, so the first real signal is used.
     first = next((rung.how for rung in plan.stop.ladder if rung.how != "stop-file"), "SIGTERM")
     restart = ["Restart=on-failure", f"RestartSec={max(1, round(plan.restart.backoff_s))}s"]
     log = Path(plan.working_directory) / f"{plan.name}.log"

@@ -1,6 +1,6 @@
-"""What a program is given so that its end can be explained: dumps, error files, a log of each rank.
+"""What a program is given so that its end can be explained: dumps, error files, rank logs.
 
-All of it is environment: a program that knows none of the names is not touched, and a preset or a
+All of it is environment: a program that knows none of the names is not affected, and a preset or a
 user who sets a name keeps it. Sources: PyTorch's FlightRecorder.hpp and ProcessGroupNCCL.hpp
 (2.13), `torch.distributed.run` (its `PET_` variables), `torch.distributed.elastic` (error files).
 """
@@ -19,8 +19,9 @@ FLIGHT_PREFIX = "flight_rank_"
 
 _RECORDS = "2000"
 _RENAMED = (2, 10)
-"""From this PyTorch on the variables of the recorder are called FR; older ones know only NCCL, and
-newer ones warn of those.
+"""Since this PyTorch the variables of the recorder are called FR.
+
+Older versions know only the NCCL names, and newer ones warn about those.
 """
 _NAMES = (
     ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"),
@@ -42,8 +43,9 @@ def watched_environment(
     processes: int,
     environment: Mapping[str, str],
 ) -> dict[str, str]:
-    """Variables for a run of `argv` in the folder `run`, without those that `environment` has:
-    what another run, in which this one is launched, was given by us does not count.
+    """Variables for a run of `argv` in the folder `run`, without those in `environment`.
+
+    What we gave to another run, inside which this one is launched, does not count.
     """
     outer = environment.get("FRESNEL_RUN_DIR")
     inherited = outer is not None and environment.get("PET_LOG_DIR", "").startswith(outer)
@@ -74,10 +76,10 @@ def _flight_recorder(
 
 
 def _rank_logs(spec: RunSpec, argv: Sequence[str], run: Path, processes: int) -> dict[str, str]:
-    """torchrun's error file and log of each rank; the words of ranks above 0 stay in the output
-    too, each line with its rank.
+    """torchrun's error file and log of each rank.
 
-    Rank 0 writes as without: what torchrun passes on has its progress bars cut into lines.
+    Ranks above 0 still write to the output too, each line with its rank. Rank 0 writes as it would
+    anyway: what torchrun passes on has its progress bars cut into lines.
     """
     at = next((i for i, word in enumerate(argv) if _TORCHRUN.search(word)), None)
     if at is None or spec.launcher == "accelerate":

@@ -1,4 +1,4 @@
-"""What the `${...}` of a preset stand for in one run, and what of it may be seen by others."""
+"""What the `${...}` of a preset mean in one run, and which of them others may see."""
 
 import glob
 import os
@@ -17,10 +17,11 @@ from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 
 MASK = "********"
 SECRET_PREFIX = "FRESNEL_SECRET_"
-"""Under such names a waiting supervisor keeps the secret values of a preset in its own memory."""
+"""Under such names a waiting supervisor keeps the secret values of a preset in its memory."""
 _SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
 _SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+# A doubled `$$` is a literal dollar, and so no reference.
 _REFERENCE = re.compile(
     r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
@@ -29,7 +30,7 @@ _REFERENCE = re.compile(
 def words_of(
     spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
 ) -> dict[str, str]:
-    """Our own words and the parameters' values, by the name that stands in `${...}`."""
+    """Our own words and the parameters' values, by the name in `${...}`."""
     words = {
         "run_dir": str(directory),
         "run_id": run_id,
@@ -45,6 +46,7 @@ def words_of(
     }
     texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
     values = tuple(str(parameter.value) for parameter in spec.parameters)
+    # Only where one is used: between finding a port and using it, another program may take it.
     needs_port = spec.launcher in ("torchrun", "accelerate")
     if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
         words["port"] = str(find_free_port())
@@ -68,7 +70,7 @@ def _parameter_words(spec: RunSpec, words: Mapping[str, str]) -> dict[str, str]:
 def fill_patterns(
     patterns: Sequence[str], spec: RunSpec, folder: Path, words: Mapping[str, str], key: str
 ) -> tuple[str, ...]:
-    """Patterns of files made absolute; one that names a parameter without a value is left out."""
+    """File patterns made absolute; one that names a parameter without a value is left out."""
     empty = {f"parameters.{one.name}" for one in spec.parameters} - words.keys()
     return tuple(
         fill_pattern(pattern, folder, words, key)
@@ -78,14 +80,17 @@ def fill_patterns(
 
 
 def find_free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
+    """A TCP port of the loopback interface on which nobody listens now. Raises OSError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def fill(text: str, words: Mapping[str, str], key: str) -> str:
-    """`text` of the preset's `key` with every `${...}` replaced; WrongInput names the key."""
+    """`text` of the preset's `key` with every `${...}` replaced.
+
+    Raises WrongInput, which names the key.
+    """
     try:
         return substitute(text, words, os.environ)
     except ValueError as error:
@@ -93,7 +98,7 @@ def fill(text: str, words: Mapping[str, str], key: str) -> str:
 
 
 def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
-    """As `fill`, for what everyone on the machine can read: no secret may go there."""
+    """As `fill`, for what everyone on the machine can read: raises WrongInput for a secret."""
     secret = _REFERENCE.search(text)
     if secret:
         raise WrongInput(
@@ -104,14 +109,17 @@ def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
 
 
 def fill_pattern(pattern: str, folder: Path, words: Mapping[str, str], key: str) -> str:
-    """A pattern of files made absolute; a `[` in a folder's name is that sign, not a glob."""
+    """A file pattern made absolute; a `[` in a folder's name is that character, not a glob."""
+    # Only what the preset writes is a pattern: values are names, whatever characters they have.
     literal = {name: glob.escape(value) for name, value in words.items()}
     return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
 
 
 def mask(name: str, value: str, written: str = "") -> str:
-    """`value`, or a mask when the variable's name looks secret, `written` puts such a variable into
-    it, or it is an address with a password.
+    """Return `value`, or a mask when it is a secret.
+
+    It is one when the variable's name looks like it, when `written` puts such a variable into it,
+    or when it is an address with a password.
     """
     secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
     return MASK if secret else value

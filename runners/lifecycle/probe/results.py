@@ -18,8 +18,10 @@ class ProbeStep(msgspec.Struct, frozen=True):
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """The largest value of the batch parameter that fitted on `devices` GPUs named `gpu` (CPU for
-    none), at `time` (unix seconds); `settings` are the other parameters it was tried with.
+    """The largest value of the batch parameter that fitted on `devices` GPUs named `gpu`.
+
+    `gpu` is CPU for none, `time` in unix seconds; `settings` are the other
+    parameters it was tried with.
     """
 
     preset: str

@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     @property
     def plan(self) -> LaunchPlan:
-        """The plan of the ended run; Unfit when it is gone."""
+        """The plan of the ended run. Raises Unfit when it is gone."""
         if self.run.plan is None:
             raise Unfit("its plan is gone")
         return self.run.plan
@@ -55,7 +55,7 @@ class Case(NamedTuple):
         return self._replace(spec=msgspec.structs.replace(self.spec, **fields))
 
     def with_variable(self, name: str, value: str) -> "Case":
-        """The same with an environment variable; Unfit when it has this value already."""
+        """The same with an environment variable. Raises Unfit when it has this value already."""
         if self.spec.environment.get(name) == value:
             raise Unfit(f"{name}={value} was set already")
         return self.changed(environment={**self.spec.environment, name: value})
@@ -69,7 +69,7 @@ class Case(NamedTuple):
         return None
 
     def with_parameter(self, parameter: Parameter, value: ParameterValue) -> "Case":
-        """The same with another value of a parameter; Unfit when its limits forbid it."""
+        """The same with another value of a parameter. Raises Unfit when its limits forbid it."""
         try:
             changed = with_value(parameter, value)
         except ValueError as error:

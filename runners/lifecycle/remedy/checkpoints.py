@@ -1,4 +1,4 @@
-"""Remedies that go on from another checkpoint: the newest, the one before, or a mended copy."""
+"""Remedies that resume from another checkpoint: the newest, the one before, or a mended copy."""
 
 import glob
 import re
@@ -16,7 +16,7 @@ from runners.model.errors import FresnelError, WrongInput
 
 
 def resume(case: Case) -> Case:
-    """Go on from the newest checkpoint of the run that is whole."""
+    """Resume from the newest whole checkpoint of the run. Raises Unfit."""
     try:
         return case._replace(spec=resume_run(case.state, case.run, case.spec).spec)
     except FresnelError as error:
@@ -24,7 +24,10 @@ def resume(case: Case) -> Case:
 
 
 def earlier_checkpoint(case: Case) -> Case:
-    """Go on from the checkpoint before the one it began from, else before its newest."""
+    """Resume from the checkpoint before the one it began from, else before its newest.
+
+    Raises Unfit when there is none.
+    """
     began = named_checkpoint(case.spec, Path(case.plan.working_directory))
     patterns = list(case.plan.checkpoints)
     if began is not None:
@@ -40,10 +43,12 @@ def earlier_checkpoint(case: Case) -> Case:
             ours = Path(name).is_relative_to(own) or one.modified >= since
             if ours or (began is not None and Path(name).parent == began.parent):
                 found[str(Path(name).resolve())] = one
+    # By time and not by name: `last.pt` may be newer or older than `epoch_12.pt`.
     order = sorted(found.values(), key=_by_time_and_number)
     if began is not None and str(began.resolve()) in found:
         order = order[: order.index(found[str(began.resolve())])]
     else:
+        # The newest may be what the run failed on.
         order = order[:-1]
     whole = [one for one in order if _is_whole(one)]
     if not whole:
@@ -52,12 +57,12 @@ def earlier_checkpoint(case: Case) -> Case:
 
 
 def remap_checkpoint(case: Case) -> Case:
-    """Go on from a copy whose tensors are on the CPU."""
+    """Resume from a copy whose tensors are on the CPU. Raises Unfit."""
     return _from_copy(case, "remap", "remapped")
 
 
 def strip_checkpoint(case: Case) -> Case:
-    """Go on from a copy whose keys have no wrappers."""
+    """Resume from a copy whose keys have no wrappers. Raises Unfit."""
     return _from_copy(case, "strip", "stripped")
 
 
@@ -72,6 +77,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
         raise Unfit("its program is no Python that could open it")
     target = source.with_name(f"{source.stem}_{word}{source.suffix}")
     treated = _from(case, target)
+    # Beside the original, never in its place: a remedy must not destroy the only checkpoint.
     if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
         return treated  # made before
     if target.exists():
@@ -81,7 +87,7 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
 
 
 def _from(case: Case, path: Path) -> Case:
-    """The case going on from `path`: by the preset's word, else by the parameter that names one."""
+    """The case resuming from `path`, by the preset's rule, else by the parameter that names one."""
     named = named_checkpoint(case.spec, Path(case.plan.working_directory))
     rule = case.spec.resume
     for parameter in case.spec.parameters:

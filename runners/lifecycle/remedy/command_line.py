@@ -1,4 +1,4 @@
-"""Changing a flag of a bare command: its words as they stand, nothing guessed about the rest."""
+"""Changing a flag of a bare command, without guessing anything about its other words."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,9 +6,9 @@ from runners.lifecycle.remedy.case import Case, Unfit
 
 
 def with_flag(case: Case, names: Sequence[str], change: Callable[[str], str]) -> Case:
-    """`case` with the value of one of these flags changed: `--bs 8` or `--bs=8`, with `-` or `_`.
+    """Return `case` with one of these flags changed: `--bs 8` or `--bs=8`, with `-` or `_`.
 
-    Unfit for a shell command, and where no such flag stands or it stands twice.
+    Raises Unfit for a shell command, and where no such flag is given or it is given twice.
     """
     if case.spec.launcher != "command" or case.spec.shell:
         raise Unfit("its preset has no parameter for this")
@@ -29,7 +29,7 @@ def with_flag(case: Case, names: Sequence[str], change: Callable[[str], str]) ->
 
 
 def whole(text: str) -> int:
-    """The whole number in a flag's value; Unfit for anything else."""
+    """The whole number in a flag's value. Raises Unfit for anything else."""
     if not text.isdigit():
         raise Unfit(f"{text!r} is no whole number")
     return int(text)

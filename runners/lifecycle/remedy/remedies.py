@@ -1,4 +1,4 @@
-"""Propose remedies for an ended run, each with the diff of its plan, and launch what is chosen."""
+"""Proposing remedies for an ended run, each with the diff of its plan, and launching one."""
 
 import json
 import subprocess
@@ -47,8 +47,9 @@ FUNCTIONS: dict[str, Remedy] = {
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A remedy and what it would change; `obstacle` says why it cannot be applied, `waits` why it
-    would not start at once.
+    """A remedy and what it would change.
+
+    `obstacle` says why it cannot be applied, `waits` why it would not start at once.
     """
 
     name: str
@@ -59,7 +60,10 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | None) -> Case:
-    """The case of an ended run; WrongInput while it is live, NotFound when its spec is gone."""
+    """The case of an ended run.
+
+    Raises WrongInput while it is live, NotFound when its plan or spec is gone.
+    """
     if run.is_live:
         raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui stop RUN")
     if run.plan is None:
@@ -77,6 +81,7 @@ def _propose_one(case: Case, name: str) -> Proposal:
     words = REMEDIES[name]
     try:
         treated = treat(case, [name])
+        # By planning the launch for real: the diff shows what would run, not what the remedy meant.
         plan, decision = preview(case.state, [treated.spec])[0]
     except FresnelError as error:
         return Proposal(name, words, obstacle=error.message)
@@ -86,12 +91,16 @@ def _propose_one(case: Case, name: str) -> Proposal:
 
 
 def treat(case: Case, names: Sequence[str]) -> Case:
-    """The case after these remedies, in order; Unfit when one cannot be applied."""
+    """The case after these remedies, in order.
+
+    Raises Unfit when one cannot be applied, WrongInput for an unknown one.
+    """
     for name in names:
         if name not in FUNCTIONS:
             hint = f"remedies: {', '.join(FUNCTIONS)}"
             raise WrongInput(f"no remedy `{name}`{nearest(name, FUNCTIONS)}", hint)
         case = FUNCTIONS[name](case)
+    # The plan keeps what was done, so that the next failure is read with that in mind.
     note = f"{' + '.join(names)} after {case.run.id}"
     return case.changed(warnings=(*case.spec.warnings, f"remedy: {note}"))
 
@@ -103,14 +112,14 @@ def combined_diff(case: Case, treated: Case) -> tuple[str, ...]:
 
 
 def launch_treated(treated: Case) -> Run:
-    """Write the files that are needed, then launch; WrongInput when a file cannot be written."""
+    """Write the files that are needed, then launch. Raises WrongInput when one cannot be."""
     for work in treated.work:
         write_copy(work)
     return start_together(treated.state, [treated.spec])[0]
 
 
 def write_copy(work: FileWork) -> None:
-    """Have the checkpoint tool write one file; WrongInput in its words when it cannot."""
+    """Have the checkpoint tool write one file. Raises WrongInput with its error."""
     request = {"do": work.do, "paths": [work.source], "device": "cpu", "output": work.target}
     done = subprocess.run(
         [work.interpreter, str(TOOL), json.dumps(request)],

@@ -29,12 +29,13 @@ _HAS_BF16 = re.compile(
 
 
 def half_batch(case: Case) -> Case:
-    """Half the batch on every device, and the learning rate by the preset's rule."""
+    """Half the batch on every device, and the learning rate by the preset's rule. Raises Unfit."""
     parameter = _batch_parameter(case)
     if parameter is None:
         return with_flag(case, BATCH, lambda text: str(_half(whole(text))))
     value = _number(parameter)
     per_step = case.devices if case.spec.scaling is None or _is_global(case) else 1
+    # A value of all devices together must stay divisible by their number.
     each = value / per_step
     smaller = _half(int(each)) * per_step if each >= 2 else _half(int(value))
     treated = case.with_parameter(parameter, smaller)
@@ -52,13 +53,15 @@ def _with_rate_by_rule(before: Case, after: Case) -> Case:
         return after
     if not isinstance(parameter.value, (int, float)) or isinstance(parameter.value, bool):
         return after if new.wanted is None else after.with_parameter(parameter, new.wanted)
+    # From the rate the run had, not from the preset's base: the user may
+    # have changed it on purpose.
     factor = new.total / old.total
     factor = math.sqrt(factor) if scaling.rule == "sqrt" else factor
     return after.with_parameter(parameter, _rounded(parameter.value * factor))
 
 
 def accumulate(case: Case) -> Case:
-    """Twice the accumulation; where the batch is that of one pass, half of it too."""
+    """Twice the accumulation; where the batch is that of one pass, half of it too. Raises Unfit."""
     parameter = case.parameter(*ACCUMULATE)
     if parameter is None:
         raise Unfit("its preset has no parameter for accumulation")
@@ -74,7 +77,7 @@ def accumulate(case: Case) -> Case:
 
 
 def mixed_precision(case: Case) -> Case:
-    """bf16 where all its GPUs have it, else fp16."""
+    """bf16 where all its GPUs have it, else fp16. Raises Unfit."""
     names = [gpu.name for gpu in case.plan.gpus]
     wanted = "bf16" if names and all(_HAS_BF16.search(name) for name in names) else "fp16"
     parameter = case.parameter(*PRECISION)
@@ -82,6 +85,7 @@ def mixed_precision(case: Case) -> Case:
         value = str(parameter.value)
         if value in ("bf16", "fp16", "auto"):
             raise Unfit(f"{parameter.name} is {value} already")
+        # A preset may know only one of the two, whatever the GPU can do.
         if parameter.choices and wanted not in parameter.choices:
             wanted = next((one for one in ("fp16", "bf16") if one in parameter.choices), "")
         if not wanted:
@@ -96,7 +100,7 @@ def mixed_precision(case: Case) -> Case:
 
 
 def half_rate(case: Case) -> Case:
-    """Half the learning rate."""
+    """Half the learning rate. Raises Unfit."""
     parameter = _rate_parameter(case)
     if parameter is None:
         return with_flag(case, RATE, lambda text: repr(_rounded(_rate(text) / 2)))
@@ -104,7 +108,10 @@ def half_rate(case: Case) -> Case:
 
 
 def sqrt_rate(case: Case) -> Case:
-    """The rate by the square root rule, where the preset's is linear and the batch is larger."""
+    """The rate by the square root rule, where the preset's is linear and the batch is larger.
+
+    Raises Unfit when it cannot be applied.
+    """
     scaling = case.spec.scaling
     if scaling is None or scaling.rule != "linear":
         raise Unfit("its learning rate does not follow the batch by the linear rule")
@@ -113,6 +120,7 @@ def sqrt_rate(case: Case) -> Case:
     parameter = case.parameter(scaling.learning_rate)
     if batch is None or batch.wanted is None or parameter is None:
         raise Unfit("its preset does not say at which batch which rate is good")
+    # Below the known good batch the square root rule would raise the rate instead of lowering it.
     if not batch.growth or batch.growth <= 1:
         raise Unfit(f"its batch is not above {scaling.base_batch}, where the rate is known good")
     if isinstance(parameter.value, (int, float)) and parameter.value <= batch.wanted:
@@ -121,7 +129,7 @@ def sqrt_rate(case: Case) -> Case:
 
 
 def fewer_workers(case: Case) -> Case:
-    """Half as many loader processes; none where there was one."""
+    """Half as many loader processes; none where there was one. Raises Unfit."""
     parameter = case.parameter(*WORKERS)
     if parameter is None:
         return with_flag(case, WORKERS, lambda text: str(_fewer(whole(text))))
@@ -129,7 +137,7 @@ def fewer_workers(case: Case) -> Case:
 
 
 def more_workers(case: Case) -> Case:
-    """Twice as many loader processes."""
+    """Twice as many loader processes. Raises Unfit."""
     parameter = case.parameter(*WORKERS)
     if parameter is None:
         return with_flag(case, WORKERS, lambda text: str(max(2, whole(text) * 2)))
@@ -188,4 +196,5 @@ def _rate(text: str) -> float:
 
 
 def _rounded(rate: float) -> float:
+    # Three digits: readable in a diff, and precise enough for a learning rate.
     return float(f"{rate:.3g}")

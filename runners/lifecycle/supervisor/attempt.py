@@ -1,4 +1,4 @@
-"""One attempt of a run: its program started or found again, watched to its end, cleaned up after.
+"""One attempt of a run: its program is started or found again, watched to its end, cleaned up.
 
 Standard library only: the supervisor imports it.
 """
@@ -45,8 +45,9 @@ _WATCHED_AFTER_S = 20.0
 
 
 class Attempt:
-    """The program of a run from its start to its last process; `write` records changes of the
-    run's state.
+    """The program of a run from its start to its last process.
+
+    `write` records changes of the run's state.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class Attempt:
         self.waiter_was: int | None = None
 
     def start(self, argv: list[str], environment: dict[str, str], kept: list[int]) -> int:
-        """Start the program, which inherits `kept`; the waiter's pid. OSError when it cannot."""
+        """Start the program, which inherits `kept`; return the waiter's pid. Raises OSError."""
+        # Before the program exists: none of its orphans may go to init,
+        # where they are out of reach.
         become_subreaper()
         self.waiter = self.waiter_was = self.processes.waiter = start_program(
             argv,
@@ -83,12 +86,16 @@ class Attempt:
         return self.waiter
 
     def find(self, record: RecordFields) -> bool:
-        """Take over the attempt that another supervisor recorded; False when nothing is left."""
+        """Take over the attempt that another supervisor recorded; False if nothing is left."""
         waiter, ticks = record.get("waiter_pid"), record.get("waiter_ticks")
         self.waiter_was = waiter
+        # Pid and start time together prove that this is the waiter and not a
+        # process under its old pid.
         if waiter and ticks is not None and start_ticks(waiter) == ticks and not is_zombie(waiter):
             self.waiter = self.processes.waiter = waiter
         elif not self.run.exit.exists() and not self.processes.find(thorough=True):
+            # An exit file without a waiter: the program ended unobserved, and
+            # its code is still recorded.
             return False
         stop = record.get("stop")
         if stop:
@@ -97,12 +104,14 @@ class Attempt:
         return True
 
     def watch(self, started: float) -> None:
-        """Wait for the program's end and mind everything meanwhile; `started` in unix seconds."""
+        """Wait for the program's end and poll the minders; `started` is in unix seconds."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
         minders = self._minders(started)
         while not self.ended():
             self._take_requests()
             waits = [minder.poll(time.monotonic()) for minder in minders]
+            # Without a descriptor of the waiter the kernel does not report its
+            # end, so it is looked for.
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)
             self.wakes.sleep(min(waits), pidfd if self.waiter is not None else None)
@@ -110,6 +119,8 @@ class Attempt:
             os.close(pidfd)
 
     def _minders(self, started: float) -> list[Minder]:
+        # The supervisor restarts the guard and the sampler: on a machine without an open panel
+        # nobody else is there to do it.
         home = self.run.home
         minders: list[Minder] = [
             TimeLimit(self.run, self.plan, started, self._end_by_limit),
@@ -138,8 +149,9 @@ class Attempt:
             self.stop.request_again(force)
 
     def ended(self) -> bool:
-        """True once the waiter is gone and, if it was killed before the program ended, the program
-        is too.
+        """True once waiter and program are gone.
+
+        The waiter may have been killed before the program ended.
         """
         self.children.reap()
         if self.waiter is not None and is_zombie(self.waiter):
@@ -154,12 +166,15 @@ class Attempt:
             and leader not in self.children.statuses
             and parent_of(leader) == os.getpid()
         ):
-            # our own child, not reaped yet: its environment is gone before its status is there
+            # Our own child that is not reaped yet: its environment is gone
+            # before its status is there.
             return False
+        # Thorough only when the quick search finds nothing: it reads
+        # every descriptor of every process.
         return not self.processes.find() and not self.processes.find(thorough=True)
 
     def alert(self, text: str) -> None:
-        """Tell whoever looks at the run."""
+        """Write an alert into the run's events, and send it as a notification."""
         append_event(self.run.supervisor_events, "alert", text=text)
         notify(self.run, "alert", text)
 
@@ -168,9 +183,9 @@ class Attempt:
         self.stop.request(intent)
 
     def _let_finish(self) -> None:
-        """Give those who heard a stop's rung the time of that rung, though the leader has gone.
+        """Let processes that heard a rung's signal have its time, though the leader has gone.
 
-        A wrapper often leaves at the signal at once, while the trainer below it saves a checkpoint.
+        A wrapper often exits at the signal at once, while the trainer below it saves a checkpoint.
         """
         while self.stop.intent is not None and not self.stop.is_over:
             self.children.reap()
@@ -182,9 +197,11 @@ class Attempt:
             self.wakes.sleep(min(_WITHOUT_WAITER_S, max(_CLEANUP_POLL_S, wait)))
 
     def clear_stragglers(self) -> Found:
-        """End what the program left behind: leave, SIGTERM, SIGKILL; return what would not go."""
+        """End what the program left behind: wait, SIGTERM, SIGKILL; return what is still alive."""
         self._let_finish()
         began = time.monotonic()
+        # After a stop everybody had time already; otherwise a program's
+        # helpers may still be ending.
         leave = 0.0 if self.stop.intent is not None else _STRAGGLERS_LEAVE_S
         steps = [(leave, signal.SIGTERM), (leave + _STRAGGLERS_TERM_S, signal.SIGKILL)]
         while True:
@@ -202,9 +219,7 @@ class Attempt:
             time.sleep(_CLEANUP_POLL_S)
 
     def exit_code(self) -> int | None:
-        """The program's exit status: from the waiter's file, else from the kernel where we are its
-        parent.
-        """
+        """The program's exit status: by the waiter's file, else by the kernel for our child."""
         try:
             return int(self.run.exit.read_text())
         except (OSError, ValueError):

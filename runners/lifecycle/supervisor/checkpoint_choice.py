@@ -1,4 +1,4 @@
-"""Which checkpoint a later attempt of a run goes on from.
+"""From which checkpoint a later attempt of a run resumes.
 
 Standard library only: the supervisor imports it.
 """
@@ -19,20 +19,21 @@ class CheckpointChoice:
         self._printed: list[str] = []
 
     def judge_attempt(self) -> None:
-        """Learn of the attempt that failed which checkpoints it wrote, and whether the one it went
-        on from was any good.
-        """
+        """Find out which checkpoints the failed attempt wrote, and whether its own was good."""
         told = attempt_report(self.directory)
+        # It died before its first step: most likely of that checkpoint, so an older one is next.
         if self._chosen is not None and told.stepped is False:
             self._useless.append(self._chosen)
         self._printed += told.checkpoints
 
     def arguments(self, plan: PlanFields, started: float) -> list[str]:
-        """What the next attempt is told, by the plan's restart rule: none without a checkpoint
-        written since `started` (unix seconds).
+        """The arguments for the next attempt, by the plan's restart rule.
+
+        None without a checkpoint written since `started` (unix seconds).
         """
         checkpoint = newest(
             [*plan["checkpoints"], *self._printed],
+            # One second earlier: some file systems keep whole seconds only.
             since=started - 1.0,
             own=str(self.directory.path),
             besides=self._useless,

@@ -1,6 +1,6 @@
 """Checkpoints on disk while a run goes on: which are deleted, and when the disk will be full.
 
-Only what this run has written is looked at. Standard library only: the supervisor imports it.
+Only what this run has written is considered. Standard library only: the supervisor imports it.
 """
 
 import glob
@@ -51,7 +51,7 @@ class CheckpointKeeper:
         return self._next - now
 
     def look(self, now: float) -> None:
-        """Delete what is to go; say when the disk's end comes within a day."""
+        """Delete what is not kept; warn when the disk will be full within a day."""
         found = written_since(self._patterns, self._started)
         if self._keep is not None:
             gone = [one for one in superfluous(found, self._keep) if now - one.modified > _QUIET_S]
@@ -60,6 +60,7 @@ class CheckpointKeeper:
             if removed:
                 append_event(self._run.supervisor_events, "checkpoints removed", paths=removed)
                 found = [one for one in found if one.path not in removed]
+        # With `keep` the number of checkpoints stays the same, so their growth says nothing.
         if not self._warned and self._keep is None:
             words = disk_warning(found)
             if words:
@@ -67,7 +68,7 @@ class CheckpointKeeper:
                 self._alert(words)
 
     def _wanted_elsewhere(self) -> str:
-        """The plans of the other live runs as text: what one of them goes on from stays."""
+        """The plans of the other live runs as text: what one of them resumes from stays."""
         home = self._run.home
         plans = (home.run(name).plan for name in os.listdir(home.live) if name != self._run.id)
         return "\n".join(str(read_json(plan)) for plan in plans)
@@ -78,6 +79,7 @@ def written_since(patterns: Iterable[str], started: float) -> list[CheckpointFil
     found = {}
     for pattern in patterns:
         for path in glob.iglob(pattern, recursive=True):
+            # A link is not a checkpoint: `latest` would otherwise count twice, or be deleted.
             one = None if path.endswith(UNFINISHED) or os.path.islink(path) else look_at(path)
             if one is not None and one.modified >= started:
                 found[os.path.realpath(path)] = CheckpointFile(*one)
@@ -88,6 +90,7 @@ def superfluous(found: list[CheckpointFile], keep: KeepFields) -> list[Checkpoin
     """Those of `found` (oldest first) that the rule does not keep; never the newest."""
     best = [one for one in found if "best" in os.path.basename(one.path)]
     others = [one for one in found if one not in best]
+    # The newest stays whatever the rule says: a restart needs it.
     kept = {*others[-keep["last"] :], *found[-1:]}
     if keep["best"]:
         kept |= {*best[-keep["best"] :]}
@@ -99,7 +102,8 @@ def superfluous(found: list[CheckpointFile], keep: KeepFields) -> list[Checkpoin
 
 
 def disk_warning(found: list[CheckpointFile]) -> str:
-    """When checkpoints like the last ones fill their disk, if within a day; else empty."""
+    """When checkpoints like the last ones will fill their disk, if within a day; else empty."""
+    # Two intervals are the least from which a pace can be told.
     if len(found) < 3:
         return ""
     last = found[-3:]
@@ -135,6 +139,7 @@ def _remove(path: str) -> bool:
                 os.unlink(os.path.join(folder, name))
             for name in folders:
                 inner = os.path.join(folder, name)
+                # A link inside is removed itself, never what it leads to.
                 (os.unlink if os.path.islink(inner) else os.rmdir)(inner)
         os.rmdir(path)
     except OSError:

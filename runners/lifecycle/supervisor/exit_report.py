@@ -1,4 +1,4 @@
-"""After a run's end: how it ended in words, and whether its GPUs' memory really came free.
+"""After a run's end: how it ended in words, and whether its GPUs' memory became free.
 
 Standard library only: the supervisor imports it.
 """
@@ -37,10 +37,12 @@ _ROOT_CAUSE = re.compile(
 def judge_ending(
     run: RunDirectory, intent: IntentFields | None, code: int | None
 ) -> tuple[State, str]:
-    """How a run whose program ended with `code` (None: not known) ended, and why; `intent` is the
-    stop that was asked for, if one was.
+    """How a run whose program ended with `code` ended, and why; None: the code is not known.
+
+    `intent` is the stop that was asked for, if there was one.
     """
     if intent is not None:
+        # A stop that was asked for is no failure, whatever code the program makes of it.
         did = "killed" if intent["force"] and code == 128 + signal.SIGKILL else "stopped"
         return State.STOPPED, intent["reason"] or f"{did} by {intent['by']}"
     if code is None:
@@ -64,11 +66,13 @@ def known_cause(run: RunDirectory, code: int) -> str:
 
 def explain_exit(code: int) -> str:
     """An exit code in words."""
+    # Shells, and the waiter with them, report a signal as 128 plus its number.
     if code > 128:
         try:
             name = signal.Signals(code - 128).name
         except ValueError:
             return f"exit code {code}"
+        # The kernel's out-of-memory killer uses SIGKILL, which no program can report.
         hint = " (out of memory, or killed by somebody)" if name == "SIGKILL" else ""
         return f"killed by {name}{hint}"
     hints = {126: " (not executable)", 127: " (command not found)"}
@@ -76,11 +80,10 @@ def explain_exit(code: int) -> str:
 
 
 def failed_rank(output: Path) -> str:
-    """Which rank torchrun says failed first, and how, in words; empty when the output has no such
-    report.
+    """Which rank torchrun says failed first, and how, in words; empty without such a report.
 
-    The report's shape is torchrun's own (torch.distributed.elastic.multiprocessing.errors, "Root
-    Cause").
+    The report's form is torchrun's own
+    (torch.distributed.elastic.multiprocessing.errors, "Root Cause").
     """
     text = read_tail(output, _REPORT_BYTES).decode("utf-8", "replace")
     found = _ROOT_CAUSE.search(text[max(0, text.rfind("Root Cause (first observed failure)")) :])
@@ -91,8 +94,9 @@ def failed_rank(output: Path) -> str:
 
 
 def last_error(output: Path) -> str:
-    """The line of the output's end that says why the program failed, type and message: of the rank
-    that failed first, where several did. Empty when there is none.
+    """The line at the output's end that says why the program failed, as type and message.
+
+    Where several ranks failed, that of the first one. Empty when there is none.
     """
     text = _ESCAPES.sub("", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
     report = text.rfind("Root Cause (first observed failure)")
@@ -113,10 +117,10 @@ def last_error(output: Path) -> str:
 
 
 def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
-    """What of the run still holds its GPUs' memory, in words; empty when it came free or cannot be
-    known.
+    """What of the run still holds its GPUs' memory, in words.
 
-    Waits for a reading that the sampler took after the run's last process had gone.
+    Empty when it became free or cannot be known. Waits for a reading that the sampler took after
+    the run's last process had gone.
     """
     uuids = {gpu.get("uuid") for gpu in plan["gpus"] if not gpu.get("simulated")}
     if not uuids:
@@ -131,9 +135,10 @@ def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
             for process in gpu.get("processes", ())
             if gpu["uuid"] in uuids and process.get("run") == run.id
         ]
+        # An older reading may still show processes that have ended since.
         fresh = float(reading.get("time", 0.0)) > ended
         if (fresh and not holders) or time.monotonic() > deadline:
             return holders if fresh else []
         if not reading or ended - float(reading.get("time", 0.0)) > _FREED_WITHIN_S:
-            return []  # nobody samples: nothing can be known
+            return []  # the sampler does not run: nothing can be known
         time.sleep(_POLL_S)

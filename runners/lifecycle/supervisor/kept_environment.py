@@ -1,8 +1,8 @@
 """The environment of a program that has not started, kept where another supervisor finds it.
 
-It holds secrets, so it lies in memory (a tmpfs), in a folder of this user's alone, until the last
-attempt has started: without it a run that waits would be lost with its supervisor. Standard library
-only: the supervisor imports it.
+It contains secrets, so it is kept in memory (a tmpfs), in a folder of this user only, until the
+last attempt has started: without it a waiting run would be lost with its supervisor. Standard
+library only: the supervisor imports it.
 """
 
 import os
@@ -13,7 +13,7 @@ from runners.state.layout import RunDirectory
 
 
 def keep_environment(run: RunDirectory, environment: dict[str, str]) -> bool:
-    """Keep `environment`; False where there is no memory to keep it in."""
+    """Keep `environment`; False where there is no memory file system to keep it in."""
     path = _place(run, make=True)
     if not path:
         return False
@@ -55,6 +55,7 @@ def _place(run: RunDirectory, make: bool = False) -> str:
         found = os.stat(run.path)
     except OSError:
         return ""
+    # Some containers lack the first, and users without a login session the second.
     for base in ("/dev/shm", f"/run/user/{os.getuid()}"):
         if not _is_in_memory(base):
             continue
@@ -64,6 +65,7 @@ def _place(run: RunDirectory, make: bool = False) -> str:
                 os.mkdir(folder, 0o700)
             except OSError:
                 pass
+        # Another user may have made the folder first: then nothing is written there.
         if not permission_problem(folder):
             # Two state folders may have a run of the same name.
             return f"{folder}/{run.id}-{found.st_dev:x}-{found.st_ino:x}"

@@ -1,7 +1,6 @@
-"""What a run leaves behind when it ends: a line in the ledger, which stays when its directory is
-pruned.
+"""What stays of a run when its directory is pruned: a line in the ledger.
 
-Standard library only: the supervisor imports it. The line's shape is `runners.cost.ledger.RunLine`.
+Standard library only: the supervisor imports it. The line's form is `runners.cost.ledger.RunEntry`.
 """
 
 import json
@@ -15,7 +14,7 @@ _SIGNS = ("output.log", "events.jsonl", "gpus.jsonl", "usage.json", "exit")
 
 
 def last_activity(run: RunDirectory, record: RecordFields) -> float:
-    """When a run whose end nobody saw last wrote anything; unix seconds, not before its start."""
+    """When a run whose end nobody saw last wrote anything: unix seconds, not before its start."""
     moments = [float(record.get("started") or 0.0)]
     for name in _SIGNS:
         try:
@@ -26,11 +25,10 @@ def last_activity(run: RunDirectory, record: RecordFields) -> float:
 
 
 def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> None:
-    """Append a run that has ended; a run that never started spent nothing. A line written twice
-    counts once.
+    """Append a run that has ended; one that never started cost nothing.
 
-    A full disk loses the line: the run's own record still says the same, and pruning enters it
-    again.
+    A line written twice counts once. A full disk loses the line: the run's own record still says
+    the same, and pruning enters it again.
     """
     line = ledger_fields(run.id, plan, record)
     if line is None:

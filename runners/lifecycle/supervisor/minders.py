@@ -1,6 +1,7 @@
-"""What an attempt minds while its program runs, each by `poll(now) -> seconds until the next poll`.
+"""What an attempt does while its program runs, each part by `poll(now)`.
 
-`now` is monotonic. Standard library only: the supervisor imports it.
+It returns the seconds until the next poll; `now` is monotonic. Standard library
+only: the supervisor imports it.
 """
 
 import time
@@ -19,10 +20,13 @@ _OVERRUN_EVERY_S = 20.0
 
 
 class Minder(Protocol):
-    """One thing that is minded."""
+    """One thing that is polled."""
 
     def poll(self, now: float) -> float:
-        """Look, act; seconds until it wants to look again, however often it is polled before."""
+        """Look and act; returns the seconds until the next look is due.
+
+        It may be polled earlier, and more often.
+        """
 
 
 class LateMinder:
@@ -51,13 +55,15 @@ class TimeLimit:
         self._reason = plan["limit_reason"] or "limit reached"
         self._request = request
         seconds = plan["limit_s"]
+        # Counted from the start, not from now: an adopter must not extend the limit.
         left = None if seconds is None else seconds - (time.time() - started)
         self._ends_at = NEVER if left is None else time.monotonic() + left
 
     def poll(self, now: float) -> float:
-        """Write the durable intent, as anybody would; a full disk does not lift a limit."""
+        """Write the durable intent, as a user's stop does; a full disk does not lift a limit."""
         if now < self._ends_at:
             return self._ends_at - now
+        # Asked for once: every further request would take the next rung of the ladder.
         self._ends_at = NEVER
         if not self._run.stop.exists():
             self._request(
@@ -73,8 +79,9 @@ class TimeLimit:
 
 
 class OverrunNotice:
-    """Tells, once, of an overrun that a panel or a guard has found: their alert reaches only who
-    looks.
+    """Sends a notification, once, of an overrun that a panel or a guard has found.
+
+    Their alert is seen only by those who look at the run.
     """
 
     def __init__(self, run: RunDirectory) -> None:
@@ -82,7 +89,7 @@ class OverrunNotice:
         self._told = run.overrun.exists()
 
     def poll(self, now: float) -> float:
-        """Look for the file that says so."""
+        """Look for the file that they write."""
         if self._told:
             return NEVER
         if self._run.overrun.exists():
@@ -99,6 +106,8 @@ class UnmarkedProcesses:
         self._processes = processes
         self._write = write
         self._written = sorted(processes.unmarked.items())
+        # Soon at first: a program forks its workers in its first second,
+        # and may lose its mark then.
         self._next = time.monotonic() + _FIRST_LOOK_S
 
     def poll(self, now: float) -> float:
@@ -107,13 +116,14 @@ class UnmarkedProcesses:
             self._next = now + _LOOK_EVERY_S
             self._processes.find()
             found = sorted(self._processes.unmarked.items())
+            # Only what the disk took counts as written: else it is tried again.
             if found != self._written and self._write({"followed": found}):
                 self._written = found
         return self._next - now
 
 
 def write_intent(run: RunDirectory, intent: IntentFields) -> bool:
-    """Write the wish to stop a run down; False when the disk refuses."""
+    """Write down the request to stop a run; False when the disk refuses."""
     import json
 
     try:

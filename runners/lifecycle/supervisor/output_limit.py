@@ -1,9 +1,8 @@
-"""The size limit of a run's output: the head and the tail are kept, and the file says what was cut
-between.
+"""The size limit of a run's output: head and tail are kept, and a note between says what was cut.
 
-The program appends to the file by its own descriptor, so while it runs the middle becomes a hole
-in the file: it takes no room, and nothing moves under the writer. At the end the file is written
-anew without the hole. Standard library only: the supervisor imports it.
+The program appends to the file by its own descriptor, so while it runs the middle becomes a hole in
+the file: it takes no space, and nothing moves under the writer. At the end the file is rewritten
+without the hole. Standard library only: the supervisor imports it.
 """
 
 import ctypes
@@ -28,12 +27,13 @@ class OutputLimit:
         self.notify_error = notify_error
         self.next_look = time.monotonic()
         self.cut_until = 0
-        # The first quarter, up to a block's end: from there on whole blocks can be given back.
+        # The first quarter, up to the end of a block: only whole blocks can be given back.
         self.head = 0 if limit is None else max(_BLOCK, limit // 4 // _BLOCK * _BLOCK)
 
     def poll(self, now: float) -> float:
-        """Give the middle of a file that has become too long back to the disk; seconds until the
-        next look, infinite without a limit.
+        """Give the middle of a file that is too long back to the disk.
+
+        Returns the seconds until the next look, infinite without a limit.
         """
         if self.limit is None:
             return float("inf")
@@ -45,6 +45,8 @@ class OutputLimit:
     def _look(self, limit: int) -> None:
         try:
             end = (self.path.stat().st_size - (limit - self.head)) // _BLOCK * _BLOCK
+            # A sixteenth of the limit at a time: each cut is a call that
+            # rewrites the file's block map.
             if end - max(self.cut_until, self.head) >= max(_BLOCK, limit // 16):
                 self._punch(max(self.cut_until, self.head), end)
                 self.cut_until = end
@@ -55,8 +57,9 @@ class OutputLimit:
             )
 
     def compact(self) -> None:
-        """Write a file that is too long anew: head, a line that says what was cut, tail. Nobody
-        may write any more.
+        """Rewrite a file that is too long: head, a line that says what was cut, tail.
+
+        Nobody may write to it any more.
         """
         if self.limit is None:
             return
@@ -68,10 +71,11 @@ class OutputLimit:
             self.notify_error(f"output.log could not be cut to output_limit: {error}")
 
     def _punch(self, start: int, end: int) -> None:
-        descriptor = os.open(
-            self.path, os.O_WRONLY | os.O_CLOEXEC
-        )  # without O_APPEND: the note goes where it says
+        # Without O_APPEND, with which pwrite would put the note at the end of the file.
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
+            # KEEP_SIZE: the file's length stays, or the program's next line would
+            # be written in the middle.
             length = ctypes.c_longlong(end - start)
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.fallocate(
@@ -91,6 +95,7 @@ class OutputLimit:
         source = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
+            # At the start of a line, so that the first line shown after the note is whole.
             begin = _after_newline(source, size - (limit - self.head))
             cut = begin - (self.head - _NOTE)
             _copy(source, target, 0, self.head - _NOTE)

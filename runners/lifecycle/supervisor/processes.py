@@ -1,10 +1,10 @@
-"""The processes of one run, with its mark or without: each by its pid and its start.
+"""The processes of one run, with its mark or without: each by its pid and its start time.
 
-A process loses the mark with its environment (`env -i`, a program that writes its title over it),
-and leaves its parents by becoming a session of its own. It is still found as a descendant of the
-waiter or of the supervisor (its subreaper), in the run's own control group, by having been found
-before, or because it holds the run's lock or writes to its output. Standard library only: the
-supervisor imports it.
+A process loses the mark with its environment (`env -i`, a program that writes its title
+over it), and leaves its parents by becoming its own session. It is still found as a
+descendant of the waiter or of the supervisor (its subreaper), in the run's own control
+group, by having been found before, or because it holds the run's lock or writes to its
+output. Standard library only: the supervisor imports it.
 """
 
 import os
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from runners.host.procfs import (
     ProcessTable,
+    cgroup_of,
     group_of,
     holders_of,
     marks_of,
@@ -37,9 +38,11 @@ class RunProcesses:
         self.unmarked: Found = dict(followed)
 
     def find(self, thorough: bool = False) -> Found:
-        """The run's live processes but the waiter; `thorough` finds holders of its files too."""
+        """The run's live processes except the waiter; `thorough` finds holders of its files too."""
         table, marks = read_processes(), Marks(self.run.id)
         marked = {pid for pid in table if marks.is_own(pid)}
+        # The supervisor is a root because it is the subreaper: orphans of
+        # the run become its children.
         roots = {os.getpid(), *marked}
         if self.waiter is not None:
             roots.add(self.waiter)
@@ -49,13 +52,14 @@ class RunProcesses:
             roots |= holders_of(self.run.run_lock, self.run.output) & table.keys()
         found = {pid for pid in _below(table, roots, marks) if marks.may_be(pid)}
         found -= {os.getpid(), self.waiter}
+        # Kept for the next look: by then the parent through which it was found may be gone.
         self.unmarked = {pid: table[pid].ticks for pid in found - marked}
         return {pid: table[pid].ticks for pid in sorted(found)}
 
     def targets(self, target: str, leader: int | None) -> Found:
-        """Whom a polite signal goes to: the leader, its process group, or the workers below it.
+        """The processes a polite signal goes to: the leader, its process group, or its workers.
 
-        Every torchrun rank is a session of its own, so workers are found by parentage.
+        Every torchrun rank is its own session, so workers are found by parentage.
         """
         everything = self.find()
         if target == "group" and leader is not None:
@@ -65,11 +69,19 @@ class RunProcesses:
             chosen = {pid for pid in everything if parent_of(pid) == leader}
         else:
             chosen = {pid for pid in everything if pid == leader}
+        # No process fits, as when the leader has died: then all of them are signalled.
         return {pid: everything[pid] for pid in chosen} or everything
 
 
+def own_scope(run_id: str) -> str:
+    """The control group of the run's own systemd scope; empty when it has none."""
+    group = cgroup_of(os.getpid())
+    # In the login's own group there are other programs too, which a stop must not reach.
+    return group if f"/fresnel-{run_id}" in group else ""
+
+
 class Marks:
-    """Whose each process is by its environment, read at most once."""
+    """Which run each process belongs to by its environment, read at most once."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -80,7 +92,7 @@ class Marks:
         return self._of(pid) == (self._run_id, False)
 
     def may_be(self, pid: int) -> bool:
-        """False for helpers of ours, and for processes of another run."""
+        """False for our helpers, and for processes of another run."""
         mark, helper = self._of(pid)
         return not helper and mark in (None, self._run_id)
 
@@ -95,8 +107,10 @@ def _is(table: ProcessTable, pid: int, ticks: int) -> bool:
 
 
 def _below(table: ProcessTable, roots: set[int], marks: Marks) -> set[int]:
-    """`roots` and what descends from them, but nothing below another run's process or a helper of
-    ours: a run launched from within this one goes its own way.
+    """`roots` and what descends from them.
+
+    Nothing below another run's process or a helper of ours: a run launched from
+    within this one is separate.
     """
     children: dict[int, list[int]] = {}
     for pid, process in table.items():

@@ -1,4 +1,4 @@
-"""Starting a run's program so that it outlives everybody.
+"""Starting a run's program so that it outlives the panel, the supervisor and the login.
 
 Standard library only: the supervisor imports it.
 """
@@ -12,11 +12,10 @@ from contextlib import suppress
 from runners.host.procfs import HELPER_MARK, MARK
 
 # The waiter: about a megabyte of shell that outlives the supervisor and writes the exit status
-# atomically.
-# Its traps are handlers, not "ignore", because an ignored signal would stay ignored in the program
-# itself. The leader's shell notes its pid and becomes the program, so the pid is the program's.
-# Only the program writes to the output (descriptor 9 until then): the waiter's own words, such as
-# "Killed", go nowhere.
+# atomically. Its traps are handlers, not "ignore", because an ignored signal would stay ignored in
+# the program itself. The leader's shell writes its pid to a file and then becomes the program, so
+# the pid is the program's. Only the program writes to the output (descriptor 9 until then): the
+# waiter's own messages, such as "Killed", go nowhere.
 WAITER = """
 trap : HUP INT QUIT TERM
 exit_file=$1 leader_file=$2; shift 2
@@ -27,8 +26,9 @@ code=$?
 exit "$code"
 """
 _MOST_OPEN_FILES = 1 << 20
-"""Programs that close every file they may have open take a second for so many, and minutes for the
-thousand million that some containers allow.
+"""Not more: programs that close every file they may have open take a second for so many.
+
+They take minutes for the thousand million that some containers allow.
 """
 
 
@@ -41,11 +41,12 @@ def start_program(
     leader_file: str,
     kept: Iterable[int],
 ) -> int:
-    """Fork the waiter and the program below it, in a session of their own; return the waiter's pid.
+    """Fork the waiter and the program below it, in their own session; return the waiter's pid.
 
-    Output goes straight to the file `output` (appended), input comes from /dev/null; descriptors
-    in `kept` (the run's lock) are inherited.
+    Output goes straight to the file `output` (appended), input comes from /dev/null; descriptors in
+    `kept` (the run's lock) are inherited. Raises OSError when the program's shell cannot start.
     """
+    # Close-on-exec: the read below ends without a word exactly when the exec succeeded.
     ready, failed = os.pipe()
     pid = os.fork()
     if pid:
@@ -60,20 +61,20 @@ def start_program(
         os.setsid()
         os.chdir(directory)
         _raise_open_files()
-        # None of these may have a number that is about to be replaced: dup2 onto itself stays
-        # close-on-exec.
+        # None of these may have a number that is about to be replaced: dup2
+        # onto itself would stay close-on-exec.
         failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, 10)
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         log = fcntl.fcntl(log, fcntl.F_DUPFD_CLOEXEC, 10)
         for descriptor in kept:
-            fcntl.fcntl(
-                descriptor, fcntl.F_DUPFD, 10
-            )  # inheritable, and out of the way of a shell's one digit
+            # Inheritable, and above the one digit that a shell can name.
+            fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)
         os.dup2(null, 0)
         os.dup2(log, 9)
         for descriptor in (1, 2):
             os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
+        # The supervisor ignores or handles these; what is ignored would stay so across the exec.
         for number in (
             signal.SIGINT,
             signal.SIGTERM,
@@ -91,8 +92,9 @@ def start_program(
 
 
 def _raise_open_files() -> None:
-    """Let this process and its children open as many files as it may: DataLoader workers need
-    thousands, and the default is often 1024.
+    """Let this process and its children open as many files as the hard limit allows.
+
+    DataLoader workers need thousands, and the default is often 1024.
     """
     import resource  # only here, in the child: the supervisor does without
 

@@ -1,12 +1,12 @@
-"""A terminal of a run's own: between the program and its output file, joined by `attach`.
+"""A terminal of a run's own, between the program and its output file, joined by `attach`.
 
-Run as `python -I -S pty.py ARGV…`: it stands below the waiter and above the program, so neither
-the panel nor the supervisor can take the terminal away by dying. With `$FRESNEL_RUN_DIR` set it
-listens on `tty.sock` there: several may look, one types. Standard library only.
+Run as `python -I -S pty.py ARGV…`: it is below the waiter and above the program, so the terminal
+survives the end of panel and supervisor. With `$FRESNEL_RUN_DIR` set it listens on `tty.sock`
+there: several may watch, one types. Standard library only.
 
 Messages are a type byte, a big-endian 32-bit length, and the payload. From a client: `A` attach
-(JSON: rows, columns, take), `I` input, `S` size (JSON: rows, columns). To a client: `O` output,
-`T` who types (`1` you, `0` another), `E` the program has ended (its exit status as text).
+(JSON: rows, columns, take), `I` input, `S` size (JSON: rows, columns). To a client: `O` output, `T`
+who types (`1` you, `0` another), `E` the program has ended (its exit status as text).
 """
 
 import fcntl
@@ -43,7 +43,7 @@ _FORWARDED = (
 def run_in_terminal(argv: list[str]) -> int:
     """Run `argv` on a new terminal; return its exit status (128 + signal where one ended it).
 
-    What it shows goes to standard output and to whoever is attached.
+    Its output goes to standard output and to whoever is attached.
     """
     directory = os.environ.get("FRESNEL_RUN_DIR", "")
     pid, terminal = pty.fork()
@@ -65,7 +65,7 @@ def run_in_terminal(argv: list[str]) -> int:
 
 
 class _Client:
-    """Somebody attached: its socket, what came half, and what it has not taken yet."""
+    """An attached client: its socket, what arrived in part, and what it has not taken yet."""
 
     def __init__(self, link: socket.socket) -> None:
         self.link = link
@@ -74,7 +74,7 @@ class _Client:
         self.attached = False
 
     def send(self, kind: bytes, payload: bytes) -> None:
-        """Queue a message; who does not read loses the middle, never holds up the program."""
+        """Queue a message; a client that does not read loses some, and never delays the program."""
         if len(self.pending) < _CLIENT_BACKLOG:
             self.pending += _HEADER.pack(kind, len(payload)) + payload
 
@@ -102,6 +102,7 @@ class _Client:
         found = []
         while len(self.received) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self.received)
+            # No client of ours sends that much: it is something else, or broken.
             if length > _CLIENT_BACKLOG:
                 return None
             if len(self.received) < _HEADER.size + length:
@@ -112,7 +113,7 @@ class _Client:
 
 
 class Keeper:
-    """Holds the terminal: copies what the program shows, and what the one who types, types."""
+    """Owns the terminal: copies the program's output, and the input of the client that types."""
 
     def __init__(self, terminal: int, directory: str) -> None:
         self.terminal = terminal
@@ -150,9 +151,10 @@ class Keeper:
             self._note_waiting()
 
     def close(self, code: int) -> None:
-        """Tell everybody how the program ended, and take the socket away."""
+        """Tell every client how the program ended, and remove the socket."""
         for client in self.clients:
             client.send(b"E", str(code).encode())
+            # The last messages must arrive, but a client that hangs may not delay the exit status.
             client.link.setblocking(True)
             client.link.settimeout(1.0)
             client.flush()
@@ -173,6 +175,7 @@ class Keeper:
         if not block:
             return False
         self.last_output = time.monotonic()
+        # Whoever attaches later sees what led to the prompt, not an empty screen.
         self.recent = (self.recent + block)[-_SCREENFUL:]
         _write_out(block)
         for client in self.clients:
@@ -210,6 +213,8 @@ class Keeper:
         wish = _object(payload)
         client.attached = True
         client.send(b"O", self.recent)
+        # One types at a time: the keys of two people would mix. Taking over
+        # is a decision of its own.
         if self.typist is None or wish.get("take"):
             if self.typist is not None and self.typist is not client:
                 self.typist.send(b"T", b"0")
@@ -238,6 +243,7 @@ class Keeper:
                 pass
 
     def _drop(self, client: _Client) -> None:
+        # The next client may type: a run must not be left waiting for input that nobody can give.
         client.link.close()
         if client in self.clients:
             self.clients.remove(client)
@@ -247,7 +253,7 @@ class Keeper:
                 self.typist.send(b"T", b"1")
 
     def _note_waiting(self) -> None:
-        """Write down whether the program waits for somebody to type, when that has changed."""
+        """Write down whether the program waits for input, when that has changed."""
         quiet = time.monotonic() - self.last_output >= _QUIET_S
         waiting = bool(self.directory) and quiet and self._waits()
         if waiting == self.told_waiting:
@@ -261,19 +267,20 @@ class Keeper:
                 json.dump(content, file)
             os.replace(draft, os.path.join(self.directory, STATUS))
         except OSError:
-            pass  # a full disk: the row says nothing of it, the run goes on
+            pass  # a full disk: the run list does not show it, the run goes on
 
     def _waits(self) -> bool:
         """True when the foreground program reads the terminal, or edits a line on it.
 
-        A plain read is seen in /proc; line editors (readline, pdb) wait by select, but have put
-        the terminal out of its line mode and left a prompt without a line's end.
+        A plain read is visible in /proc; line editors (readline, pdb) wait by select, but have
+        taken the terminal out of its line mode and left a prompt without a line end.
         """
         try:
             group = os.tcgetpgrp(self.terminal)
             local_modes = termios.tcgetattr(self.terminal)[3]
         except (OSError, termios.error):
             return False
+        # Out of line mode: a line editor or a full-screen program reads every key.
         if not local_modes & termios.ICANON:
             return bool(self.recent) and not self.recent.endswith(b"\n")
         return any(_reads_terminal(pid) for pid in _processes_of(group))
@@ -283,6 +290,7 @@ def _reads_terminal(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/syscall") as file:
             words = file.read().split()
+        # The first word is the number of the system call, read(2) here; only known machines count.
         if words[0] != _READS.get(os.uname().machine):
             return False
         return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}").startswith("/dev/pts/")
@@ -303,8 +311,9 @@ def _processes_of(group: int) -> list[int]:
 
 
 def _listen(directory: str) -> "socket.socket | None":
-    """A socket in the run's folder, by its short name: a path longer than 107 bytes has none."""
+    """A socket in the run's folder, by its short name: paths of over 107 bytes are not possible."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    # Back afterwards by the descriptor: the folder's name may have changed.
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.chdir(directory)
@@ -325,10 +334,7 @@ def _listen(directory: str) -> "socket.socket | None":
 
 
 def _prepare(terminal: int) -> None:
-    """Give the terminal its size, and stop it from turning \\n into \\r\\n.
-
-    A log wants its lines as written.
-    """
+    """Set the terminal's size, and keep it from turning \\n into \\r\\n in the log."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     settings = termios.tcgetattr(terminal)
     settings[1] &= ~termios.ONLCR

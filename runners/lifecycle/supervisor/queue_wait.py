@@ -1,8 +1,7 @@
-"""Waiting in the queue: asleep until poked, first in line looking around for itself, then spelled
-out and started.
+"""Waiting in the queue: asleep until poked, then planned in full and started.
 
-Standard library only: the supervisor imports it. What needs more (choosing GPUs, spelling out a
-plan) is done by short-lived processes.
+The first in line also looks for itself. Standard library only: the supervisor imports it. What
+needs more (choosing GPUs, making a plan) is done by short-lived processes.
 """
 
 import json
@@ -26,7 +25,7 @@ class LaunchRefused(Exception):
 def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> bool:
     """Sleep until the queue grants the run its GPUs; False when a stop came first.
 
-    Raises LaunchRefused when the run can never start.
+    Raises LaunchRefused when the run can never start, OSError when no process can be started.
     """
     while not _stop_asked(run, wakes):
         if not _is_queued(run):
@@ -34,9 +33,10 @@ def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> bool:
         waits = read_json(run.waits) or {}
         if waits.get("never"):
             raise LaunchRefused(str(waits.get("reason", "it can never start")))
-        # The first in line looks for what nobody pokes for: a stranger leaving a GPU, a supervisor
-        # killed.
+        # The first in line looks for what nobody pokes about: another user leaving a
+        # GPU, a supervisor that was killed.
         wakes.sleep(_FIRST_LOOKS_EVERY_S if waits.get("place", 1) == 1 else _OTHERS_LOOK_EVERY_S)
+        # Asked again after the sleep: a pass over the queue costs a process.
         if not _stop_asked(run, wakes) and _is_queued(run):
             helpers.run("dispatch", run.home.root)
     return False
@@ -52,7 +52,7 @@ def _is_queued(run: RunDirectory) -> bool:
 
 
 def requeue(run: RunDirectory) -> PlanFields:
-    """Let the plan wait for GPUs again, on this boot: those it had may be somebody else's now.
+    """Make the plan wait for GPUs again, in this boot: its former ones may be in use by others now.
 
     Raises OSError when the plan is gone or cannot be written.
     """
@@ -71,10 +71,11 @@ def requeue(run: RunDirectory) -> PlanFields:
 
 
 def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
-    """Rewrite the plan for the granted GPUs; the program's environment, made from `environment`.
+    """Rewrite the plan for the granted GPUs; return the program's environment, from `environment`.
 
     Raises LaunchRefused, which says what no longer exists.
     """
+    # The environment comes back by the pipe, never by the disk: it contains secrets.
     code, output = helpers.run("replan", run.home.root, run.id, environment=environment)
     try:
         answer = json.loads(output)
@@ -89,25 +90,26 @@ def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
 
 
 def notify(run: RunDirectory, kind: str, text: str) -> None:
-    """Have a notice given, by what the user's settings say, if there are settings at all."""
+    """Send a notification as the user's settings say, if there are settings at all."""
     if (config_dir() / "settings.yaml").is_file():
         try:
             helpers.spawn("notify", run.home.root, run.id, kind, text)
         except OSError:
-            pass  # no process to be had: the run matters more
+            pass  # no process can be started: the run matters more
 
 
 def summarize(run: RunDirectory) -> None:
-    """Have the run's final and best values read from all that it printed, and kept."""
+    """Start the process that keeps the final and best values of the run's output."""
     try:
         helpers.spawn("summarize", run.path)
     except OSError:
-        pass  # no process to be had: the first who asks reads them
+        pass  # no process can be started: whoever asks first reads them
 
 
 class AttemptReport(NamedTuple):
-    """Whether a failed attempt did a step (None: not known), and glob patterns of the checkpoints
-    that it said it wrote.
+    """Whether a failed attempt finished a step, and glob patterns of checkpoints it says it wrote.
+
+    `stepped` is None when that is not known.
     """
 
     stepped: bool | None = None

@@ -1,4 +1,4 @@
-"""What a supervisor records of its run: `state.json`, and its ending in every place that keeps one.
+"""What a supervisor records of its run: `state.json`, and its ending wherever one is kept.
 
 Standard library only: the supervisor imports it.
 """
@@ -23,7 +23,7 @@ _RETRY_WRITE_S = 2.0
 
 
 class RecordKeeper:
-    """The record of one run as its supervisor last wrote it, and the only one who writes it."""
+    """The record of one run as its supervisor last wrote it; nobody else writes it."""
 
     def __init__(self, directory: RunDirectory, record: RecordFields) -> None:
         self.directory = directory
@@ -31,8 +31,10 @@ class RecordKeeper:
         self._reported: set[tuple[State, State]] = set()
 
     def write(self, changes: RecordFields) -> bool:
-        """Replace state.json with the record so changed; False when the disk refuses (the run goes
-        on). A transition that should not be is told as an alert, never refused: what happened did.
+        """Replace state.json by the record with `changes`; False when the disk refuses.
+
+        The run goes on then. A transition that should not happen is reported as an alert,
+        never refused: it has happened.
         """
         before, after = self.record.get("state"), changes.get("state")
         if before is not None and after is not None and (before, after) not in self._reported:
@@ -41,6 +43,7 @@ class RecordKeeper:
             except ValueError as error:
                 self._reported.add((before, after))
                 append_event(self.directory.supervisor_events, "alert", text=str(error))
+        # Kept in memory although the disk may refuse: the next write carries this change too.
         self.record = {**self.record, **changes}
         self.record.update(
             {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
@@ -59,9 +62,10 @@ class RecordKeeper:
         left: Sequence[int] = (),
         unobserved: bool = False,
     ) -> None:
-        """Record the ending, trying until the disk takes it, then take the run off the list of
-        live ones. Processes in `left` would not go: their run still holds its GPUs. `unobserved`
-        says that the program ended while no supervisor watched.
+        """Record the ending, and remove the run from the live ones once the disk took it.
+
+        Processes in `left` are still alive: their run still holds its GPUs. `unobserved` says
+        that the program ended while no supervisor watched.
         """
         state, reason = ending["state"], ending.get("reason", "")
         forget_environment(self.directory)
@@ -83,13 +87,20 @@ class RecordKeeper:
         if unobserved:
             ending["seen"] = last_activity(self.directory, self.record)
         if left:
+            # With the start time, because a lease rests on these processes: a pid
+            # alone may be in use again.
             pairs = [(pid, start_ticks(pid)) for pid in left]
             ending["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
+            # Before the ending is recorded: after it, nothing else would
+            # keep others off these GPUs.
             self._mark_held()
         while not self.write(ending):
             if not self.directory.path.is_dir():
-                break  # somebody removed the run: nobody is left to tell
+                break  # somebody removed the run's folder: there is nowhere left to record it
             time.sleep(_RETRY_WRITE_S)
+        # Ledger before marker: killed in between, the next supervisor finds the run
+        # live and enters it again, and a second line of one run counts once. The other
+        # way round the money would be lost.
         append_run(self.directory, plan, self.record)
         self.directory.home.live_marker(self.directory.id).unlink(missing_ok=True)
         notify(self.directory, state, f"{state}: {reason}" if reason else str(state))
@@ -97,7 +108,7 @@ class RecordKeeper:
             summarize(self.directory)
 
     def _mark_held(self) -> None:
-        """Let the run's GPUs stay leased although it has ended."""
+        """Keep the run's GPUs leased although it has ended."""
         home = self.directory.home
         try:
             home.held.mkdir(mode=0o700, exist_ok=True)

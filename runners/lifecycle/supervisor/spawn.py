@@ -1,4 +1,4 @@
-"""A supervisor started out of reach of the terminal, and told to look at its run's directory."""
+"""Starting a supervisor out of reach of the terminal, and telling it to look at its run."""
 
 import os
 import signal
@@ -19,13 +19,14 @@ from runners.state.records import record_fields
 def spawn_supervisor(
     run: RunDirectory, environment: Mapping[str, str], descriptors: Sequence[int]
 ) -> None:
-    """Start the supervisor of `run`, out of reach of the terminal and if possible the login; it
-    inherits `descriptors`.
+    """Start the supervisor of `run`, which inherits `descriptors`.
 
-    Isolated and without site packages (-I -S): nothing in the run's directory or environment
-    changes it, and it stays small. Returns when it has detached; FresnelError when it did not.
+    It is out of reach of the terminal and if possible the login. Isolated and without site packages
+    (-I -S): nothing in the run's directory or environment changes it, and it stays small. Returns
+    when it has detached; raises FresnelError when it did not.
     """
     words = command("supervisor", run.home.root, run.id, *map(str, descriptors))
+    # An adopter's scope needs a name of its own: systemd may still have that of the dead one.
     unit = f"fresnel-{run.id}" if descriptors else f"fresnel-{run.id}-adopted-{os.getpid()}"
     mine = marked(environment, "supervisor")
     try:
@@ -42,10 +43,12 @@ def spawn_supervisor(
 def supervisor_of(run: RunDirectory) -> tuple[int, int] | None:
     """The run's living supervisor, by pid and start in clock ticks; None when it cannot be proven.
 
-    The record may still name one that was killed, and its pid may be anybody's since.
+    The record may still name one that was killed, and its pid may have any owner now.
     """
     pid = record_fields(read_json(run.state)).get("supervisor_pid")
     ticks = start_ticks(pid) if pid else None
+    # The lock says that a supervisor lives, the command line that this pid is it. Without the
+    # latter, a signal could end an innocent process.
     if pid is None or ticks is None or not is_held(run.supervisor_lock):
         return None
     words = command_of(pid)
@@ -58,8 +61,9 @@ def supervisor_of(run: RunDirectory) -> tuple[int, int] | None:
 
 
 def poke_supervisor(run: RunDirectory) -> bool:
-    """Tell a run's supervisor to look at its directory; what it must know stands there, so a poke
-    that is lost, or not sent because nobody is proven to be it, is late only.
+    """Tell a run's supervisor to look at its directory; False when none could be reached.
+
+    What it must know is on disk, so a poke that is lost only delays it.
     """
     return _signal(run, signal.SIGUSR1)
 
@@ -70,14 +74,12 @@ def hand_over_stop(run: RunDirectory, force: bool) -> bool:
 
 
 def suspended_supervisor(run: RunDirectory) -> int | None:
-    """The pid of the run's supervisor when somebody has stopped that process (SIGSTOP), else
-    None.
-    """
+    """The pid of the run's supervisor when that process is stopped (SIGSTOP), else None."""
     found = supervisor_of(run)
     return found[0] if found and process_state(found[0]) in ("T", "t") else None
 
 
 def _signal(run: RunDirectory, number: int) -> bool:
     found = supervisor_of(run)
-    # One that has just begun has no handler yet: the signal would end it.
+    # One that has just started has no handler yet: the signal would end it.
     return found is not None and catches(found[0], number) and signal_process(*found, number)

@@ -1,4 +1,4 @@
-"""Acting on a stop: every rung of the ladder that is due is taken, recorded, and its signal sent.
+"""Carrying out a stop: every rung that is due is taken, recorded, and its signal sent.
 
 Standard library only: the supervisor imports it.
 """
@@ -54,9 +54,10 @@ class StopEscalation:
         return self.ladder.is_last and time.monotonic() >= self.ladder.until
 
     def go_on_from(self, stop: StopProgressFields) -> None:
-        """Go on where the ladder stood under an earlier supervisor, not from its first rung."""
+        """Continue where the ladder was under an earlier supervisor, not at its first rung."""
         self._told = None
         self.ladder.step = min(stop["step"], len(self.ladder.rungs)) - 1
+        # The record has wall time, which front ends show; the ladder counts by the monotonic clock.
         self.ladder.until = time.monotonic() + max(0.0, stop["until"] - time.time())
 
     def read(self) -> IntentFields | None:
@@ -66,7 +67,7 @@ class StopEscalation:
         return self.intent
 
     def request(self, intent: IntentFields) -> None:
-        """Take an intent that did not come by the disk, and write it down if that can be."""
+        """Take an intent that did not come by the disk, and write it down if possible."""
         self.intent = intent
         write_intent(self.run, intent)
 
@@ -100,6 +101,7 @@ class StopEscalation:
             until = time.time() + self.ladder.until - now
             if how == "SIGKILL" and not intent["force"]:
                 self._save_stacks()
+            # The signal first, then the record: on a full disk the stop still happens.
             reached = self._signal(how)
             append_event(
                 self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
@@ -131,8 +133,9 @@ class StopEscalation:
                 helpers.run("stacks", self.run.path, "before SIGKILL", within_s=_STACKS_WITHIN_S)
 
     def _signal(self, how: str) -> list[int]:
-        """Send the rung's signal to the plan's target, SIGKILL to everything; the pids reached."""
+        """Send the rung's signal to the plan's target, SIGKILL to all; return the pids reached."""
         if how == "stop-file":
+            # The intent on disk is the stop file: programs that know it look for it themselves.
             return []
         number = signal.Signals[how]
         if number == signal.SIGKILL:
@@ -146,7 +149,7 @@ class StopEscalation:
 
 
 def leader_of(run: RunDirectory) -> int | None:
-    """The pid of the program itself, as it noted it when it started."""
+    """The pid of the program itself, as it wrote it when it started."""
     try:
         return int(run.leader.read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The stop ladder: which rung a stop stands on, and when it moves to the next.
+"""The stop ladder: which rung a stop is on, and when it moves to the next.
 
 Standard library only: the supervisor imports it.
 """
@@ -25,11 +25,10 @@ class Ladder:
         return self.step == len(self.rungs) - 1
 
     def due(self, now: float, requests: int, force: bool) -> bool:
-        """True when the next rung must be taken now: asked for by another request, by force, or by
-        time.
-        """
+        """True when the next rung must be taken now: by another request, by force, or by time."""
         if self.is_last:
             return False
+        # Each further request moves one rung on at once, but never past the last.
         wanted = len(self.rungs) - 1 if force else min(requests, len(self.rungs)) - 1
         return self.step < wanted or (self.step >= 0 and now >= self.until)
 

@@ -1,10 +1,9 @@
-"""The supervisor: a small detached process that owns one run, from the queue to its recorded
-ending.
+"""The supervisor: a small detached process that owns one run, from queue to recorded ending.
 
-Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the two
-descriptors it launches the run's plan, or waits with it in the queue; without them it adopts a run
-whose supervisor died. Standard library only, no import of anything that would make it bigger:
-dozens of these live for days.
+Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the
+two descriptors it launches the run's plan, or waits with it in the queue; without them it
+adopts a run whose supervisor died. Standard library only, without any import that would make it
+bigger: dozens of these live for days.
 """
 
 import os
@@ -14,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-# Run by its path, isolated: the folder that holds `runners` is four levels up.
+# Run by its path, isolated: the folder that contains `runners` is four levels up.
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 sys.path.insert(0, _ROOT)
 
@@ -23,8 +22,9 @@ from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
-from runners.host.procfs import HELPER_MARK, cgroup_of, environment_of, mark_of, start_ticks
+from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt
+from runners.lifecycle.supervisor.attempt_files import leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
@@ -33,6 +33,7 @@ from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
 from runners.lifecycle.supervisor.ledger_entry import append_run
+from runners.lifecycle.supervisor.processes import own_scope
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
     replan,
@@ -56,9 +57,7 @@ from runners.state.trust import run_permission_problem
 
 
 class Supervisor:
-    """One run's owner: waits with it, launches or adopts it, starts it again, records how it
-    ended.
-    """
+    """One run's owner: waits with it, launches or adopts it, restarts it, records how it ended."""
 
     def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
         self.directory = directory
@@ -69,7 +68,7 @@ class Supervisor:
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
         }
-        self.ended_unobserved = False  # the program ended while nobody watched
+        self.ended_unobserved = False  # the program ended while no supervisor ran
         self.checkpoints = CheckpointChoice(directory)
 
     @property
@@ -87,12 +86,13 @@ class Supervisor:
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
     def first_attempt(self) -> Attempt | None:
-        """Start the program, after its turn in the queue has come; None when it never began."""
+        """Start the program when its turn in the queue has come; None when it never began."""
         return self.wait_and_start(1)
 
     def wait_and_start(self, number: int) -> Attempt | None:
         """Start attempt `number` once the queue grants it; None when it ended before that."""
-        # The queue may have granted it before this process began: it still has to be spelled out.
+        # The queue may have granted it before this process began: it still
+        # has to be planned in full.
         if self.plan["phase"] != FINAL:
             self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
@@ -103,13 +103,16 @@ class Supervisor:
             except LaunchRefused as refusal:
                 self.end(State.FAILED, str(refusal), None)
                 return None
+            # Kept before the program starts: if this process dies now, an
+            # adopter can still start it.
             keep_environment(self.directory, self.environment)
             self.plan = plan_fields(read_json(self.directory.plan))
         return self.start(number, self.more_arguments() if number > 1 else [])
 
     def start(self, number: int, more: list[str]) -> Attempt | None:
-        """Start attempt `number` with `more` arguments; a program that cannot start is a failed
-        run.
+        """Start attempt `number` with `more` arguments.
+
+        When it cannot start, the run is recorded as failed, and None returned.
         """
         if self.environment is None:
             reason = self.record.get("reason", "")
@@ -117,6 +120,8 @@ class Supervisor:
             self.end(State.FAILED, f"{reason}; {gone}".removeprefix("; "), None)
             return None
         self.ended_unobserved = False
+        # Before the fork: a supervisor killed in between leaves a run that its adopter
+        # knows was about to start.
         self.keeper.write(
             {
                 "state": State.STARTING,
@@ -141,9 +146,10 @@ class Supervisor:
             "began": self.record.get("began") or (moment_now() if first else None),
             "waiter_pid": waiter,
             "waiter_ticks": start_ticks(waiter),
-            "cgroup": self.own_cgroup(),
+            "cgroup": own_scope(self.directory.id),
         }
         self.keeper.write(changes)
+        # No other attempt will need it, and it contains secrets.
         if not self.plan["restart"]["times"]:
             forget_environment(self.directory)
         append_event(
@@ -155,22 +161,20 @@ class Supervisor:
         )
         return attempt
 
-    def own_cgroup(self) -> str:
-        """The control group of the run's own systemd scope; empty when it has none."""
-        group = cgroup_of(os.getpid())
-        return group if f"/fresnel-{self.directory.id}" in group else ""
-
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
     def find_attempt(self) -> Attempt | None:
-        """Take over a run whose supervisor died: watch its program, or go on waiting or restarting
-        in its place; one that vanished is recorded as such.
+        """Take over a run whose supervisor died.
+
+        Watch its program, or continue to wait or restart in its place; one that
+        vanished is recorded as such.
         """
         recorded = self.record.get("boot_id")
         self.ended_unobserved = True
         if recorded and recorded != boot_id():
             return self.after_reboot()
         attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
+        # Read before anything is decided: starting the last attempt removes it.
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
             self.environment = kept
@@ -196,7 +200,7 @@ class Supervisor:
         return None
 
     def after_reboot(self) -> Attempt | None:
-        """Go on waiting, or queue again what its preset says survives a reboot; else it is lost."""
+        """Wait on, or queue again what its preset says survives a reboot; else it is lost."""
         rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
         waited = self.never_began()
         again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
@@ -214,21 +218,23 @@ class Supervisor:
             self.end(State.LOST, f"host rebooted {rebooted}; not queued again: {error}", None)
             return None
         if not waited:
-            self.set_aside(number - 1)
+            set_aside(self.directory, number - 1)
         self.take_run_lock()
         return self.wait_and_start(number)
 
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
-        """Go on with a program that still runs, or whose ending is to be recorded."""
+        """Continue with a program that still runs, or whose ending is to be recorded."""
         self.ended_unobserved = self.directory.exit.exists()
         leader = leader_of(self.directory)
+        # The leader's environment serves for later attempts, but only
+        # if it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id
         self.environment = kept or (environment_of(leader) if leader and proven else None)
         append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
         self.keeper.write(
             {
                 "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,
-                "started": self.record.get("started") or self.leader_since(),
+                "started": self.record.get("started") or leader_since(self.directory),
             }
         )
         return attempt
@@ -259,22 +265,15 @@ class Supervisor:
             lock = acquire(self.directory.run_lock)
             self.kept += [] if lock is None else [lock]
 
-    def leader_since(self) -> float:
-        """When the program noted its pid: the supervisor that started it was killed before it
-        could write that down.
-        """
-        try:
-            return self.directory.leader.stat().st_mtime
-        except OSError:
-            return time.time()
-
     # ── ending ────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, attempt: Attempt) -> Attempt | None:
-        """After the program's end: clear up, then record how it ended, or start it again; None at
-        the end.
+        """After the program's end: clean up, then record how it ended, or start it again.
+
+        Returns None at the end.
         """
         left = list(attempt.clear_stragglers())
+        # After the last writer is gone, or its next line would be lost.
         attempt.output.compact()
         code = attempt.exit_code()
         state, reason = judge_ending(self.directory, attempt.stop.read(), code)
@@ -285,6 +284,7 @@ class Supervisor:
             attempt.alert(f"not freed: {', '.join(held)}")
             reason = f"{reason}; not freed: {', '.join(held)}".removeprefix("; ")
         number = self.record.get("attempt", 1)
+        # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
             return self.restart(number, reason, code)
         self.end(state, reason, code, left)
@@ -302,6 +302,7 @@ class Supervisor:
             exit_code=code,
             seconds=pause,
         )
+        # Wall time on disk, because an adopter has to keep the appointment too.
         due = time.time() + pause
         self.keeper.write(
             {
@@ -317,8 +318,9 @@ class Supervisor:
     def start_again(self, number: int, due: float) -> Attempt | None:
         """Start attempt `number`, `due` then (unix seconds), from the newest complete checkpoint.
 
-        Whatever of this was done already, by a supervisor that was killed, is done once.
+        What a supervisor that was killed had already done of this is not done twice.
         """
+        # A clock set back must not make the pause longer than the rule's.
         longest = self.plan["restart"]["backoff_s"] * 2 ** max(0, number - 2)
         until = time.monotonic() + min(longest, max(0.0, due - time.time()))
         while time.monotonic() < until and not self.is_stop_asked():
@@ -328,7 +330,7 @@ class Supervisor:
             self.end(State.STOPPED, "stopped before it started again", code)
             return None
         self.checkpoints.judge_attempt()
-        self.set_aside(number - 1)
+        set_aside(self.directory, number - 1)
         self.take_run_lock()
         return self.start(number, self.more_arguments())
 
@@ -343,38 +345,32 @@ class Supervisor:
         reason = intent["reason"] or f"cancelled{by} before it started"
         self.end(State.CANCELLED, reason, None)
 
-    def set_aside(self, number: int) -> None:
-        """Make room for the attempt after `number`, whose output is kept."""
-        for path in (self.directory.exit, self.directory.leader):
-            path.unlink(missing_ok=True)
-        earlier = self.directory.path / f"output.{number}.log"
-        if self.directory.output.exists() and not earlier.exists():
-            self.directory.output.rename(earlier)
-
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
         return self.directory.stop.exists() or self.wakes.is_requested
 
     def more_arguments(self) -> list[str]:
-        """What a later attempt is told beside its command."""
+        """What a later attempt is given besides its command."""
         return self.checkpoints.arguments(self.plan, self.record.get("started") or 0.0)
 
     def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:
-        """Record how the run ended; processes in `left` would not go."""
+        """Record how the run ended; processes in `left` are still alive."""
         ending: RecordFields = {"state": state, "reason": reason, "exit_code": code}
         self.keeper.end(self.plan, ending, left, self.ended_unobserved)
 
 
 def supervise(run: RunDirectory, descriptors: list[int]) -> None:
-    """Own the run until it has ended; returns at once when another supervisor does."""
+    """Own the run until it has ended; return at once when another supervisor does."""
     kept = descriptors or [acquire(run.supervisor_lock) or -1]
     if kept[0] < 0:
         return
     for descriptor in kept:
-        # Inherited ones stay inheritable: a program holding supervisor.lock would hide our death
-        # for ever.
+        # Inherited ones stay inheritable: a program holding supervisor.lock
+        # would hide our death for ever.
         os.set_inheritable(descriptor, False)
     record = record_fields(read_json(run.state))
+    # The one before was killed between its last two writes: only the ledger and
+    # the marker are left to do.
     if record and is_terminal(record["state"]):
         append_run(run, plan_fields(read_json(run.plan)), record)
         run.home.live_marker(run.id).unlink(missing_ok=True)
@@ -395,6 +391,7 @@ def main() -> None:
         sys.exit(f"refused: {reason}")
     if os.fork():
         os._exit(0)
+    # The parent's exit tells the launcher that the supervisor has detached.
     supervise(run, descriptors)
 
 

@@ -1,4 +1,4 @@
-"""Sleeping until something happens: a poke, a child's end, a watched process's end, or a deadline.
+"""Sleeping until something happens: a poke, a child's end, a process's end, or a deadline.
 
 Standard library only: the supervisor imports it.
 """
@@ -8,15 +8,18 @@ import select
 import signal
 
 STOP_REQUEST, STOP_FORCE = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
-"""A stop handed over by a signal, when the disk does not take the intent; these do queue."""
+"""A stop handed over by signal, when the disk does not take the intent; real-time signals queue."""
 
 
 class WakeupLoop:
-    """Turns SIGUSR1 (a poke) and SIGCHLD into wake-ups; what they mean always stands on disk or in
-    the kernel. Stop requests that came as signals are counted.
+    """Turns SIGUSR1 (a poke) and SIGCHLD into wake-ups; what they mean is on disk or in the kernel.
+
+    Stop requests that came as signals are counted.
     """
 
     def __init__(self) -> None:
+        # Python's wakeup descriptor: a signal between the last look and the sleep is not lost,
+        # because its byte is already in the pipe.
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._requests: list[bool] = []
         for number in (signal.SIGUSR1, signal.SIGCHLD, STOP_REQUEST, STOP_FORCE):
@@ -24,8 +27,9 @@ class WakeupLoop:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def sleep(self, seconds: float, pidfd: int | None = None) -> None:
-        """Return after `seconds`, or at once when poked, when a child ends, or when the process of
-        `pidfd` does.
+        """Return after `seconds`, or at once when something happens.
+
+        That is a poke, the end of a child, or the end of the process of `pidfd`.
         """
         poller = select.poll()
         poller.register(self._read, select.POLLIN)
@@ -53,9 +57,7 @@ class WakeupLoop:
 
 
 class Children:
-    """The exit statuses of this process's children, orphans that came to it as their subreaper
-    included.
-    """
+    """The exit statuses of this process's children, including orphans it got as their subreaper."""
 
     def __init__(self) -> None:
         self.statuses: dict[int, int] = {}
@@ -76,7 +78,7 @@ class Children:
         return pid in self.statuses and os.WIFEXITED(self.statuses[pid])
 
     def code(self, pid: int) -> int | None:
-        """The exit code of a child that ended (128+signal when killed); None when it is none."""
+        """The exit code of a child that ended (128+signal when killed); None when it is not one."""
         status = self.statuses.get(pid)
         if status is None:
             return None

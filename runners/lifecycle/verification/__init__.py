@@ -1,1 +1,1 @@
-"""Verifying a run before its launch: collects facts, has them judged."""
+"""Verifying a run before its launch: facts are collected, then judged."""

@@ -1,4 +1,4 @@
-"""The checkpoint a run goes on from: opened by the run's interpreter, compared with newer ones."""
+"""The checkpoint a run resumes from: opened by the run's interpreter, compared with newer ones."""
 
 import json
 import re
@@ -15,14 +15,14 @@ from runners.state.layout import TRAINERS
 TOOL = TRAINERS / "common" / "checkpoint_tool.py"
 PATIENCE_S = 120.0
 MOST_BYTES = 4 << 30
-"""Larger files are only looked at for being whole: opening one takes its size in memory."""
+"""Larger files are only checked for being whole: opening one takes its size in memory."""
 _NAMES = ("resume", "resume_from", "checkpoint", "ckpt", "model", "init_from", "load", "pretrained")
 _CHOSEN_LATER = ("auto", "auto-or-new", "latest", "last", "true", "none")
 _OPTIMIZER = re.compile(r"optim|sched|scaler|rng|random", re.IGNORECASE)
 
 
 def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
-    """The file the run is told to go on from; None when it is told none, or finds it itself."""
+    """The file the run is told to resume from; None when it is told none, or finds it itself."""
     if spec.resumed_from:
         return Path(spec.resumed_from)
     named = spec.resume.parameter if spec.resume is not None else ""
@@ -33,6 +33,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
             continue
         if not isinstance(value, str) or not value or value.lower() in _CHOSEN_LATER:
             continue
+        # One of a list of models is a name, not a file.
         if parameter.choices or "${" in value:
             continue
         path = folder / Path(value).expanduser()
@@ -59,6 +60,8 @@ def look_at_checkpoint(
     if interpreter is None or size > MOST_BYTES:
         why = "its program is no Python" if interpreter is None else "too large to be opened here"
         return CheckpointFacts(str(path), size, unseen=f"{why}; its end is where it should be")
+    # In the run's own interpreter: unpickling needs its torch, and can run any code, which
+    # must not be in this process.
     found = ask_tool(interpreter, path, environment)
     if isinstance(found, str):
         return CheckpointFacts(str(path), size, problem=found)

@@ -1,4 +1,4 @@
-"""Every fact about a run to come, gathered once; what a check does not need is not looked at."""
+"""Every fact about a coming run, gathered once; what no check needs is not looked up."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -8,6 +8,7 @@ from runners.doctor.verification.facts import CheckpointFacts, InterpreterFacts,
 from runners.lifecycle.control.start import Foreseen
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.words import words_of
+from runners.lifecycle.probe.notes import probe_of
 from runners.lifecycle.verification.checkpoint import look_at_checkpoint, named_checkpoint
 from runners.lifecycle.verification.config import look_at_config
 from runners.lifecycle.verification.data import look_at_files, look_at_paths, run_checks
@@ -19,7 +20,6 @@ from runners.lifecycle.verification.resources import (
     memory_needs,
     output_facts,
     port_facts,
-    probe_of,
     written_before,
 )
 from runners.model.spec import CheckGroup
@@ -49,11 +49,13 @@ def collect(
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
     probe = probe_of(state, spec, allocation.gpus, plan.processes)
     reading = foreseen.reading
+    # Reads the kernel driver's topology, which only AMD checks need.
     architectures = {}
     if wants("gpus") and any(gpu.is_amd and not gpu.simulated for gpu in allocation.gpus):
         architectures = dict(enumerate(kernel_architectures()))
     config = None
     if wants("config", "gpus", "machine", "data"):
+        # Also for checks of GPUs and machine: device numbers and worker counts may be in it.
         config = look_at_config(spec, folder, words, script)
     paths = look_at_paths(
         spec, folder, words, directory, script, {} if config is None else config.values

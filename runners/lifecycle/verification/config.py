@@ -15,6 +15,7 @@ from runners.presets.config_file import read_config
 _MOST_FILES = 600
 _MOST_BYTES = 24 << 20
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+# Installed packages contain nearly every word, so every key would look known.
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__"})
 
 
@@ -29,6 +30,7 @@ def look_at_config(
         values: dict[str, Any] = dict(read_config(path).values)
     except WrongInput:
         return None
+    # Before the run's own values are added: only keys of the file can be misspelt there.
     unread = None if script is None else unread_keys(list(values), script)
     for parameter in spec.parameters:
         if parameter.config_key:
@@ -39,8 +41,9 @@ def look_at_config(
 def config_place(
     spec: RunSpec, folder: Path, words: Mapping[str, str], script: Path | None
 ) -> Path | None:
-    """Where the configuration file is: as the preset says, else as a parameter named so does,
-    beside the program too.
+    """Where the configuration file is: where the preset says, else where a parameter says.
+
+    Such a parameter has a usual name (`config`, …); its file may also be beside the program.
     """
     if spec.config is not None:
         return folder / Path(filled(spec.config.path, words)).expanduser()
@@ -55,8 +58,9 @@ def config_place(
 
 
 def unread_keys(keys: list[str], script: Path) -> tuple[str, ...] | None:
-    """Keys whose last part is a word of none of the program's source files; None when there are
-    too many files to tell.
+    """Keys whose last part is not a word in any of the program's source files.
+
+    None when there are too many files to tell.
     """
     known: set[bytes] = set()
     size = number = 0
@@ -74,7 +78,7 @@ def unread_keys(keys: list[str], script: Path) -> tuple[str, ...] | None:
 
 
 def _is_known(leaf: bytes, known: set[bytes]) -> bool:
-    """True for a word of the sources, or one they may make as f"batch_size_{stage}" does."""
+    """True for a word of the sources, or one they may build, as f"batch_size_{stage}" does."""
     starts = (leaf[: at + 1] for at, sign in enumerate(leaf) if sign == ord("_"))
     return leaf in known or any(start in known for start in starts)
 

@@ -1,4 +1,4 @@
-"""The files and commands a preset declares, and the paths its parameters name: looked at."""
+"""The files and commands that a preset declares, and the paths that its parameters name."""
 
 import csv
 import glob
@@ -36,9 +36,11 @@ def look_at_paths(
     script: Path | None,
     config: Mapping[str, Any],
 ) -> Iterator[PathFacts]:
-    """What lies where parameters point, and keys of the configuration that no parameter replaces;
-    what is below the run's own folder is made by the run.
+    """What exists where parameters point, and keys of the configuration that none replaces.
+
+    What is below the run's own folder is made by the run, and left out.
     """
+    # Parameters that a declared rule uses are checked more exactly there.
     declared = {name for rule in spec.checks.files for name in PARAMETER.findall(rule.path)}
     set_here = {_leaf(one.name) for one in spec.parameters if one.value is not None}
     named = [
@@ -71,10 +73,12 @@ def look_at_files(
 ) -> Iterator[FileFacts]:
     """The files of every rule that applies."""
     for rule in spec.checks.files:
+        # An optional input that is not given: its rule says nothing about this run.
         if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
             continue
         literal = {name: glob.escape(value) for name, value in words.items()}
         named = Path(filled(rule.path, literal)).expanduser()
+        # A slash at the end makes glob match folders only, and Path() drops it.
         only_folders = "/" if rule.path.endswith("/") else ""
         pattern = f"{Path(glob.escape(str(folder))) / named}{only_folders}"
         if not Path(_unescaped(pattern)).is_relative_to(directory):
@@ -166,6 +170,7 @@ def _note_size(
 def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
     fields = {"stem": path.stem, "name": path.name, "folder": str(path.parent), "row": ""}
     for pair in pairs:
+        # Any of the alternatives is enough: an image may be a .png or a .jpg.
         ways = [path.parent / one.format(**fields) for one in pair.split("|")]
         if not any(way.exists() for way in ways):
             yield str(Path(os.path.relpath(ways[0], path.parent)))
@@ -174,9 +179,10 @@ def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
 def _look_at_rows(
     path: Path, patterns: tuple[str, ...], folder: Path, missing: list[str], counts: dict[str, int]
 ) -> int:
-    """Look for what each row of a list needs, beside the list, above it, or where the run runs."""
+    """Look for what each row of a list needs: beside the list, above it, or in the run's folder."""
     number = 0
     with path.open(newline="", encoding="utf-8-sig") as file:
+        # `utf-8-sig`: lists saved by spreadsheets begin with a byte order mark.
         for row in islice(csv.reader(file), _MOST_ROWS):
             cell = row[0].strip() if row else ""
             if not cell or cell.startswith("#") or (not number and _HEADING.fullmatch(cell)):
@@ -191,6 +197,7 @@ def _look_at_rows(
             }
             for pattern in patterns:
                 ways = [one.format(**fields) for one in pattern.split("|")]
+                # Lists name their files from different places, and programs try them too.
                 places = (path.parent, path.parent.parent, folder)
                 if not any((place / way).exists() for place in places for way in ways):
                     _note(missing, counts, ways[0])

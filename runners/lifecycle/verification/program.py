@@ -15,10 +15,10 @@ from runners.lifecycle.launch.interpreter import interpreter_of
 
 SCRIPT = ROOT / "runners" / "doctor" / "verification" / "interpreter_script.py"
 PATIENCE_S = 120.0
-"""Importing torch from a cold network disk takes minutes; longer, and something hangs."""
+"""Importing torch from a cold network disk takes minutes; beyond this, something hangs."""
 _LONGEST = 4 << 20
 _LEVELS = 4
-"""Folders above a script in which its own packages may lie."""
+"""Folders above a script in which its own packages may be."""
 
 
 def ask_interpreter(
@@ -28,8 +28,9 @@ def ask_interpreter(
     imports: Sequence[str] = (),
     patience_s: float = PATIENCE_S,
 ) -> InterpreterFacts | None:
-    """What the Python that `argv` runs can import of what its program needs, and what its torch
-    sees; None when it runs no Python.
+    """What the Python that `argv` runs can import of what its program needs, and what torch sees.
+
+    None when it does not run Python.
     """
     interpreter = interpreter_of(argv)
     if interpreter is None:
@@ -45,6 +46,7 @@ def ask_interpreter(
         done = subprocess.run(
             [str(interpreter), str(SCRIPT), json.dumps(request)],
             cwd=folder,
+            # A session of its own, so that the time limit ends what an import has started too.
             env={**environment, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -78,8 +80,10 @@ def script_of(argv: Sequence[str], folder: Path) -> Path | None:
 
 
 def imports_of(script: Path) -> Iterator[str]:
-    """Modules that a program imports whenever it starts, but for the standard library's and those
-    beside or above it: the statements of its top level outside of try and if.
+    """Third-party modules that a program imports whenever it starts.
+
+    Those of its top level outside try and if; without the standard library's and those
+    beside or above the program.
     """
     try:
         if script.stat().st_size > _LONGEST:
@@ -87,6 +91,7 @@ def imports_of(script: Path) -> Iterator[str]:
         tree = ast.parse(script.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
+    # Imports inside functions, try or if may never run, so their absence is not a failure.
     for node in tree.body:
         names = []
         if isinstance(node, ast.Import):

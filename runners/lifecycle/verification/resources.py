@@ -16,7 +16,7 @@ from runners.doctor.verification.facts import (
     OutputFacts,
     PortFacts,
 )
-from runners.lifecycle.probe.results import ProbeResult, find_probe
+from runners.lifecycle.probe.results import ProbeResult
 from runners.lifecycle.verification.data import matching
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
@@ -39,9 +39,7 @@ _ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
 
 
 class EarlierCheckpoints(NamedTuple):
-    """Checkpoints that an earlier run of the preset wrote: the newest, the largest's bytes, how
-    many.
-    """
+    """Checkpoints of an earlier run of the preset: the newest, the largest's bytes, how many."""
 
     run: str
     newest: Path
@@ -55,6 +53,7 @@ def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints |
         outline = read_outline(state.run(run_id))
         if outline is None or outline.preset != spec.preset:
             continue
+        # Bare commands all have one preset; only the name tells them apart.
         if spec.preset == "command" and outline.name != spec.name:
             continue
         files = _checkpoints_of(read_run(state, run_id))
@@ -73,6 +72,7 @@ def memory_needs(
     batch = _value(spec, spec.scaling.batch) if spec.scaling is not None else None
     if probe is not None and probe.memory is not None and batch is not None:
         tried = [step for step in probe.steps if step.batch == batch and step.memory is not None]
+        # A measurement of this very batch is better than any history: nothing else is asked.
         for step in tried[:1]:
             yield MemoryNeed(step.memory or 0, f"by a probe of batch {step.batch}", True)
             return
@@ -107,36 +107,6 @@ def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> B
     )
 
 
-def probe_of(
-    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], processes: int
-) -> ProbeResult | None:
-    """What a probe found for this preset on such GPUs; None where other settings differ."""
-    name = ", ".join(dict.fromkeys(gpu.name for gpu in gpus)) or "CPU"
-    found = find_probe(state, spec.preset, name, processes)
-    if found is None:
-        return None
-    now = settings_of(spec, found.parameter)
-    return found if found.settings == now else None
-
-
-def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
-    """The parameters that decide, beside the batch, how much memory a step takes: those that are
-    not as in the preset, but for lengths, rates, seeds and places.
-    """
-    free = {batch, spec.total.parameter if spec.total is not None else ""}
-    if spec.scaling is not None:
-        free.add(spec.scaling.learning_rate)
-    harmless = ("seed", "manualSeed", "resume", "keep", "workers", "num_workers", "name")
-    return {
-        one.name: str(one.value)
-        for one in spec.parameters
-        if one.value != one.default
-        and one.name not in free
-        and one.name not in harmless
-        and not (isinstance(one.value, str) and "/" in one.value)
-    }
-
-
 def disk_facts(
     spec: RunSpec, plan: LaunchPlan, before: EarlierCheckpoints | None
 ) -> DiskFacts | None:
@@ -149,6 +119,7 @@ def disk_facts(
     free = found.f_frsize * found.f_bavail
     size, basis = None, ""
     if before is not None:
+        # The largest one: the disk must have room for the worst case.
         size, basis = before.size, f"as in run {before.run}"
     elif spec.resumed_from and Path(spec.resumed_from).is_file():
         size, basis = Path(spec.resumed_from).stat().st_size, "as the checkpoint it goes on from"
@@ -168,6 +139,7 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
         if endpoint:
             text = (endpoint[1] or after).rpartition(":")[2]
         if text.isdigit() and 0 < int(text) < 65536:
+            # A port named on the command line is used as it is; nothing chooses a free one.
             found.setdefault(int(text), word.partition("=")[0])
     stated = environment.get("MASTER_PORT", "")
     if stated.isdigit() and plan.port is None:
@@ -179,6 +151,7 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
 def is_free(port: int) -> bool:
     """True when nobody listens on this TCP port of this host."""
     with socket.socket() as probe:
+        # As servers do: a port that has just been closed would otherwise look taken for a minute.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
@@ -195,6 +168,7 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
     for pattern in plan.checkpoints:
         if Path(pattern).is_relative_to(own):
             continue
+        # Two live runs that write to one place overwrite each other's checkpoints.
         writers = tuple(run for run, other in plans if pattern in other.checkpoints)
         yield _output(pattern, writers)
     for parameter in spec.parameters:
@@ -251,7 +225,9 @@ def _number_to_come(spec: RunSpec, plan: LaunchPlan) -> int:
         return spec.keep.last + spec.keep.best + every
     keep = _first(spec, _KEEP)
     regular, archived = _first(spec, _REGULAR), _first(spec, _ARCHIVED)
-    number = int(keep) + 1 if keep else int(total // regular) if regular else 0
+    number = int(total // regular) if regular else 0
+    if keep:
+        number = int(keep) + 1  # one more while the newest is written
     return number + (int(total // archived) if archived else 0)
 
 
@@ -281,6 +257,7 @@ def _fixed_part(pattern: str) -> str:
     literal = pattern.replace("[[]", "[")
     parts = []
     for part in Path(literal).parent.parts:
+        # The disk is that of the fixed part: what a wildcard matches may not exist yet.
         if any(sign in part for sign in "*?"):
             break
         parts.append(part)

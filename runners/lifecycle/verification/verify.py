@@ -46,6 +46,7 @@ def verify(
     try:
         foreseen = foresee(state, specs)
     except FresnelError as error:
+        # One by one, so that the error is shown with the run that it belongs to.
         if len(specs) > 1:
             return [found for spec in specs for found in verify(state, [spec], groups)]
         check = Check("plan", "FAIL", error.message, error.hint)
@@ -73,8 +74,9 @@ def _place(foreseen: Foreseen) -> JudgedCheck:
 
 
 def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunSpec]:
-    """The specs with what their checks warn of as notes; VerificationFailed when a check that a
-    preset asks for fails. Those that ask for none are returned as they are.
+    """The specs, with what their checks warn of as notes; those without checks are unchanged.
+
+    Raises VerificationFailed when a check that a preset asks for fails.
     """
     checked = []
     for spec in specs:
@@ -82,6 +84,7 @@ def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunS
             checked.append(spec)
             continue
         found = verify(state, [spec], spec.verify)[0]
+        # Busy GPUs are not a failure of the run: the launch itself decides whether it may wait.
         failures = [check for check in found.failures if check.name != "plan"]
         if failures:
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""

@@ -1,1 +1,1 @@
-"""How well a run goes while it goes on: evidence, judgement, and when to say it."""
+"""How a live run is doing: evidence, judgement, and when to report it."""

@@ -1,5 +1,7 @@
-"""From findings to what is shown and said: conditions hold for a while before they count, end for
-a while before they are over, and are said once.
+"""From findings to what is shown and reported.
+
+Conditions hold for a while before they count, end for a while before they are over, and are
+reported once.
 """
 
 from collections.abc import Sequence
@@ -36,7 +38,7 @@ class EpisodeTracker:
         self._said: dict[Condition, float] = dict(said)
 
     def take(self, findings: Sequence[Finding], now: float, attempt: int = 1) -> Verdict:
-        """Take in what holds at `now`, the gravest first."""
+        """Add what holds at `now`, the gravest first."""
         for finding in findings:
             self._since.setdefault(finding.condition, now)
             self._last[finding.condition] = (now, finding)
@@ -48,6 +50,7 @@ class EpisodeTracker:
             if condition in self._holding or now - since < _HOLDS_S.get(condition, 0.0):
                 continue
             self._holding[condition] = since
+            # Once per half hour: a condition that comes and goes must not fill the notifications.
             if condition.is_trouble and now - self._said.get(condition, 0.0) >= _SAID_AGAIN_S:
                 self._said[condition] = now
                 news.append(self._last[condition][1])

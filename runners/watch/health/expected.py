@@ -6,14 +6,15 @@ from runners.model.spec import Expectation
 
 _SLOWER_BY = 1.25
 _SETTLED_S = 300.0
-"""Compiling and the first epoch say nothing of the rest."""
+"""Compiling and the first epoch say nothing about the rest."""
 
 
 def slower_than_expected(
     run: Run, progress: Progress, epoch_s: float | None, seconds: float
 ) -> tuple[str, ...]:
-    """What of its pace falls short, in words, after `seconds` of running; nothing while it
-    settles.
+    """What of its pace falls short, in words, after `seconds` of running.
+
+    Nothing while it settles.
     """
     plan = run.plan
     if plan is None or seconds < _SETTLED_S:

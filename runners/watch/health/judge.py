@@ -44,8 +44,9 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
 
 
 def stall_after(signs: RunSigns) -> float:
-    """Seconds of silence from which a run may have stalled: as its preset says, else by its own
-    rhythm, and long while it works at warming up.
+    """Seconds of silence after which a run may have stalled.
+
+    As its preset says, else by its own longest silence; long while it is busy warming up.
     """
     asked = signs.stall_after_s
     if not signs.stepped and not _all_idle(signs):
@@ -62,11 +63,13 @@ def _stall(signs: RunSigns) -> Finding | None:
     quiet = signs.quiet_s
     if quiet < stall_after(signs):
         return None
+    # A time that the preset states is meant literally; otherwise silence alone is not a stall.
     if signs.stall_after_s is None and _works_as_usual(signs):
         return None
     evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
     evidence += [_gpu_words(gpu) for gpu in signs.gpus]
     evidence += _rank_words(signs.ranks)
+    # One rank that died leaves the others waiting in a collective, at full use.
     missing = signs.expected_ranks - len(signs.ranks)
     if missing > 0 and signs.expected_ranks > 1:
         here = {rank.rank for rank in signs.ranks}
@@ -170,6 +173,7 @@ def _gpu_words(gpu: GpuSign) -> str:
 
 def _rank_words(ranks: tuple[RankSign, ...]) -> list[str]:
     """One line for each way of waiting, and who waits so; each rank's silence where it is known."""
+    # Grouped, with the smallest group first: the rank that differs is most often the culprit.
     groups: dict[str, list[RankSign]] = {}
     for rank in ranks:
         groups.setdefault(rank.state, []).append(rank)

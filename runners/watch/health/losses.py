@@ -1,6 +1,6 @@
-"""The course of a loss, kept in a few hundred numbers, and what can be said of it robustly.
+"""The history of a loss, kept in a few hundred numbers, and robust statements about it.
 
-Medians and median absolute deviations, so that single spikes count for nothing.
+Medians and median absolute deviations are used, so that single spikes do not count.
 """
 
 import math
@@ -31,7 +31,7 @@ class LossHistory:
         self._medians: list[float] = []
 
     def add(self, values: Iterable[float]) -> None:
-        """Take in new values; `not_finite` counts those at the end that are not finite."""
+        """Add new values; `not_finite` counts those at the end that are not finite."""
         for value in values:
             if not math.isfinite(value):
                 self.not_finite += 1
@@ -43,6 +43,7 @@ class LossHistory:
                 self._medians.append(median(self._open))
                 self._open = []
                 if len(self._medians) == _MOST:
+                    # Halved in resolution, not cut: the beginning stays, and memory is bounded.
                     pairs = zip(self._medians[::2], self._medians[1::2], strict=True)
                     self._medians = [(a + b) / 2 for a, b in pairs]
                     self._each *= 2
@@ -53,8 +54,9 @@ class LossHistory:
         return self._medians[-1] if self._medians else None
 
     def diverges(self) -> str:
-        """How it rises, in words, once it has lost half of what it had gained, far above its noise;
-        empty when it does not.
+        """How it rises, in words; empty when it does not.
+
+        That is once it has lost half of what it had gained, far above its noise.
         """
         windows = self._windows()
         if windows is None:
@@ -69,8 +71,9 @@ class LossHistory:
         return f"rises: {last:.4g}, its best was {best:.4g}"
 
     def is_flat(self) -> str:
-        """That nothing was learnt since the beginning, in words; empty when something was, and of
-        a loss that fell and then came to rest.
+        """That nothing was learnt since the beginning, in words; empty when something was.
+
+        Also empty for a loss that fell and then stayed where it was.
         """
         windows = self._windows()
         if windows is None:
@@ -92,6 +95,7 @@ class LossHistory:
 
     def _noise(self) -> float:
         """The standard deviation of one kept value about its neighbours."""
+        # Of differences, so that the trend itself does not count as noise.
         steps = [b - a for a, b in pairwise(self._medians)]
         return _MAD * _deviation(steps) / math.sqrt(2)
 

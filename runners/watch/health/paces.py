@@ -11,8 +11,9 @@ _FEWEST = 4
 
 
 class PaceHistory:
-    """Paces of blocks of three minutes or more; the first, which compiles and warms up, is left
-    out. A block lasts until a step is told after its time: one that is silent is no pace.
+    """Paces of blocks of three minutes or more, without the first, which warms up.
+
+    A block lasts until a step is reported after its time: a silent one is not a pace.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class PaceHistory:
         done = step if step is not None else epoch
         if time is None or done is None:
             return
+        # A count that fell belongs to a new attempt or epoch.
         if self._from is None or done < self._from[1]:
             self._from = (time, done)
             self._blocks = 0

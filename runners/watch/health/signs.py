@@ -16,8 +16,9 @@ class GpuSign(msgspec.Struct, frozen=True):
 
 
 class BaselineSign(msgspec.Struct, frozen=True):
-    """A held-out metric beside its plain baseline: how often it was below it in a row, and how
-    often it was measured.
+    """A held-out metric beside its plain baseline.
+
+    How often it was worse than that in a row, and how often it was measured.
     """
 
     name: str

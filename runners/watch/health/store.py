@@ -10,14 +10,15 @@ from runners.model.states import State
 from runners.state.codec import read
 
 FRESH_S = 60.0
-"""Older ones say nothing any more: the watcher looks every ten seconds."""
+"""Older ones are not valid any more: the watcher looks every ten seconds."""
 
 _health = msgspec.json.Decoder(Health)
 
 
 def read_health(run: Path) -> Health | None:
-    """What the watcher found of the run in this folder last, however old; None when it has not
-    looked.
+    """What the watcher found last of the run in this folder, however old.
+
+    None when it has not looked yet.
     """
     return read(run / "health.json", _health)
 

@@ -1,1 +1,1 @@
-"""Logs at any size: lines found, filtered, searched and taken out by offset, never read whole."""
+"""Logs of any size: lines are found, filtered, searched and copied by offset, never read whole."""

@@ -11,7 +11,7 @@ Colour = int | tuple[int, int, int] | None
 
 
 class TextStyle(NamedTuple):
-    """How a stretch of text is drawn."""
+    """How a part of a text is drawn."""
 
     fg: Colour = None
     bg: Colour = None
@@ -25,8 +25,8 @@ class TextStyle(NamedTuple):
 
 PLAIN = TextStyle()
 
-# Each alternative eats at least its first character and what it can without looking back, so a
-# line is read once however hostile it is. A string (OSC, DCS, APC, PM, SOS) without its end goes
+# Each alternative consumes at least its first character, and what it can without looking back, so a
+# line is read once however hostile it is. A string (OSC, DCS, APC, PM, SOS) without its end goes up
 # to the next escape or the line's end, as a terminal would take it.
 TOKEN = re.compile(
     "(?P<string>(?:\x1b[\\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x9c|\x1b\\\\)?)"
@@ -37,8 +37,9 @@ TOKEN = re.compile(
     "|(?P<mark>[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f])"
 )
-"""Everything in a decoded line that is not plainly text; `mark` are the invisible format
-characters.
+"""Everything in a decoded line that is not plain text.
+
+`mark` are the invisible format characters.
 """
 
 _FLAGS = {
@@ -58,7 +59,8 @@ _FLAGS = {
 
 
 def apply_sgr(look: TextStyle, arguments: str) -> TextStyle:
-    """The look after `ESC [ arguments m`; what is not understood changes nothing."""
+    """The style after `ESC [ arguments m`; what is not understood changes nothing."""
+    # A number of six digits or more is no code, and converting a very long one would take long.
     codes = [
         int(part) if part.isdigit() and len(part) < 6 else 0 for part in re.split("[;:]", arguments)
     ]
@@ -88,9 +90,11 @@ def _extended(rest: list[int], colons: bool) -> tuple[Colour, int]:
     if rest[:1] == [5] and len(rest) >= 2:
         return (rest[1] if rest[1] < 256 else None), 2
     if rest[:1] == [2] and len(rest) >= 4:
+        # `38:2::r:g:b` has an empty colour space, `38;2;r;g;b` has none.
         skip = 1 if colons and len(rest) >= 5 else 0
         red, green, blue = (min(part, 255) for part in rest[1 + skip : 4 + skip])
         return (red, green, blue), 4 + skip
+    # An unknown colour model: the rest belongs to it, and must not be read as other codes.
     return None, len(rest)
 
 
@@ -100,6 +104,7 @@ def _palette(look: TextStyle, code: int) -> TextStyle:
     if 40 <= code <= 47:
         return look._replace(bg=code - 40)
     if 90 <= code <= 97:
+        # The bright colours are 8 to 15 of the palette.
         return look._replace(fg=code - 82)
     if 100 <= code <= 107:
         return look._replace(bg=code - 92)

@@ -1,9 +1,8 @@
-"""Regular expressions by RE2: linear in what they search, and searching keeps no other thread
-waiting.
+"""Regular expressions by RE2: linear in what they search, and without blocking other threads.
 
 Python's own engine can take for ever over one line (`(a+)+$` over `aaaa…!`) and lets no other
-thread run meanwhile. The price: no look-around and no back-references. Syntax:
-https://github.com/google/re2/wiki/Syntax.
+thread run meanwhile. The price: no look-around and no back-references.
+Syntax: https://github.com/google/re2/wiki/Syntax.
 """
 
 import re
@@ -14,7 +13,7 @@ COLOURS = r"(?:\x1b\[[0-9;:]*[mK])"
 """A sequence that colours a log, and the erasing that `grep` and compilers send with it."""
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\]|\{\d*,?\d*\}|\(\?:|.", re.DOTALL)
-# Classes that may hold a newline, or of which that is not told at a glance; escapes likewise.
+# Classes and escapes that may match a newline, or of which that is not easily known.
 _MAY_BE_NEWLINE = re.compile(
     r"^\[\^\]|^\[.*\\[^dw\W]|\[\[:|^\\[^dwSbBtrf\W]|[\x00-\x1f]", re.DOTALL
 )
@@ -22,7 +21,7 @@ _MEANING_ESCAPES = re.compile(r"\\[dDwWsSbBAz]")
 
 
 class BadExpression(ValueError):
-    """Not a regular expression that is understood here; says why."""
+    """Not a regular expression that RE2 understands; says why."""
 
 
 class Match(Protocol):
@@ -36,7 +35,7 @@ class Match(Protocol):
 
 
 class Expression(Protocol):
-    """As much of a compiled expression as is used; in bytes it counts bytes, in text characters."""
+    """What is used of a compiled expression; on bytes it counts bytes, on text characters."""
 
     def search(self, text: bytes, pos: int = 0) -> Match | None:
         """The first match from `pos` on."""
@@ -46,12 +45,14 @@ class Expression(Protocol):
 
 
 def compile_expression(text: str) -> Expression:
-    """An expression that never matches beyond a line's end, where `^` and `$` match; raises
-    BadExpression.
+    """An expression that never matches across a line's end; `^` and `$` match there.
+
+    Raises BadExpression.
     """
     import re2  # only once something is searched: a panel that shows its first screen does without
 
     options = re2.Options()
+    # never_nl: the search runs over a whole MiB at a time, but a match is meant within one line.
     options.never_nl = options.never_capture = True
     options.log_errors = False
     try:
@@ -69,7 +70,7 @@ def compile_expression(text: str) -> Expression:
 
 
 def whole_lines(expression: str) -> Expression | None:
-    """An expression for as many neighbouring lines as match, each with its newline, in one go.
+    """An expression for as many neighbouring lines as match, each with its newline, at once.
 
     None where `expression` could match a newline itself, and so more than one line.
     """
@@ -98,7 +99,7 @@ def whole_lines(expression: str) -> Expression | None:
 
 
 def through_colours(text: str) -> str:
-    """An expression for a text in which any character may change the colour."""
+    """An expression for a text in which the colour may change between any two characters."""
     return f"{COLOURS}*".join(re.escape(character) for character in text)
 
 
@@ -108,7 +109,7 @@ def any_of(texts: Iterable[str]) -> Expression:
 
 
 def texts_needed(expression: str) -> list[str]:
-    """Texts of which every match holds at least one; none where that cannot be told at a glance."""
+    """Texts of which every match contains at least one; none where that is not easily known."""
     branches: list[list[str]] = [[""]]
     depth = 0
     for token in _TOKEN.findall(expression):
@@ -117,6 +118,8 @@ def texts_needed(expression: str) -> list[str]:
             depth += -1 if token == ")" else 1
             runs.append("")
         elif depth:
+            # Inside brackets a text may be one of several, or absent:
+            # nothing there is surely needed.
             continue
         elif token == "|":
             branches.append([""])
@@ -127,8 +130,10 @@ def texts_needed(expression: str) -> list[str]:
         elif token[0] != "\\":
             runs[-1] += token
         elif token[1:].isalnum():
+            # An unknown escape may stand for anything.
             return []
         else:
             runs[-1] += token[1:]
+    # Every branch must need some text, or a match of that branch would be missed.
     longest = [max(runs, key=len) for runs in branches]
     return longest if all(longest) and "(?" not in expression.replace("(?:", "") else []

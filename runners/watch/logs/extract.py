@@ -1,4 +1,4 @@
-"""Taking a part of a log elsewhere: as text for a clipboard, as raw bytes into a file."""
+"""Copying a part of a log: as text for a clipboard, as raw bytes into a file."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Lines(Protocol):
 
 
 class Text(NamedTuple):
-    """Some lines as text, how many they are, and whether not all of it fitted."""
+    """Some lines as text, how many they are, and whether something had to be left out."""
 
     data: bytes
     lines: int
@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 
 class ExtractRefused(Exception):
-    """A file will not be written; `may_insist`: unless whoever asked says so again."""
+    """A file will not be written; with `may_insist`, asking again with `!` overwrites it."""
 
     def __init__(self, why: str, may_insist: bool = False) -> None:
         super().__init__(why)
@@ -36,8 +36,9 @@ class ExtractRefused(Exception):
 
 
 def text_of(lines: Lines, first: int, last: int, cap: int) -> Text:
-    """The lines that begin at `first` to `last`, safe and without colours: at most `cap` bytes of
-    UTF-8.
+    """The lines that begin at `first` to `last`, safe and without colours.
+
+    At most `cap` bytes of UTF-8.
     """
     parts: list[bytes] = []
     size, at = 0, first
@@ -53,12 +54,14 @@ def text_of(lines: Lines, first: int, last: int, cap: int) -> Text:
     data = b"\n".join(parts)
     if len(data) <= cap:
         return Text(data, len(parts), False)
+    # Cut inside a character: decoding drops what is left of it.
     return Text(data[:cap].decode("utf-8", "ignore").encode(), data[:cap].count(b"\n") + 1, True)
 
 
 def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
-    """The file that is meant, and whether it may be overwritten (a `!` at the end says so); raises
-    Refused.
+    """The file that is meant, and whether it may be overwritten (a `!` at the end says so).
+
+    Raises ExtractRefused.
     """
     words = words.strip()
     insisted = words.endswith("!")
@@ -68,6 +71,7 @@ def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
         path = folder / Path(words).expanduser()
         if path.is_dir():
             raise ExtractRefused(f"{path} is a folder")
+        # Not created: a mistyped path would leave folders behind.
         if not path.parent.is_dir():
             raise ExtractRefused(f"there is no folder {path.parent}")
         if not path.exists():
@@ -89,13 +93,13 @@ def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
 def write_part(
     source: LogSource, path: Path, overwrite: bool, part: tuple[int, int], lines: LineFilter | None
 ) -> Iterator[tuple[float, int]]:
-    """Write the raw bytes from `part[0]` to `part[1]`, or only the lines of them that a filter
-    lets through.
+    """Write the raw bytes from `part[0]` to `part[1]`, all or only the lines of a filter.
 
-    Yields the share that is done and the bytes written. A new file that is not finished, since
-    whoever asked stopped or the disk is full, is removed again. Raises OSError.
+    Yields the share that is done and the bytes written. A new file that is not finished, because
+    the caller stopped or the disk is full, is removed again. Raises OSError.
     """
     start, end = part
+    # "xb" for a new file: one that appeared since the check is not overwritten.
     with path.open("wb" if overwrite else "xb") as out:
         done = False
         try:
@@ -105,9 +109,11 @@ def write_part(
                 else:
                     _write_hits(source, out, lines, at // BLOCK, part)
                 yield min(1.0, (at + BLOCK - start) / (end - start)), out.tell()
+            # A line belongs to the block in which it ends: the last one may end in the next.
             if lines is not None and end > start:
                 _write_hits(source, out, lines, (end - 1) // BLOCK + 1, part)
             out.flush()
+            # The caller reports success: then the bytes are on disk.
             os.fsync(out.fileno())
             yield 1.0, out.tell()
             done = True

@@ -1,4 +1,4 @@
-"""A log that grows, is cut short or is replaced while it is looked at."""
+"""A log that grows, is truncated or is replaced while it is shown."""
 
 import os
 from enum import Enum
@@ -20,8 +20,10 @@ class Change(Enum):
 
 
 class LogFile:
-    """One log by its path. A file that is not there is an empty log; one deleted stays as seen
-    last. Without a path it is empty for ever.
+    """One log by its path.
+
+    A file that does not exist is an empty log; a deleted one stays as it was last seen. Without
+    a path it is always empty.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -38,11 +40,12 @@ class LogFile:
 
     @property
     def line_count(self) -> tuple[int, bool]:
-        """How many lines, and whether that is counted (else estimated from the lines at hand)."""
+        """How many lines, and whether they were counted (else estimated from those read)."""
         if self.index.complete:
             return self.index.count, True
         if self.index.scanned:
             return self.index.count * self.size // self.index.scanned, False
+        # By the mean length of the last lines: the index has not begun yet.
         last = self.tail(200)
         return len(last) * self.size // max(1, self.size - last[0].start), False
 
@@ -57,6 +60,7 @@ class LogFile:
         if (found.st_dev, found.st_ino) != self._identity:
             return self._open(self.path)
         if found.st_size < self.size or (found.st_size > self.size and not self._continues()):
+            # A descriptor of its own for the new source: threads may still read by the old one.
             self._begin(LogSource(os.dup(self.source.descriptor), found.st_size))
             return Change.TRUNCATED
         if found.st_size == self.size:
@@ -65,13 +69,11 @@ class LogFile:
         return Change.GROWN
 
     def index_step(self, budget: int) -> bool:
-        """Count the lines of about `budget` more bytes, from any thread; whether the end is
-        reached.
-        """
+        """Count the lines of about `budget` more bytes, from any thread; True at the end."""
         return self.index.step(budget)
 
     def lines(self, first: int, count: int) -> list[bytes]:
-        """Lines by number, from 0; none where the index has not been yet."""
+        """Lines by number, from 0; none where the index has not come yet."""
         start = self.index.offset_of(first)
         return (
             [] if start is None else [line.data for line in self.source.read_forward(start, count)]
@@ -105,7 +107,8 @@ class LogFile:
         self._ending = self.source.read(max(0, size - _FINGERPRINT), size)
 
     def _continues(self) -> bool:
-        """Whether what was the end is still where it was: a log cut and refilled between two looks
-        is not.
+        """Whether the last known bytes are still in their place.
+
+        They are not in a log that was truncated and refilled between two looks.
         """
         return self.source.read(max(0, self.size - _FINGERPRINT), self.size) == self._ending

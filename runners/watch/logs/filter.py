@@ -1,8 +1,8 @@
 """Only the lines of a log that match: found in the background, read like the log itself.
 
 The log is searched a MiB at a time, first where the reader is, then outward; what is appended is
-searched first of all. Offsets are kept while there are few; where millions of lines match only
-their number per MiB is, and a MiB that is looked at is searched again.
+searched before all else. Offsets are kept while there are few; where millions of lines match, only
+their number per MiB is kept, and a MiB that is shown is searched again.
 """
 
 import threading
@@ -22,9 +22,7 @@ _UNKNOWN = -1
 
 
 class _Tail(NamedTuple):
-    """The last block as far as it was written: lines that match, and where the line begins that
-    may go on.
-    """
+    """The last block as far as it is written: its matching lines, and the one that is open."""
 
     block: int
     hits: "array[int]"
@@ -38,8 +36,9 @@ class _Tail(NamedTuple):
 
 
 class LineFilter:
-    """The matching lines of a source. One thread at a time runs `step`; anyone may read
-    meanwhile.
+    """The matching lines of a source.
+
+    One thread at a time runs `step`; any thread may read meanwhile.
     """
 
     def __init__(self, source: LogSource, pattern: Pattern, near: int = 0) -> None:
@@ -54,12 +53,15 @@ class LineFilter:
         self._kept_number = 0
         self._recent: dict[int, array[int]] = {}
         self._tail = _Tail(0, array("Q"), 0, 0, False)
+        # The blocks at which the search goes on downward and upward, the
+        # ones between them being done.
         self._down = self._up = 0
         self._turn = threading.Lock()
 
     @property
     def count(self) -> int:
         """Lines found so far."""
+        # The last block is not among the counts yet.
         return self._number + len(self._tail.hits) + self._tail.open_hit
 
     @property
@@ -79,13 +81,15 @@ class LineFilter:
         return (blocks - self._missing) / blocks if self._missing else 1.0
 
     def step(self, budget: int) -> bool:
-        """Search about `budget` more bytes; whether all is searched. Idle while another thread is
-        at it.
+        """Search about `budget` more bytes; whether all is searched.
+
+        Does nothing while another thread is searching.
         """
         if not self._turn.acquire(blocking=False):
             return False
         try:
             while budget > 0 and not self.complete:
+                # What was appended comes first: whoever follows the log waits for exactly that.
                 if self._tail.searched < self._source.size:
                     budget -= self._search_tail()
                 if budget > 0 and self._missing:
@@ -103,9 +107,7 @@ class LineFilter:
     # ---- reading, as of a LogSource
 
     def read_forward(self, start: int, count: int) -> list[LogLine]:
-        """At most `count` lines that match, from `start` on, up to where nothing has been searched
-        yet.
-        """
+        """At most `count` lines that match, from `start` on, up to where the search has come."""
         starts: list[int] = []
         for block in range(start // BLOCK, self._tail.block + 1):
             hits = self.hits(block)
@@ -120,7 +122,7 @@ class LineFilter:
         known = False
         for block in range(min(end // BLOCK, self._tail.block), -1, -1):
             hits = self.hits(block)
-            # Just appended and not searched yet: what is before it is shown until it is.
+            # Just appended and not searched yet: what is before it is shown meanwhile.
             if hits is None and not known:
                 continue
             known = True
@@ -130,17 +132,18 @@ class LineFilter:
         return self._lines(starts[-count:]) if count > 0 else []
 
     def hits(self, block: int, now: bool = False) -> "array[int] | None":
-        """Where the lines begin that match in a block; None if it is not searched yet, unless
-        wanted `now`.
-        """
+        """Where the matching lines of a block begin; None if not searched yet and not `now`."""
         tail = self._tail
         if block == tail.block:
             return tail.starts()
+        # Read once: `step` may be counting this block in another thread.
         known = self._counts[block] if block < len(self._counts) else _UNKNOWN
         if known == _UNKNOWN and not now:
             return None
         if known == 0:
             return array("Q")
+        # Blocks whose offsets were not kept are searched again; a reader
+        # moves within a few of them.
         hits = self._kept.get(block) or self._recent.get(block)
         if hits is None:
             hits = array("Q", hits_in_block(self._source, self.pattern, block))
@@ -154,6 +157,7 @@ class LineFilter:
         base, chunk = 0, b""
         for start in starts:
             found = chunk.find(b"\n", start - base) if base <= start < base + len(chunk) else -1
+            # The chunk before may hold the line already: matches are often close together.
             if found < 0:
                 base, chunk = (
                     start,
@@ -169,9 +173,10 @@ class LineFilter:
     # ---- searching
 
     def _search_tail(self) -> int:
-        """Search what was appended; bytes it took."""
+        """Search what was appended; returns the bytes it took."""
         tail, size = self._tail, self._source.size
         last = (size - 1) // BLOCK
+        # The log grew beyond the block that was last: what is left of that is finished first.
         if tail.block < last:
             end = self._source.start_of((tail.block + 1) * BLOCK)
             rest = hits_between(self._source, self.pattern, tail.open_from, end)
@@ -188,12 +193,14 @@ class LineFilter:
             if size > tail.open_from
             else tail.open_from
         )
+        # A line that ends in a newline will not change, so nothing is open.
         if self._source.read(size - 1, size) == b"\n":
             open_from = size
         hits = hits_between(self._source, self.pattern, tail.open_from, size)
         open_hit = bool(hits) and hits[-1] == open_from
         # A new array, as a reader may hold the old one; a block has few lines, or they are short.
         known = tail.hits + array("Q", hits[:-1] if open_hit else hits)
+        # The open line is searched again each time, because it may go on and then match, or not.
         spent += size - tail.open_from
         self._tail = _Tail(tail.block, known, open_from, size, open_hit)
         return max(1, spent)
@@ -202,6 +209,7 @@ class LineFilter:
         """The block not searched yet that is nearest to the reader."""
         counts = self._counts
         near = min(max(0, self.near // BLOCK), len(counts) - 1)
+        # The reader jumped to an unknown place: the search starts over from there.
         if counts[near] == _UNKNOWN:
             self._down = self._up = near
         while self._down >= 0 and (
@@ -210,11 +218,13 @@ class LineFilter:
             self._down -= 1
         while self._up < len(counts) and counts[self._up] != _UNKNOWN:
             self._up += 1
+        # The nearer of the two, downward where they are equally far.
         if self._down < 0 or (self._up < len(counts) and self._up - near <= near - self._down):
             return self._up
         return self._down
 
     def _keep(self, block: int, hits: list[int]) -> None:
+        # All of a block or nothing: a part of its offsets would look like all matches.
         if hits and self._kept_number + len(hits) <= KEPT:
             self._kept[block] = array("Q", hits)
             self._kept_number += len(hits)

@@ -34,8 +34,9 @@ class RankLog(msgspec.Struct, frozen=True):
 
 
 def has_rank_logs(run: Path) -> bool:
-    """True when torchrun was told to keep logs in this run's folder: then lines of its output
-    without a rank are rank 0's, or its own.
+    """True when torchrun was told to keep logs in this run's folder.
+
+    Lines of its output without a rank are then rank 0's, or its own.
     """
     return (run / FOLDER).is_dir()
 
@@ -43,6 +44,7 @@ def has_rank_logs(run: Path) -> bool:
 def rank_logs(run: Path) -> dict[int, RankLog]:
     """The logs of the newest attempt's ranks, those with any bytes."""
     attempts = [path for path in (run / FOLDER).glob("*/attempt_*") if path.is_dir()]
+    # torchrun makes a folder for every restart of its ranks.
     newest = max(attempts, key=_modified, default=None)
     if newest is None:
         return {}

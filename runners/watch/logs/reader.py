@@ -2,8 +2,8 @@
 
 A line ends at its newline. So that one line of a hundred megabytes needs no more memory than
 another, a line is also cut at every whole MiB of the file that ends a block without a single
-newline. Both can be told from the bytes near by, whatever is before or after: a place once found
-to begin a line does so for ever.
+newline. Both can be seen from the bytes nearby, whatever is before or after: a place once found to
+begin a line always does.
 """
 
 import os
@@ -12,15 +12,13 @@ from typing import NamedTuple
 from runners.watch.logs.render import LIMIT
 
 BLOCK = 1 << 20
-"""Bytes; the grid on which endless lines are cut, and the step of the line index."""
+"""In bytes: the grid on which endless lines are cut, and the step of the line index."""
 
 _CHUNK = 64 * 1024
 
 
 class LogLine(NamedTuple):
-    """One line: where it begins, where the next does, its bytes, and how many of them were not
-    read.
-    """
+    """One line: where it begins, where the next does, its bytes, and how many were not read."""
 
     start: int
     end: int
@@ -29,8 +27,9 @@ class LogLine(NamedTuple):
 
 
 class LogSource:
-    """One file as it was when last looked at: nothing beyond `size` is read. Closed when nobody
-    holds it.
+    """One file as it was when last looked at: nothing beyond `size` is read.
+
+    Closed when nobody refers to it any more.
     """
 
     def __init__(self, descriptor: int, size: int = 0) -> None:
@@ -38,8 +37,8 @@ class LogSource:
         self.size = size
 
     def __del__(self) -> None:
-        # A thread may still count lines of a file that was replaced: the last one to let go closes
-        # it.
+        # A thread may still count lines of a file that was replaced:
+        # whoever lets go last closes it.
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
@@ -57,9 +56,10 @@ class LogSource:
             return b""
 
     def start_of(self, offset: int) -> int:
-        """Where the line begins that holds the byte at `offset`."""
+        """Where the line begins that contains the byte at `offset`."""
         grid = offset - offset % BLOCK
         found = self._newline_before(grid, offset)
+        # No newline since the grid: the line came from the block before, or was cut at the grid.
         if found < 0 and grid > 0:
             found = self._newline_before(grid - BLOCK, grid)
         return found + 1 if found >= 0 else grid
@@ -70,6 +70,7 @@ class LogSource:
         found = self._newline_from(start, min(grid, self.size))
         if found >= 0:
             return found + 1
+        # A line that begins on the grid and has no newline in its block is cut at the next.
         if start % BLOCK == 0 or grid >= self.size:
             return min(grid, self.size)
         found = self._newline_from(grid, min(grid + BLOCK, self.size))
@@ -84,11 +85,13 @@ class LogSource:
             if found < 0 and base + len(chunk) < self.size:
                 base, chunk = start, self.read(start, min(start + _CHUNK, self.size))
                 found = chunk.find(b"\n")
+            # Longer than a chunk: read its end only, or its beginning.
             if found < 0 and len(chunk) >= _CHUNK:
                 line = self._long(start, self.end_of(start))
             else:
                 end = base + found + 1 if found >= 0 else base + len(chunk)
                 line = LogLine(start, end, chunk[start - base : end - base])
+            # The file became shorter while it was read.
             if line.end <= start:
                 break
             lines.append(line)
@@ -96,7 +99,7 @@ class LogSource:
         return lines
 
     def read_backward(self, end: int, count: int) -> list[LogLine]:
-        """At most `count` lines before `end`, which is where a line ends; in the file's order."""
+        """At most `count` lines before `end`, which is a line's end; in the file's order."""
         lines: list[LogLine] = []
         base, chunk = end, b""
         while len(lines) < count and end > 0:
@@ -115,8 +118,9 @@ class LogSource:
         return lines
 
     def _long(self, start: int, end: int) -> LogLine:
-        """A line too long to be read whole: its last redraws, if it is a progress bar, else how it
-        begins.
+        """A line too long to be read whole.
+
+        Its last redraws, if it is a progress bar, else how it begins.
         """
         tail = self.read(max(start, end - LIMIT), end)
         if b"\r" in tail.rstrip(b"\r\n"):
@@ -126,6 +130,7 @@ class LogSource:
         )
 
     def _newline_before(self, low: int, high: int) -> int:
+        # Small steps first, as most lines are short; then whole blocks.
         width = _CHUNK
         while high > low:
             start = max(low, high - width)

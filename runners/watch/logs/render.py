@@ -1,9 +1,9 @@
 """The raw bytes of one log line → text that is safe to show, and its colours.
 
-What a terminal would have shown at the end is what is returned: redraws over `\\r` and `\\b` are
-played, colours kept, and every other command to a terminal dropped. Control characters become
-pictures (␀) and invisible format characters their names (‹U+202E›), so that nothing hides in a log.
-Colours begin anew on every line: a line can be read from the middle of a file, where
+The result is what a terminal would have shown at the end: redraws over `\\r` and `\\b` are
+played, colours kept, and all other commands to a terminal dropped. Control characters become
+pictures (␀) and invisible format characters their names (‹U+202E›), so that nothing is hidden
+in a log. Every line begins without colours: it can be read from the middle of a file, where
 nobody knows what came before.
 """
 
@@ -15,13 +15,13 @@ from runners.watch.logs.ansi import PLAIN, TOKEN, TextStyle, apply_sgr
 LIMIT = 64 * 1024
 """Bytes of a line that are read, and characters that are shown."""
 
-_REDRAWS = (
-    8 * 1024
-)  # of a long progress line only the last redraws matter; a day of them is one line
+# Of a long progress line only the last redraws matter; a day of them is one line.
+_REDRAWS = 8 * 1024
 
 _ZEROS = bytes(16)
-"""As many zeros as no program writes on purpose: a hole in the file, cut by output_limit or left
-by a crash.
+"""As many zeros as no program writes on purpose.
+
+They are a hole in the file, cut by output_limit or left by a crash.
 """
 _MANY_ZEROS = re.compile(rb"\0{16,}")
 
@@ -30,7 +30,7 @@ _PICTURES = {code: 0x2400 + code for code in range(32)} | {0x07: None, 0x7F: 0x2
 
 
 class Span(NamedTuple):
-    """Characters `start` to `end` of a line's text, drawn alike."""
+    """Characters `start` to `end` of a line's text, drawn in one style."""
 
     start: int
     end: int
@@ -38,22 +38,25 @@ class Span(NamedTuple):
 
 
 class SafeLine(NamedTuple):
-    """Text without one control character, and the runs of it that are not drawn plainly."""
+    """Text without control characters, and the parts of it that are not drawn plainly."""
 
     text: str
     runs: tuple[Span, ...] = ()
 
 
 def read_line(line: bytes, more: int = 0) -> SafeLine:
-    """What a line looks like; `more` bytes of it were not read and are counted in the note at its
-    end.
+    """What a line looks like.
+
+    `more` bytes of it were not read, and are counted in the note at its end.
     """
     if _ZEROS in line:
+        # A hole of gigabytes becomes one note: as pictures it would fill the line.
         line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
     line, cut = shorten(_without_ending(line))
     more += cut
     note = f"… (+{more:,} bytes)" if more else ""
     text = line.decode("utf-8", "replace")
+    # Most lines hold nothing special: they are done here.
     first = TOKEN.search(text)
     if first is None:
         return SafeLine(text + note)
@@ -91,6 +94,7 @@ class _Row:
         self.look = PLAIN
 
     def write(self, text: str) -> None:
+        # Cursor movements cannot make a row longer than what is shown.
         text = text[: LIMIT - self.at]
         end = self.at + len(text)
         self.cells[self.at : end] = text
@@ -104,14 +108,16 @@ class _Row:
             self.at = max(0, self.at - 1)
         elif character == "\t":
             stop = self.at // _TAB * _TAB + _TAB
+            # A tab moves the cursor over what is there; only beyond the end it becomes blanks.
             self.at = min(stop, len(self.cells))
             self.write(" " * (stop - self.at))
         else:
             self.write(character.translate(_PICTURES))
 
     def erase(self, how: str) -> None:
-        """ESC [ how K. Erasing the whole line also goes to its start: nobody does it for anything
-        else.
+        """ESC [ how K: erase.
+
+        Erasing the whole line also moves to its start, which is what programs want by it.
         """
         if how == "2":
             self.at = 0
@@ -130,9 +136,7 @@ class _Row:
 
 
 def _is_public(arguments: str) -> bool:
-    """Whether a control sequence means what the standard says, not what some terminal made of
-    it.
-    """
+    """Whether a control sequence has its standard meaning, not one of some terminal's own."""
     return not arguments.startswith(("<", "=", ">", "?"))
 
 
@@ -148,6 +152,7 @@ def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
         elif kind == "control":
             row.control(token.group())
         elif kind == "mark":
+            # Such characters can reverse or hide text in a terminal.
             row.write(f"‹U+{ord(token.group()):04X}›")
         elif (
             token.group("final") == "m"

@@ -1,8 +1,8 @@
 """Finding lines in a log of any size: from a place on, and counted in the background.
 
-A line is found or not, however often it matches. Bytes are searched as they were written, colours
-between any two of them; a line that may match is then judged without its colours, or by what is
-left of its redraws on the screen.
+A line is found or not, however often it matches. Bytes are searched as they were written, with
+colours between any two of them; a line that may match is then judged without its colours, or by
+what its redraws leave on the screen.
 """
 
 import re
@@ -29,6 +29,7 @@ _ERRORS = re.compile(
     rb"|\b(?:Error|Exception|error|fatal)(?:[]!]|:(?! *[-+.0-9]))|out of memory|^(?:.*\s)?Killed\b"
     rb"|(?:Segmentation|Memory access) fault|[Bb]us error|core dumped",
 )
+# A few lines say enough about the whole block, and cost a hundredth of it.
 _SAMPLE = 8 * 1024
 _LEAST_LINES = 16
 _MANY = 8  # one line in so many
@@ -47,24 +48,26 @@ _ERROR_WORDS = (
 
 
 class Pattern(Protocol):
-    """What is looked for."""
+    """What is searched for."""
 
     def candidates(self, coloured: bool) -> Expression | None:
-        """What matches wherever a line that is meant may be, in bytes as written; None: colours
-        must be taken out.
+        """Matches wherever a wanted line may be, in bytes as written.
+
+        None: colours must be removed first.
         """
 
     def accepts(self, line: bytes) -> bool:
-        """Whether a line that has a candidate is meant; it is given without colours."""
+        """Whether a line that has a candidate is wanted; it is given without colours."""
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
-        """Which lines are meant of a text that is shown as it is and ends in a newline, as numbers
-        from and to: for a text in which most are.
+        """Which lines of a text are wanted, as numbers from and to.
+
+        The text is shown as it is and ends in a newline; for a text in which most lines match.
         """
 
 
 class TextPattern:
-    """Text as it stands."""
+    """Text as it is."""
 
     def __init__(self, text: str) -> None:
         self._needle = text.encode()
@@ -85,7 +88,7 @@ class TextPattern:
 
 
 class RegexPattern:
-    """A regular expression; raises BadExpression when it is none."""
+    """A regular expression. Raises BadExpression when it is not one."""
 
     def __init__(self, text: str) -> None:
         self._expression = compile_expression(text)
@@ -107,26 +110,26 @@ class RegexPattern:
 
 
 class ErrorPattern:
-    """Lines that tell of a failure: tracebacks, errors, killed processes, memory that ran out."""
+    """Lines that report a failure: tracebacks, errors, killed processes, memory that ran out."""
 
     def __init__(self) -> None:
         self._candidates = any_of(_ERROR_WORDS)
 
     def candidates(self, coloured: bool) -> Expression:
-        """The telling words."""
+        """The words that failures are reported with."""
         return self._candidates
 
     def accepts(self, line: bytes) -> bool:
-        """Whether the word stands for a failure here (`Error=0.12` is a metric)."""
+        """Whether the word means a failure here (`Error=0.12` is a metric)."""
         return _ERRORS.search(line) is not None
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
-        """Which lines tell of a failure."""
+        """Which lines report a failure."""
         return _by_line(self, text)
 
 
 class AllOf:
-    """Lines that two patterns match; the first, rarer one is looked for."""
+    """Lines that match two patterns; the first, rarer one is searched for."""
 
     def __init__(self, wanted: Pattern, also: Pattern) -> None:
         self._also = also
@@ -141,7 +144,7 @@ class AllOf:
         return self._wanted.accepts(line) and self._also.accepts(line)
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
-        """Which lines both match: those of the first, looked at by the second."""
+        """Which lines match both: those of the first, judged by the second."""
         numbers = [n for low, high in self._wanted.stretches(text) for n in range(low, high)]
         lines = text[:-1].split(b"\n")
         some = b"".join(lines[number] + b"\n" for number in numbers)
@@ -168,7 +171,7 @@ def _stretches(pattern: Pattern, lines: Expression | None, text: bytes) -> list[
 
 
 class Hit(NamedTuple):
-    """A line that matches (None: none up to here) and how far the search is."""
+    """A line that matches (None: none so far), and how far the search has come."""
 
     start: int | None
     searched: int
@@ -177,7 +180,7 @@ class Hit(NamedTuple):
 def find(source: LogSource, pattern: Pattern, offset: int, backward: bool = False) -> Iterator[Hit]:
     """Lines that match after the one at `offset`, or before it.
 
-    A `Hit` comes per hit and per MiB, so that whoever asked can stop at any time.
+    A `Hit` comes per match and per MiB, so that the caller can stop at any time.
     """
     block = max(0, min(offset, source.size - 1)) // BLOCK
     while 0 <= block * BLOCK < source.size:
@@ -190,13 +193,13 @@ def find(source: LogSource, pattern: Pattern, offset: int, backward: bool = Fals
 
 
 def hits_in_block(source: LogSource, pattern: Pattern, block: int) -> list[int]:
-    """Where the lines begin that match, among those that end block `block` or lie in it."""
+    """Where the matching lines begin, among those that end in block `block` or are inside it."""
     low, high = _bounds(source, block)
     return hits_between(source, pattern, low, high)
 
 
 def count_in_block(source: LogSource, pattern: Pattern, block: int) -> int:
-    """How many of those lines match; where most do, far faster than to tell where they begin."""
+    """How many of those lines match; where most do, much faster than finding where they begin."""
     chunk = source.read(*_bounds(source, block))
     stretches = _where_most_match(chunk, pattern)
     if stretches is None:
@@ -205,13 +208,12 @@ def count_in_block(source: LogSource, pattern: Pattern, block: int) -> int:
 
 
 def hits_between(source: LogSource, pattern: Pattern, low: int, high: int) -> list[int]:
-    """Where the lines begin that match, from `low`, which begins a line, to `high`, which ends
-    one.
-    """
+    """Where the matching lines begin, from `low`, a line's start, to `high`, a line's end."""
     chunk = source.read(low, high)
     stretches = _where_most_match(chunk, pattern)
     if stretches is None:
         return [low + at for at in _hits(chunk, pattern)]
+    # Where most lines match, splitting once is far faster than a search per line.
     starts = list(accumulate((len(line) + 1 for line in chunk.split(b"\n")), initial=low))
     return [start for first, last in stretches for start in starts[first:last]]
 
@@ -226,12 +228,13 @@ def _bounds(source: LogSource, block: int) -> tuple[int, int]:
 def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] | None:
     """The lines that match, by number from and to; None where few do, or lines are redrawn.
 
-    Few or many is told by a sample: one search for each line found is the fastest way to a few.
+    A sample decides between few and many: for few, one search per line is the fastest way.
     """
     sample = chunk[: chunk.rfind(b"\n", 0, _SAMPLE) + 1]
     lines = sample.count(b"\n")
     if lines < _LEAST_LINES or b"\r" in chunk or b"\b" in chunk:
         return None
+    # Few: only the lines around the matches are looked at.
     if _MANY * sum(1 for _ in _hits(sample, pattern)) < lines:
         return None
     text = _COLOURS.sub(b"", chunk) if b"\x1b" in chunk else chunk
@@ -239,6 +242,7 @@ def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] |
 
 
 def _hits(chunk: bytes, pattern: Pattern) -> Iterator[int]:
+    # Colours are rare: without an escape in the block the plain, faster expression does.
     expression = pattern.candidates(b"\x1b" in chunk)
     if expression is not None:
         yield from _matching_lines(chunk, pattern, expression)
@@ -268,6 +272,7 @@ def _matching_lines(chunk: bytes, pattern: Pattern, expression: Expression | Non
 
 
 def _as_shown(line: bytes) -> bytes:
+    # Redrawn: what a terminal would show at the end is what the user sees, and searches.
     if b"\r" in line.rstrip(b"\r") or b"\b" in line:
         return plain(line[-LIMIT:]).encode()
     return _COLOURS.sub(b"", line) if b"\x1b" in line else line
@@ -303,6 +308,7 @@ class MatchCount:
                 budget -= BLOCK
                 size = self._source.size
                 number = count_in_block(self._source, self.pattern, len(self._counts))
+                # The last block may still grow, so its number is kept apart and counted again.
                 if (len(self._counts) + 1) * BLOCK < size:
                     self._counts.append(number)
                     self._whole += number
@@ -314,13 +320,12 @@ class MatchCount:
             self._turn.release()
 
     def rank(self, start: int) -> int | None:
-        """Which of the matches, from 1, the line at `start` is; None where nothing is counted
-        yet.
-        """
+        """Which of the matches, from 1, the line at `start` is; None where not counted yet."""
         block = start // BLOCK
         if block > len(self._counts) or (block == len(self._counts) and not self.complete):
             return None
         before = sum(self._counts[:block])
+        # A line may belong to the block after the one it begins in: the one in which it ends.
         for at in (block, block + 1):
             hits = hits_in_block(self._source, self.pattern, at)
             if start in hits:

@@ -1,1 +1,1 @@
-"""What runs say of themselves, as numbers over steps and time, wherever they say it."""
+"""What runs report about themselves, as numbers over steps and time, from any source."""

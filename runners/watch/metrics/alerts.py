@@ -1,6 +1,4 @@
-"""What somebody should know of a run before it ends: the alerts that its supervisor and others
-wrote beside it.
-"""
+"""Alerts of a run, written by its supervisor and others while it runs."""
 
 from pathlib import Path
 
@@ -13,7 +11,7 @@ _KEPT = 20
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One alert: when (unix seconds), and what, in words."""
+    """One alert: its time (unix seconds) and its text."""
 
     time: float
     text: str
@@ -36,7 +34,7 @@ class AlertStream:
         self.alerts: tuple[Alert, ...] = ()
 
     def poll(self) -> None:
-        """Take in what was appended since the last call; of a long file, its end."""
+        """Read what was appended since the last call; of a long file, its end."""
         news = self._follower.poll(_MOST_BYTES, jump=True)
         if news.restarted:
             self.alerts = ()
@@ -46,4 +44,5 @@ class AlertStream:
             except msgspec.DecodeError:
                 continue
             if line.type == "alert":
+                # Only the newest are shown, and a run in trouble may write thousands.
                 self.alerts = (*self.alerts, Alert(line.time, line.text))[-_KEPT:]

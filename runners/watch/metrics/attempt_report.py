@@ -1,8 +1,8 @@
 """What a failed attempt came to, for the supervisor that starts the next one.
 
 As a program (`attempt-report`), it prints one JSON object about the attempt whose output is
-`output.log` in the run's folder: whether it did a step, and glob patterns of checkpoints that it
-said it wrote.
+`output.log` in the run's folder: whether it finished a step, and glob patterns of
+checkpoints that it said it wrote.
 """
 
 import json
@@ -29,6 +29,7 @@ def report(folder: Path) -> dict[str, object]:
     stepped, more = False, True
     while more:
         for event in reader.poll():
+            # A `start` begins an attempt, so only the steps after the last one count.
             stepped = event.type in ("metrics", "epoch") or (stepped and event.type != "start")
         more = reader.more
     rule = run.plan.metrics if run.plan else MetricRule()

@@ -9,7 +9,7 @@ from runners.model.run import Checkpoint, Run
 from runners.watch.metrics.printed_paths import CHECKPOINTS
 
 _QUIET_S = 2.0
-"""So long nothing may have been written to a checkpoint whose format has no end mark."""
+"""Seconds without a write, for a checkpoint whose format has no end mark."""
 _GRAIN_S = 1.0
 
 
@@ -20,13 +20,17 @@ def newest_checkpoint(patterns: Iterable[str]) -> Checkpoint | None:
 
 
 def run_checkpoint(run: Run, printed: Iterable[str] = ()) -> Checkpoint | None:
-    """The newest whole checkpoint of a run: one in its folder, or one written since it began where
-    its preset says or where the program said (`printed`).
+    """The newest whole checkpoint of a run.
+
+    One in its folder, or one written since it began, where its preset says or where the program
+    said that it writes (`printed`).
     """
     if run.plan is None:
         return None
     found = newest(
         [*run.plan.checkpoints, *checkpoint_patterns(printed)],
+        # Some file systems keep whole seconds only: a file may look older
+        # than the run that wrote it.
         since=(run.started or run.created) - _GRAIN_S,
         own=run.directory,
         quiet_s=_QUIET_S if run.is_live else 0.0,

@@ -1,7 +1,7 @@
 """Epoch times by a run's own events: how long its first epoch took, and each one after it.
 
-The first epoch compiles and warms up (15 to 30 min for the guides' programs), so it is never taken
-for the others.
+The first epoch compiles and warms up (15 to 30 min for the guides' programs), so it is never
+used to predict the others.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,7 @@ from runners.watch.metrics.event_reader import EventReader
 
 
 class EpochTiming(msgspec.Struct, frozen=True):
-    """Unix seconds of the program's start and of each epoch's end, in order; how many epochs there
-    are in all.
-    """
+    """When the program started and each epoch ended (unix seconds), and the number of epochs."""
 
     ends: tuple[tuple[int, float], ...]
     epochs: int | None
@@ -25,6 +23,7 @@ class EpochTiming(msgspec.Struct, frozen=True):
     @property
     def seconds_per_epoch(self) -> float | None:
         """Seconds per epoch after the first; None before two epochs are done."""
+        # Some epochs may be missing (a long file's middle is skipped), hence the division.
         paces = [
             (t1 - t0) / (e1 - e0)
             for (e0, t0), (e1, t1) in zip(self.ends, self.ends[1:], strict=False)
@@ -34,22 +33,22 @@ class EpochTiming(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """Epochs done, those of an earlier attempt that it was resumed from included."""
+        """Epochs done, including those of an earlier attempt that it was resumed from."""
         return self.ends[-1][0] if self.ends else 0
 
     def remaining_s(self, now: float) -> float | None:
-        """Seconds until its last epoch should be done, by its epochs after the first; None before
-        two are done.
-        """
+        """Seconds until its last epoch should be done; None before two epochs are done."""
         each = self.seconds_per_epoch
         if each is None or not self.epochs:
             return None
+        # The time since the last epoch's end is part of the running one.
         return max(0.0, each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1]))
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle of some values, of two middles their mean. (`statistics` takes longer to import
-    than this to run.)
+    """The middle of some values, of two middles their mean.
+
+    `statistics` takes longer to import than this takes to run.
     """
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
@@ -65,8 +64,9 @@ class EpochClock:
         self._began: float | None = None
 
     def note(self, event: Event) -> None:
-        """Take in an event; a start forgets what was before it."""
+        """Add an event; a start discards what was before it."""
         if event.type == "start":
+            # A new attempt may run on other GPUs, or compile again.
             self._ends, self._last = {}, {}
             self._epochs, self._began = event.epochs, event.time
         elif event.type == "epoch" and event.epoch is not None:
@@ -76,20 +76,22 @@ class EpochClock:
 
     @property
     def timing(self) -> EpochTiming:
-        """The timing so far. A program that reports metrics alone has ended an epoch when the next
-        one's first metrics are there.
+        """The timing so far.
+
+        A program that reports only metrics has ended an epoch when the first
+        metrics of the next are there.
         """
         found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
         return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
 
 
 def read_epoch_timing(run: Path) -> EpochTiming:
-    """The timing of the run in this directory, by the head and the tail of its events."""
+    """The timing of the run in this directory, from the head and the tail of its events."""
     return EpochTimingReader(run).read()
 
 
 class EpochTimingReader:
-    """The timing of a run that goes on: the first look reads head and tail, the others the news."""
+    """The timing of a live run: the first read takes head and tail, later ones what is new."""
 
     def __init__(self, run: Path) -> None:
         self._clock, self._reader = EpochClock(), EventReader(run / "events.jsonl")

@@ -10,19 +10,19 @@ from runners.model.events import Event
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 512 * 1024
-"""Of a long file that is seen for the first time, its first and its last bytes are read."""
+"""Of a long file that is read for the first time, its first and its last bytes are read."""
 _LONGEST = 8 << 20
 _BLOCK = 4 << 20
 _MOST = 1 << 1023
-"""The greatest whole number that a float surely holds."""
+"""The greatest whole number that certainly fits in a float."""
 _event = msgspec.json.Decoder(Event)
 
 
 class EventReader:
-    """The events of one run, followed; lines that are no events are passed over.
+    """The events of one run, followed; lines that are not events are skipped.
 
-    After `poll`, `restarted` says whether the file began anew, `more` whether it goes on, and `gap`
-    before which event something was left out (None where nothing was).
+    After `poll`, `restarted` says whether the file began anew, `more` whether there is more to
+    read, and `gap` before which event something was left out (None where nothing was).
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,13 +38,11 @@ class EventReader:
 
     @property
     def position(self) -> tuple[tuple[int, int] | None, int]:
-        """Which file is read, and how far: what changes with every byte that comes."""
+        """Which file is read, and how far: changes with every byte that comes."""
         return self._follower.identity, self._follower.offset
 
     def poll(self, limit: int = _BLOCK, jump: bool = False) -> list[Event]:
-        """The events among at most about `limit` new bytes; with `jump`, head and tail of a long
-        file.
-        """
+        """The events among about `limit` new bytes; with `jump`, a long file's head and tail."""
         if jump and self._follower.offset == 0:
             news = self._follower.poll(TAIL_BYTES, jump=True, head=HEAD_BYTES)
         else:
@@ -57,7 +55,7 @@ class EventReader:
         return [*first, *_decoded(news.lines[news.before_gap :])]
 
     def finish(self) -> list[Event]:
-        """The last line, without an end; for a run that has ended."""
+        """The last line, which has no end; for a run that has ended."""
         return list(_decoded(self._follower.flush()))
 
 
@@ -67,5 +65,6 @@ def _decoded(lines: list[bytes]) -> Iterator[Event]:
             event = _event.decode(line)
         except (msgspec.DecodeError, OverflowError, RecursionError):
             continue
+        # JSON allows numbers of any size, and converting these to float would raise.
         if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
             yield event

@@ -11,9 +11,7 @@ from runners.watch.metrics.sample import Sample
 
 
 class EventStream(ProgressTracker):
-    """The events of one run, followed from its file; `poll` takes in what is new and costs little
-    when nothing is.
-    """
+    """The events of one run, followed from its file; `poll` costs little when nothing is new."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -35,6 +33,8 @@ class EventStream(ProgressTracker):
                 self.reset()
                 self._forget()
             for at, event in enumerate(events):
+                # Events were left out here, so the time between these two
+                # says nothing about the pace.
                 if at == self._reader.gap:
                     self.forget_pace()
                 self._accept(event)

@@ -1,6 +1,6 @@
 """What was kept of a run when it ended: final and best values, progress, trend.
 
-Only the reading of it: `list` looks at hundreds. `final_maker` makes it.
+Only reading is done here, because `list` reads hundreds of them; `final_maker` writes them.
 """
 
 from pathlib import Path
@@ -13,8 +13,9 @@ FILE = "final.json"
 
 
 class FinalMetric(msgspec.Struct, frozen=True):
-    """One metric at a run's end: None for a value that is not finite, or a best that nobody can
-    tell. Steps are as in its series.
+    """One metric at a run's end; steps are as in its series.
+
+    None for a value that is not finite, or a best value that cannot be known.
     """
 
     last: float | None
@@ -28,7 +29,7 @@ class FinalMetric(msgspec.Struct, frozen=True):
 
 
 class FinalReport(msgspec.Struct, frozen=True):
-    """How a run that ended at `ended` (unix seconds) stood, and by which readers that is known."""
+    """How a run was when it ended at `ended` (unix seconds), and by which readers that is known."""
 
     ended: float | None
     progress: Progress
@@ -55,4 +56,5 @@ def read_final(run: Run) -> FinalReport | None:
         report = _decode.decode((Path(run.directory) / FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
+    # A run that was resumed and ended again has another report.
     return report if report.ended == run.ended else None

@@ -1,4 +1,4 @@
-"""What a run's whole output and events say, written once when it has ended: final and best values.
+"""Final and best values of a run, from its whole output and events, written once at its end.
 
 As a program (`summarize`), it does so for the run in the folder it is given, in the background.
 """
@@ -32,12 +32,12 @@ def keep_final(run: Run) -> FinalReport:
     try:
         replace(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
-        pass  # a full or read-only disk: the report is made anew each time
+        pass  # a full or read-only disk: the report is made again each time
     return report
 
 
 def make_final(run: Run) -> FinalReport:
-    """Read all that a run wrote (of an attempt's output of more than 1 GiB, beginning and end)."""
+    """Read all that a run wrote; of an attempt's output of more than 1 GiB, beginning and end."""
     tracker = ProgressTracker()
     metrics = RunMetrics(run, _MOST_OUTPUT, tracker=tracker)
     while metrics.poll():
@@ -47,6 +47,7 @@ def make_final(run: Run) -> FinalReport:
     }
     events = EventStream(Path(run.directory) / "events.jsonl")
     events.poll()
+    # What the run itself reports comes before what was guessed from its output.
     told = events if events.metrics or events.step is not None else tracker
     name = headline(found)
     stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
@@ -55,6 +56,7 @@ def make_final(run: Run) -> FinalReport:
         progress = msgspec.structs.replace(progress, step=_whole(found[name]))
     return FinalReport(
         run.ended,
+        # An ended run has no remaining time, whatever its last line said.
         msgspec.structs.replace(progress, eta_s=None),
         {name: _metric(series, metrics.higher(name)) for name, series in found.items()},
         name,
@@ -76,7 +78,9 @@ def _metric(series: Series, higher: bool | None) -> FinalMetric:
         return FinalMetric(last, series.steps[-1], len(series), source=series.source)
     least = min(finite, key=series.values.__getitem__)
     most = max(finite, key=series.values.__getitem__)
-    best = None if higher is None else most if higher else least
+    best = None
+    if higher is not None:
+        best = most if higher else least
     return FinalMetric(
         last,
         series.steps[-1],
@@ -97,6 +101,7 @@ def _trend(series: Series) -> tuple[float, ...]:
 
 def main() -> None:
     """Make the report of the run in the folder `argv[1]`, once its ending is recorded."""
+    # It may read gigabytes: the runs that still train come first.
     os.nice(10)
     folder = Path(sys.argv[1])
     run = read_run(StateDirectory(folder.parent.parent), folder.name)

@@ -1,5 +1,6 @@
-"""A run's GPUs and cost as series over time: utilisation, VRAM, power, temperature from its
-gpus.jsonl.
+"""A run's GPUs and cost as series over time, from its gpus.jsonl.
+
+Utilisation, VRAM, power and temperature.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +21,9 @@ SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
 
 
 class GpuSource:
-    """Series over time, their steps seconds since the run's start: `device0/util` is the run's
-    device 0.
+    """Series over time; steps are seconds since the run's start, `device0/util` its device 0.
 
-    `devices/…` are all of a run's GPUs: their mean use, greatest VRAM and heat, and power in sum.
+    `devices/…` are all of a run's GPUs: mean use, greatest VRAM and temperature, total power.
     """
 
     def __init__(self, run: Run, spent: SpentSoFar | None = None) -> None:
@@ -33,7 +33,7 @@ class GpuSource:
         self._logical = {gpu.uuid: gpu.logical for gpu in run.plan.gpus} if run.plan else {}
 
     def poll(self, run: Run, limit: int = 8 << 20) -> bool:
-        """Read what the sampler has written since; whether there is more."""
+        """Read what the sampler has written since; True while there is more."""
         start = run.started or run.created
         news = self._follower.poll(limit)
         if news.restarted:
@@ -48,8 +48,9 @@ class GpuSource:
         return news.more
 
     def _note_all(self, interval: UsageInterval, start: float) -> None:
-        """Each GPU by its number inside the run, so that runs on other GPUs compare; and several
-        of them together.
+        """Each GPU by its number inside the run, so that runs on different GPUs can be compared.
+
+        If there are several, also all of them together.
         """
         if len(interval.gpus) > 1:
             busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
@@ -60,6 +61,7 @@ class GpuSource:
                 "",
                 sum(busy) / len(busy) if busy else None,
                 max(memory, default=None),
+                # A sum with one GPU missing would look like a drop in power.
                 sum(power) if len(power) == len(interval.gpus) else None,
                 max(
                     (gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None),
@@ -90,6 +92,7 @@ class GpuSource:
         if not points:
             return
         series = self._named("cost", "$", False)
+        # Rebuilt each time: shares of the past change when another run is found to have been there.
         series.cut(0)
         began = points[0][0]  # by the boot's own time, which a changed clock does not move
         for moment, dollars in points:

@@ -10,8 +10,9 @@ _MOST = 64
 
 
 def ancestors(run: Run) -> list[Run]:
-    """The runs before `run`, each resumed from the one before it; one that was deleted, or that
-    names itself, ends the line.
+    """The runs before `run`, each resumed from the one before it.
+
+    A run that was deleted, or that names itself, ends the line.
     """
     found: list[Run] = []
     state = StateDirectory(Path(run.directory).parent.parent)

@@ -1,6 +1,4 @@
-"""What a run says of itself, for a line in a list: its events, or its output where it writes
-none.
-"""
+"""What a run reports, for a line in a list: its events, or its output where it writes none."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ def _stands_in(name: str, told: dict[str, float | int | None]) -> bool:
 
 
 class LiveReport:
-    """Kept for as long as a run is looked at. A look reads what is new of the events, and the end
-    of new output.
+    """Kept for as long as a run is shown.
+
+    A look reads what is new in the events, and the end of new output.
     """
 
     def __init__(self, run: Run) -> None:
@@ -44,13 +43,13 @@ class LiveReport:
 
     @property
     def course(self) -> ProgressTracker:
-        """Where the run stands, by what tells most."""
+        """Where the run is, by the source that says most."""
         told = self.events.metrics or self.events.step is not None
         return self.events if told or self._output is None else self._printed
 
     @property
     def metrics(self) -> dict[str, float | int | None]:
-        """The newest value of every metric: what the run tells, then what its files hold."""
+        """The newest value of every metric: what the run reports, then what its files contain."""
         found: dict[str, Series] = {}
         if self._files is not None:
             self._files.add_to(found)
@@ -64,7 +63,7 @@ class LiveReport:
 
     @property
     def skipped(self) -> int:
-        """Bytes of output that came too fast to be looked at."""
+        """Bytes of output that came too fast to be read."""
         return self._output.skipped if self._output is not None else 0
 
     @property
@@ -74,12 +73,15 @@ class LiveReport:
         return self._output.reader.names if read and self._output is not None else ()
 
     def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
-        """Take in what is new. A run's output is not read by a `brief` look, that of an ended one
-        by a `thorough`.
+        """Read what is new.
+
+        A run's output is not read by a `brief` look, and that of an ended one
+        only by a `thorough` one.
         """
         self.events.poll()
         self.alerts.poll()
         rule = run.plan.metrics if run.plan else MetricRule()
+        # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None
             return
@@ -106,8 +108,9 @@ class LiveReport:
         return self._output.paths.all if self._output is not None else ()
 
     def _look_at_files(self, run: Run, thorough: bool) -> None:
-        """Read the files of libraries: at once where they are asked for, else now and then, and
-        only where the output tells nothing.
+        """Read the files of libraries: now if `thorough`, else every few seconds.
+
+        They are read only where the output tells nothing.
         """
         now = time.monotonic()
         waited = now - self._looked >= _FILES_EVERY_S
@@ -126,6 +129,7 @@ class LiveReport:
         self._files.add_to(found)
         name = headline(found)
         if name is not None:
+            # A run that only writes files has its loss, trend and step from there.
             self._printed.headline = name
             self._printed.trend.clear()
             self._printed.trend.extend(found[name].values[-240:])

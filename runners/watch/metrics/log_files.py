@@ -1,5 +1,6 @@
-"""Metrics in files that training libraries write: Lightning's `metrics.csv`, Keras' CSVLogger,
-Hugging Face's `trainer_state.json`.
+"""Metrics in files that training libraries write.
+
+Lightning's `metrics.csv`, Keras' CSVLogger, Hugging Face's `trainer_state.json`.
 """
 
 import csv
@@ -22,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 class TableFile:
-    """A CSV file with a heading that names a step or an epoch; `poll` gives what was appended."""
+    """A CSV file whose heading names a step or an epoch; `poll` gives what was appended."""
 
     def __init__(self, path: Path) -> None:
         self._follower = Follower(path, redraws=False)
@@ -45,13 +46,17 @@ class TableFile:
     def _row(self, line: str) -> Sample | None:
         cells = next(csv.reader([line]), [])
         if not self._columns:
+            # Another table: the empty column makes all its rows differ in
+            # length, and so be skipped.
             self._columns = cells if {"step", "epoch"} & set(cells) else [""]
             return None
+        # A row still being written, or one of a version with other columns.
         if len(cells) != len(self._columns):
             return None
         found = {name: whole_number(cell) for name, cell in zip(self._columns, cells, strict=True)}
         values = {name: value for name, value in found.items() if value is not None}
         step, epoch = values.pop("step", None), values.pop("epoch", None)
+        # An epoch 0 shows that the program counts from 0; ours count from 1.
         self._zero = self._zero or epoch == 0
         epoch = None if epoch is None else epoch + self._zero
         if not values:
@@ -60,7 +65,7 @@ class TableFile:
 
 
 class TrainerState:
-    """Hugging Face's `trainer_state.json`: the whole history, written anew at each checkpoint."""
+    """Hugging Face's `trainer_state.json`: the whole history, rewritten at each checkpoint."""
 
     def __init__(self, path: Path) -> None:
         # Its patterns take longer to compile than most runs' curves to read.
@@ -75,6 +80,7 @@ class TrainerState:
         """The entries of its history after the last one seen."""
         try:
             stat = self._path.stat()
+            # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
             state: Any = msgspec.json.decode(self._path.read_bytes())
@@ -107,6 +113,7 @@ class LogFileSource:
                 self._files[path] = (
                     TrainerState(path) if path.suffix == ".json" else TableFile(path)
                 )
+        # Every checkpoint has a copy with the history so far: the newest one contains the others.
         newest = max((p for p in self._files if p.suffix == ".json"), key=_modified, default=None)
         for path, file in self._files.items():
             if isinstance(file, TableFile) or path == newest:
@@ -117,10 +124,12 @@ class LogFileSource:
         found: list[Path] = []
         for pattern in self.patterns:
             for name in _NAMES:
+                # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
                 for place in (f"{pattern}/{name}", f"{pattern}/*/{name}", f"{pattern}/*/*/{name}"):
                     found += [Path(one) for one in glob.glob(place)]  # noqa: PTH207 — escaped
             if pattern.endswith((".csv", ".json", ".log")):
                 found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
+            # A folder of old runs must not be searched at every look.
             if len(found) > _MOST_FILES:
                 break
         return [

@@ -1,4 +1,4 @@
-"""Numbers in what programs print: taken when they are understood whole, else not at all."""
+"""Numbers in what programs print: taken when they are understood as a whole, else not at all."""
 
 import math
 import re
@@ -9,19 +9,19 @@ NUMBER = (
 )
 """A number as programs print them, NaN and infinities too."""
 
-# What may not follow a number: then it was a part of something else (a size, a date, a fraction,
-# a list), and no shorter piece of it is the number either.
+# What may not follow a number: then it was part of something else (a size, a date, a fraction, a
+# list), and no shorter piece of it is the number either.
 _ENDS = r"(?![\w%/×°µ]|\.[\w.]|,\d|:\S|[-+]\d)"
 _UNIT = r"(?:\s?(?:%|ms|s|dB)(?![\w/%]))"
 WHOLE = rf"(?:{NUMBER})(?:(?={_UNIT})|{_ENDS})"
-"""A number that ends where it seems to end; a unit whose size is in its name may follow."""
+"""A number that ends where it seems to end; a unit that its name already implies may follow."""
 
 _PLAIN = re.compile(rf"({NUMBER}){_UNIT}?")
 _WRAPPED = re.compile(r"^(?:tensor|np\.float\d+|float)\((.*?)(?:,.*)?\)$|^\[([^\[\],]*)\]$")
 
 
 def number(text: str) -> float:
-    """The number in `text`; NaN when it is none, or none that a float can hold."""
+    """The number in `text`; NaN when there is none, or none that a float can hold."""
     try:
         return float(text.replace(",", ""))
     except (ValueError, OverflowError):
@@ -39,7 +39,7 @@ def whole_number(text: str) -> float | None:
 
 
 def seconds(text: str) -> float | None:
-    """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None when it is none of them."""
+    """`34:38:24`, `00:58` or `1 day, 0:00:48` as seconds; None for anything else."""
     days, _, clock = text.rpartition(",")
     parts = clock.strip().split(":")
     if not all(part.replace(".", "", 1).isdigit() for part in parts) or len(parts) > 3:

@@ -1,5 +1,6 @@
-"""What a run prints, read as samples: all its attempts in order, or live, only what is new and not
-too much of it.
+"""What a run prints, read as samples.
+
+All its attempts in order; or live, where only what is new is read, and not too much of it.
 """
 
 import re
@@ -16,6 +17,7 @@ from runners.watch.metrics.sample import Sample
 
 LIVE_BYTES = 128 * 1024
 """What is read of new output at one look, in a list of runs: the end of it."""
+# Of processor time: a list of many runs must not hold the panel up, on a busy machine either.
 _LIVE_S = 0.015
 _LAST = 64
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
@@ -28,15 +30,14 @@ class OutputEvent(Enum):
 
 
 Told = Sample | OutputEvent
-"""A sample, or a turn."""
+"""A sample, or the start of an attempt."""
 
 
 class OutputSource:
-    """The output of one run. `reader` says how it is read; `skipped` counts bytes that were not
-    looked at.
+    """The output of one run.
 
-    Of each attempt's output the beginning is read, and of the rest no more than the last `most`
-    bytes.
+    `reader` says how it is read; `skipped` counts bytes that were not read. Of each attempt's
+    output the beginning is read, and of the rest no more than the last `most` bytes.
     """
 
     def __init__(
@@ -65,17 +66,18 @@ class OutputSource:
 
     def poll(self, limit: int = LIVE_BYTES) -> Iterator[Told]:
         """What is new, as far as `limit` bytes go; `more` says whether there is more."""
+        # The supervisor renames the output when it starts the program again.
         if self._follower.changed():
             self._waiting += [number for number in self._attempts() if number not in self._known()]
             yield from self._finish_old(limit)
         while self._waiting:
             yield from self._read_old(self._waiting.pop(0))
-        # What was there before all had been read once was written nobody knows when.
+        # Nobody knows when the lines were written that were there before the first read.
         yield from self._read(self._follower, limit, time.time() if self._caught_up else None)
         self._caught_up = not self.more
 
     def finish(self) -> Iterator[Told]:
-        """The last line, without an end; for a run that has ended."""
+        """The last line, which has no end; for a run that has ended."""
         yield from self._last_of(self._follower)
 
     def _last_of(self, follower: Follower) -> Iterator[Told]:
@@ -95,7 +97,7 @@ class OutputSource:
         return sorted(int(found[1]) for name in names if (found := _ATTEMPT.fullmatch(name)))
 
     def _finish_old(self, limit: int) -> Iterator[Told]:
-        """The end of the file that was read so far, by its new name."""
+        """The rest of the file that was read so far, under its new name."""
         for number in self._waiting:
             old = self._directory / f"output.{number}.log"
             self._follower.path = old
@@ -112,6 +114,7 @@ class OutputSource:
     def _read_old(self, number: int) -> Iterator[Told]:
         follower = Follower(self._directory / f"output.{number}.log")
         while True:
+            # First a small piece: what is skipped for `most` is only skipped after the beginning.
             yield from self._read(follower, 64 * 1024 if follower.offset == 0 else 1 << 20, None)
             if not self.more:
                 break
@@ -140,7 +143,7 @@ class OutputSource:
                 and _LAST <= at < len(lines) - _LAST
                 and time.thread_time() > deadline
             ):
-                # The newest lines tell where the run stands: they are read in any case.
+                # The newest lines tell where the run is, so they are always read.
                 self.skipped += sum(map(len, lines[at:-_LAST]))
                 at = len(lines) - _LAST
             line = lines[at]

@@ -26,9 +26,11 @@ class PrintedPaths:
         self._found: dict[str, None] = {}
 
     def note(self, line: bytes) -> None:
-        """Take in one line."""
+        """Look for paths in one line."""
+        # Cheap tests first: this sees every line that a run prints.
         if not (_SLASH.search(line) or _SUFFIX.search(line) or b"checkpoint-" in line):
             return
+        # A path alone says nothing: tracebacks and argument lists are full of them.
         if not _WORDS.search(line, 0, 400):
             return
         for found in _PATH.finditer(line[:1000]):
@@ -36,6 +38,8 @@ class PrintedPaths:
             if text.startswith("//") or not text.strip("./"):
                 continue
             path = os.path.normpath(self._folder / Path(text).expanduser())
+            # Again at the end: the newest is last, and the first is
+            # forgotten when there are too many.
             self._found.pop(path, None)
             self._found[path] = None
         while len(self._found) > _MOST:

@@ -1,4 +1,4 @@
-"""How far a run is, how its loss goes and when it should end, from samples as they come."""
+"""How far a run is, how its loss develops and when it should end, from samples as they come."""
 
 import math
 from collections import deque
@@ -12,9 +12,7 @@ _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "ba
 
 
 class ProgressTracker:
-    """Where a run stands. Only what is recent is kept: this is for a line in a list, not for a
-    curve.
-    """
+    """Where a run is; keeps only what is recent, for a line in a list and not for a curve."""
 
     def __init__(self) -> None:
         self.reset()
@@ -42,29 +40,30 @@ class ProgressTracker:
         self._first_epoch: int | None = None
 
     def forget_pace(self) -> None:
-        """What comes next does not follow what was there."""
+        """What comes next does not continue what was there."""
         self._paces.clear()
 
     def begin_attempt(self) -> None:
-        """The program starts anew: its pace and trend too."""
+        """The program starts again, and so do its pace and trend."""
         self._paces.clear()
         self.trend.clear()
         self._first_epoch = None
 
     def note(self, sample: Sample, trend: bool = True) -> None:
-        """Take in what a line or an event says."""
+        """Add what a line or an event says."""
         self.last_time = sample.time if sample.time is not None else self.last_time
         self.epoch = self.epoch if sample.epoch is None else max(1, math.ceil(sample.epoch))
         self.epochs = self.epochs if sample.epochs is None else int(sample.epochs)
         self.step = self.step if sample.step is None else int(sample.step)
         if sample.steps is not None:
-            # A total that proved wrong is told as NaN.
+            # NaN means that a total proved wrong.
             self.steps = int(sample.steps) if math.isfinite(sample.steps) else None
         self.phase = self.phase if sample.phase is None else sample.phase
         self.batch = self.batch if sample.batch is None else sample.batch
         self._told_pace = self._told_pace if sample.pace is None else sample.pace
         if sample.eta is not None:
             self._told_eta = sample.eta
+            # With its moment: an ETA that was printed long ago has shrunk since.
             self._told_at = sample.time
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
@@ -73,13 +72,15 @@ class ProgressTracker:
             self._note_trend(sample)
 
     def note_pace(self, time: float | None, epoch: int | None) -> None:
-        """The step last noted was done at `time` (unix seconds), in `epoch`."""
+        """Note that the last step was done at `time` (unix seconds), in `epoch`."""
         done = self.step if self.step is not None else self.epoch
         if time is None or done is None:
             return
+        # Which epoch is the first depends on the checkpoint that the run was resumed from.
         if self._first_epoch is None:
             self._first_epoch = epoch or 1
         entry = (time, float(done), epoch or 1)
+        # Several lines of one step or one moment are one point; a smaller step is a new count.
         if self._paces and (self._paces[-1][0] == time or self._paces[-1][1] > done):
             self._paces.pop()
         self._paces.append(entry)
@@ -87,16 +88,17 @@ class ProgressTracker:
     def progress(self, now: float, epochs: int | None = None, steps: int | None = None) -> Progress:
         """How far the run is, and when it should end at its own pace after the first epoch.
 
-        `epochs` and `steps` are what its preset states, where it says nothing of them itself.
+        `epochs` and `steps` are those of its preset, where the run itself does not report them.
         """
         epochs, steps = self.epochs or epochs, self.steps or steps
         by_step = self.step is not None and (steps is not None or not epochs)
         done, total = (self.step, steps) if by_step else (self.epoch, epochs)
         fraction = min(1.0, done / total) if done is not None and total else None
-        # A pace in steps says nothing of epochs.
+        # A pace in steps says nothing about epochs.
         pace = self.pace() if by_step or self.step is None else None
         eta = None
         if pace is not None and done is not None and total:
+            # Time since the last report counts too: the ETA goes on falling between two reports.
             since = now - self.last_time if self.last_time is not None else 0.0
             eta = max(0.0, pace * (total - done) - since)
         elif self._told_eta is not None:
@@ -117,8 +119,9 @@ class ProgressTracker:
         )
 
     def pace(self) -> float | None:
-        """Seconds per step, lately; the first epoch (compiling, warming up) counts only while it
-        is all there is.
+        """Recent seconds per step.
+
+        The first epoch (compiling, warming up) counts only while there is no other.
         """
         paces = [entry for entry in self._paces if entry[2] != self._first_epoch]
         paces = paces if len(paces) > 1 else list(self._paces)
@@ -127,7 +130,7 @@ class ProgressTracker:
         return (paces[-1][0] - paces[0][0]) / (paces[-1][1] - paces[0][1])
 
     def _rate(self, pace: float | None) -> tuple[float | None, str]:
-        """Samples per second where they are told or can be reckoned, else steps."""
+        """Samples per second where they are reported or can be computed, else steps."""
         for unit in _RATES:
             for name in (f"{unit}_per_second", f"{unit}_per_s", f"{unit}/s", f"{unit}_per_sec"):
                 told = self.metrics.get(name)
@@ -140,6 +143,7 @@ class ProgressTracker:
     def _note_trend(self, sample: Sample) -> None:
         for name, value in sample.values.items():
             rank = headline_rank(name)
+            # A better headline has appeared: the trend of another metric must not go on in it.
             if rank < (NO_HEADLINE if self.headline is None else headline_rank(self.headline)):
                 self.headline = name
                 self.trend.clear()

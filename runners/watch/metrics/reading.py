@@ -1,4 +1,4 @@
-"""Which reader reads a run's output: what its preset names, or the one whose lines come first."""
+"""Which reader reads a run's output: those its preset names, or the one whose lines match first."""
 
 import re
 
@@ -19,16 +19,15 @@ _TEXT_DIGIT = re.compile(r"\d")
 _HEADING = re.compile(
     rb"(?:^epoch +train_loss|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
-"""Lines without a number that tell what the numbers after them mean."""
+"""Lines without a number that say what the numbers after them mean."""
 _LONGEST = 2000
 
 
 class OutputReader:
-    """Reads the lines of one attempt. `names` says by which readers, and whether that was
-    guessed.
+    """Reads the lines of one attempt. `names` says by which readers.
 
     Each line goes to the readers that have found something before, then to the others: one that
-    fits a line shuts none out of the next.
+    fits a line does not exclude the others from the next.
     """
 
     def __init__(self, rule: MetricRule, like: "OutputReader | None" = None) -> None:
@@ -66,16 +65,17 @@ class OutputReader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be known to take the values for what they are."""
+        """What has to be known to understand the values."""
         notes = [note for one in self._readers if one.name in self._found for note in one.notes]
         corrected = [note for one in self._readers if one.told for note in one.corrections]
         moved = [f"{name} {by:+g}, as the preset says" for name, by in self.rule.offset.items()]
         return (*notes, *corrected, *moved)
 
     def read(self, line: bytes) -> Sample | None:
-        """What a line says; other ranks than the first say the same again and are passed over."""
+        """What a line says; other ranks than the first repeat it and are skipped."""
         if b"\x1b" in line:
             line = _ESCAPE.sub(b"", line)
+        # Nearly all lines without a digit are done here.
         if not _DIGIT.search(line) and not _HEADING.search(line):
             return None
         if b"[" in line and _MAY_BE_RANK.search(line) and (rank := _RANK.match(line)):
@@ -84,14 +84,14 @@ class OutputReader:
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
         if not self._begun:
-            # Only now: most programs that are looked at when a panel opens have printed nothing
-            # yet, or tell events.
+            # Only now: most programs that are shown when a panel opens have printed
+            # nothing yet, or write events.
             self._begun = True
             if self.guessing:
                 self._readers = [make_reader(name) for name in (*SPECIFIC, *GENERAL)]
         sample = self._ask(text)
         if "%|" in text and (sample is None or not sample.values):
-            # A program that prints while a bar stands there goes on in the bar's line.
+            # A program that prints while a bar is drawn continues on the bar's line.
             after = text.rpartition("]")[2]
             sample = (self._ask(after) if after and _TEXT_DIGIT.search(after) else None) or sample
         return None if sample is None else self._put_right(sample)
@@ -102,9 +102,10 @@ class OutputReader:
         return [self._put_right(sample) for sample in last if sample is not None]
 
     def _ask(self, text: str) -> Sample | None:
-        """Ask the particular readers, those in use first, then the general ones."""
+        """Ask the specific readers, those in use first, then the general ones."""
         found: Sample | None = None
         draws = "%|" in text
+        # A `for … else` loop, because this runs for every reader and every line.
         for reader in self._readers:
             for mark in reader.bars if draws else reader.marks:
                 if mark in text:
@@ -132,10 +133,11 @@ class OutputReader:
     def _use(self, reader: Reader) -> None:
         """Ask this reader before others of its kind from now on."""
         self._found.add(reader.name)
+        # The sort is stable: readers in use keep their order of particularity.
         self._readers.sort(key=lambda one: (one.name in GENERAL, one.name not in self._found))
 
     def _share(self, sample: Sample) -> None:
-        """Every reader knows the epoch that one of them was told."""
+        """Tell every reader the epoch that one of them has found."""
         if sample.epoch != self._epoch and sample.epoch is not None:
             self._epoch = sample.epoch
             for reader in self._readers:

@@ -1,6 +1,6 @@
 """The files of a run that training libraries write metrics to, and how they are found.
 
-A file is a run's own when it lies in its folder, when its preset names it, when the program says
+A file is a run's own when it is in its folder, when its preset names it, when the program says
 where it writes, when one of its processes has it open, or when its name has the program's pid.
 """
 
@@ -45,8 +45,9 @@ class RunFiles:
         return boards + self._wandb.problems
 
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
-        """Read what is new; look for new files now and then. `printed` are folders and files that
-        the program spoke of.
+        """Read what is new; look for new files every few seconds.
+
+        `printed` are folders and files that the program named.
         """
         now = time.monotonic()
         if not self._looked or now - self._looked >= _LOOK_EVERY_S:
@@ -78,25 +79,27 @@ class RunFiles:
         self._wandb.patterns = sorted({*self._wandb.patterns, *places})
 
     def add_to(self, found: dict[str, Series]) -> None:
-        """Put the series into `found` that are not there yet, by another name where theirs is."""
+        """Add the series to `found` that are new, under another name where theirs is taken."""
+        # By how much each kind of file says: scalars with steps first, tables last.
         boards = [board.collection for board in self._boards]
         tables = [table.collection for table in self._tables]
         for collection in (*boards, self._wandb.collection, *tables):
             for name, series in collection.filled().items():
                 known = found.get(name)
                 if known and len(known) == 1 <= len(series) and _agree(known, series):
-                    # What was printed is the end of it, such as wandb's summary of a run.
+                    # What was printed is the last value of it, as in wandb's summary of a run.
                     found[name] = series
                 elif not _is_told(series, name, found):
                     found[name if name not in found else f"{series.source}/{name}"] = series
 
 
 def _is_own_log(path: str, run: Run) -> bool:
-    """Whether a path that was printed is a folder made, or a log changed, since the run began."""
+    """Whether a printed path is a folder made, or a log changed, since the run began."""
     try:
         stat = Path(path).stat()
     except OSError:
         return False
+    # File systems that keep whole seconds make a file look older than the run's start.
     begun = (run.started or run.created) - 1.0
     return stat.st_mtime >= begun and (Path(path).is_dir() or _LOGS.search(path) is not None)
 
@@ -104,8 +107,8 @@ def _is_own_log(path: str, run: Run) -> bool:
 def _boards_of(leader: int, top: str) -> set[str]:
     """TensorBoard files below `top` that have the program's pid in their names.
 
-    A working directory may hold a data set of millions of files: the walk goes by levels and ends
-    after 20,000 entries.
+    A working directory may hold a data set of millions of files, so the walk goes by levels and
+    ends after 20,000 entries.
     """
     found: set[str] = set()
     folders, seen = [Path(top)], 0
@@ -129,9 +132,10 @@ def _boards_of(leader: int, top: str) -> set[str]:
 
 
 def _open_logs(leader: int) -> set[str]:
-    """Log files that the program or a process it started has open."""
+    """Log files that the program, or a process it started, has open."""
     found: set[str] = set()
     pids, at = [leader], 0
+    # A program with many workers: its first processes hold the logs.
     while at < len(pids) and at < 64:
         folder = Path(f"/proc/{pids[at]}")
         at += 1
@@ -149,7 +153,7 @@ def _open_logs(leader: int) -> set[str]:
 
 
 def _is_told(series: Series, name: str, found: dict[str, Series]) -> bool:
-    """Whether another source told these values already, under this name or its usual spelling."""
+    """Whether another source has these values already, under this name or its usual spelling."""
     plain = _TRAIN.sub("", name)
     for other in dict.fromkeys((name, plain, name.replace("/", "_"), plain.replace("/", "_"))):
         known = found.get(other)
@@ -159,6 +163,7 @@ def _is_told(series: Series, name: str, found: dict[str, Series]) -> bool:
 
 
 def _agree(one: Series, two: Series) -> bool:
+    # By value, not only by name: programs name other things alike.
     pairs = [(one.last, two.last)]
     range_one, range_two = one.extremes(), two.extremes()
     if range_one is not None and range_two is not None and len(one) == len(two):

@@ -1,4 +1,4 @@
-"""Every metric of one run, from all that it wrote and all that was seen of it."""
+"""Every metric of one run, from all that it wrote and all that was observed of it."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ _VALUES = ("metrics", "epoch")
 
 
 class RunMetrics:
-    """The whole course of a run. `poll` reads on by a bounded piece; `series` are complete once it
-    says so.
+    """The whole history of a run.
 
-    The run's own events come first; its output is read when it writes none, or when its preset
-    names readers, all of it or its last `most_output` bytes. `spent` makes its cost a series too.
+    `poll` reads on by a bounded piece; `series` are complete once it returns False. The run's own
+    events come first; its output is read when it writes none, or when its preset names readers, all
+    of it or its last `most_output` bytes. `spent` adds its cost as a series.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class RunMetrics:
         self._tracker = tracker
 
     def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
-        """Read what is new, at most about `limit` bytes of each file; True while there is more to
-        read.
-        """
+        """Read what is new, at most about `limit` bytes of each file; True while there is more."""
         self.run = run or self.run
         events = self._reader.poll(limit)
+        # A rewritten file is a new attempt, which replaces values from its first step on.
         if self._reader.restarted:
             self._events.begin_attempt()
         for event in events:
             self._note_event(event)
         unread = self._reader.more
         more = self._gpus.poll(self.run) or unread
+        # After the events: only when all of them are read is it known whether there are any.
         if not unread and (not self._events.series or self.rule.readers or self.rule.patterns):
             more = self._poll_output(limit) or more
         self._files.poll(self.run, self.printed_paths)
@@ -66,9 +66,11 @@ class RunMetrics:
         return more
 
     def series(self) -> dict[str, Series]:
-        """All series by name: the run's own first, then what is known of its GPUs and cost."""
+        """All series by name: the run's own first, then those of its GPUs and cost."""
         found = self._events.filled()
         for name, series in self._printed.filled().items():
+            # The run's own name stays plain; what was guessed from its output
+            # gets the source in front.
             found[name if name not in found else f"{series.source}/{name}"] = series
         self._files.add_to(found)
         return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}
@@ -87,7 +89,7 @@ class RunMetrics:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known to take the values for what they are, and what was left out."""
+        """What has to be known to understand the values, and what was left out."""
         names, guessed = self.readers
         notes = []
         if names:
@@ -110,9 +112,7 @@ class RunMetrics:
         return notes
 
     def higher(self, name: str) -> bool | None:
-        """Whether more of a metric is better, by the preset or by its name; None when nobody
-        says.
-        """
+        """Whether more of a metric is better, by the preset or by its name; None when unknown."""
         return True if name in self.rule.higher else higher_is_better(name)
 
     def _poll_output(self, limit: int) -> bool:

@@ -12,7 +12,7 @@ class Sample(NamedTuple):
 
     `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells;
     `steps` and `epochs` are the totals, NaN for one that proved wrong. `pace` is seconds per step
-    in the program's own words, `eta` seconds until its end in them, `batch` samples per step.
+    and `eta` seconds until the end, both as the program prints them; `batch` is samples per step.
     `unit` is what `step` counts.
     """
 
@@ -66,19 +66,18 @@ NO_HEADLINE = len(_RANKS) + 1
 
 def higher_is_better(name: str) -> bool | None:
     """Whether more of a metric is better, by its name; None when the name does not tell."""
+    # `loss` first: `ssim_loss` has the name of a measure of which more is better.
     if _LOWER.search(name.lower()):
         return False
     return True if _HIGHER.search(name.lower()) else None
 
 
 def headline(names: Iterable[str]) -> str | None:
-    """The one of `names` that tells a run in one number: its loss, preferably the plain one; None
-    without any.
-    """
+    """The one of `names` that describes a run best in one number: its loss; None without any."""
     best = min(names, key=headline_rank, default=None)
     return None if best is None or headline_rank(best) == NO_HEADLINE else best
 
 
 def headline_rank(name: str) -> int:
-    """How well `name` tells a run in one number: 0 is best, NO_HEADLINE not at all."""
+    """How well `name` describes a run in one number: 0 is best, NO_HEADLINE not at all."""
     return _RANKS.get(name, len(_RANKS) if name.endswith("loss") else NO_HEADLINE)

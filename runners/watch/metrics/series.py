@@ -9,10 +9,10 @@ UNKNOWN = math.nan
 
 
 class Series:
-    """The course of one metric. Steps never fall; epochs count from 1, times are unix seconds,
-    NaN where not known.
+    """The history of one metric.
 
-    A value may be NaN or infinite: a loss that went away is told, not hidden.
+    Steps never fall; epochs count from 1, times are unix seconds, NaN where not known. A value may
+    be NaN or infinite: a loss that diverged is shown, not hidden.
     """
 
     __slots__ = ("epochs", "name", "simulated", "source", "steps", "times", "unit", "values")
@@ -35,9 +35,8 @@ class Series:
         return len(self.values)
 
     def add(self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN) -> None:
-        """Append a value; at a step that was there already, or before it, what is new counts from
-        there on.
-        """
+        """Append a value; at a step that exists already, or before it, it replaces what follows."""
+        # A run that was resumed from a checkpoint repeats steps: the later attempt is what counts.
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
         self.steps.append(step)
@@ -48,7 +47,7 @@ class Series:
     def append(
         self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN
     ) -> None:
-        """Append a value that replaces none: before the last step it stands at that step."""
+        """Append a value that replaces none: one before the last step is placed at that step."""
         self.steps.append(max(step, self.steps[-1]) if self.steps else step)
         self.epochs.append(epoch)
         self.times.append(time)
@@ -74,19 +73,20 @@ class Series:
 def downsample(
     xs: Sequence[float], ys: Sequence[float], buckets: int, low: float, high: float
 ) -> list[int]:
-    """Indices of at most 4 × `buckets` points that draw like all of those between `low` and `high`
-    (xs rise).
+    """Indices of at most 4 × `buckets` points that draw like all of those from `low` to `high`.
 
-    Of each bucket the first, the last, the least and the greatest stay, so no spike is lost (M4:
-    Jugel, Jerzak, Hackenbroich and Markl, "M4: a visualization-oriented time series data
-    aggregation", 2014). Points that are not finite are left out.
+    `xs` must rise. Of each bucket the first, the last, the least and the greatest stay, so no spike
+    is lost (M4: Jugel, Jerzak, Hackenbroich and Markl, "M4: a visualization-oriented time series
+    data aggregation", 2014). Points that are not finite are left out.
     """
+    # nextafter: `high` itself belongs to the range, so the right edge is drawn.
     first, end = bisect_left(xs, low), bisect_left(xs, math.nextafter(high, math.inf))
     if end - first <= 4 * buckets or high <= low:
         return [i for i in range(first, end) if math.isfinite(ys[i])]
     kept: list[int] = []
     scale, i = buckets / (high - low), first
     for bucket in range(buckets):
+        # The last bucket takes what rounding would leave beyond it.
         stop = end if bucket == buckets - 1 else bisect_left(xs, low + (bucket + 1) / scale, i, end)
         inside = [j for j in range(i, stop) if math.isfinite(ys[j])]
         if inside:

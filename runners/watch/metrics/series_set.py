@@ -1,15 +1,16 @@
-"""The series of one source, put together sample by sample."""
+"""The series of one source, built sample by sample."""
 
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import UNKNOWN, Series
 
 _MOST_SERIES = 300
-"""A program that makes up a new name on every line must not fill the memory."""
+"""A program that invents a new name on every line must not fill the memory."""
 
 
 class SeriesSet:
-    """Series by name. After `begin_attempt`, what comes counts from its first place on: there the
-    earlier one ends.
+    """Series by name.
+
+    After `begin_attempt`, new values replace what earlier attempts had from their first place on.
     """
 
     def __init__(self, source: str) -> None:
@@ -25,14 +26,16 @@ class SeriesSet:
         self._fresh, self._step = True, None
 
     def note(self, sample: Sample) -> None:
-        """Take in the values of a sample, at its step; without one at the last, else by epoch,
-        else by count. A value without a step of its own replaces none.
+        """Add the values of a sample at its step, else at the last, else by epoch, else by count.
+
+        A value without a step of its own replaces none.
         """
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
         if sample.step is not None:
             self._step = sample.step
         if place is not None and self._fresh and sample.values:
+            # The first place of a new attempt: what the one before did beyond it was lost with it.
             self._fresh = False
             for series in self.series.values():
                 series.cut(place)
@@ -59,7 +62,7 @@ class SeriesSet:
         if step is None:
             series.append(self._next(series) if place is None else place, value, epoch, time)
         elif self._printed and series.steps and step == series.steps[-1]:
-            # A redraw: what it tells anew is another value of the same step.
+            # A redraw: another value for the same step is kept beside the first.
             if series.values[-1] != value and (value == value or series.last == series.last):
                 series.append(step, value, epoch, time)
         else:

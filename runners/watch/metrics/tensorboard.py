@@ -2,8 +2,8 @@
 
 Formats: TFRecord (tensorflow/core/lib/io/record_writer: length u64, its CRC u32, bytes, their CRC
 u32, little endian) around Event messages (tensorflow/core/util/event.proto,
-framework/summary.proto, framework/tensor.proto), of which only wall time, step, tag and a single
-number are looked at: `simple_value`, or a tensor of one element.
+framework/summary.proto, framework/tensor.proto). Only wall time, step, tag and a single number are
+used: `simple_value`, or a tensor of one element.
 """
 
 import glob
@@ -27,26 +27,22 @@ _HPARAMS = re.compile(r"^\d{9,}\.\d+$")
 """The folder that torch's `add_hparams` makes for the settings of a run."""
 
 Field = tuple[int, int, int | bytes]
-"""Number, wire type, and the value: an integer for varints and fixed sizes, bytes for what has a
-length.
-"""
+"""Number, wire type, and value: an integer for varints and fixed sizes, else bytes."""
 
 
 def event_files(patterns: list[str], since: float = 0.0) -> list[Path]:
-    """Event files that the patterns name, or that lie in folders they name, changed after `since`
-    (unix s); by name.
+    """Event files that the patterns name, or in folders they name, changed after `since` (unix s).
+
+    Sorted by name.
     """
     found: dict[Path, None] = {}
     for pattern in patterns:
         for place in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 — Path takes no absolute one
             path = Path(place)
-            inside = (
-                sorted(path.rglob(_NAME))
-                if path.is_dir()
-                else [path]
-                if "tfevents" in path.name
-                else []
-            )
+            if path.is_dir():
+                inside = sorted(path.rglob(_NAME))
+            else:
+                inside = [path] if "tfevents" in path.name else []
             for file in inside:
                 try:
                     if file.is_file() and file.stat().st_mtime >= since:
@@ -82,18 +78,21 @@ class EventFile:
         content, at = self._rest + block, 0
         while len(content) - at >= 12:
             (length,) = struct.unpack_from("<Q", content, at)
+            # No event is that long: this is not a length, and where the next
+            # record is cannot be known.
             if length > _HUGE:
                 self.problem = (
                     f"{self.path.name} is damaged at byte {self._file.offset - len(content) + at:,}"
                 )
                 return
+            # 8 bytes of length, 4 of its checksum, the record, 4 of its checksum.
             if len(content) - at < 16 + length:
                 break
             try:
                 yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
             except (ValueError, struct.error, IndexError):
-                # a message of another kind, or a damaged one: the next begins where its length
-                # says
+                # A message of another kind, or a damaged one: the next
+                # begins where its length says.
                 pass
             at += 16 + length
         self._rest = content[at:]
@@ -116,6 +115,7 @@ class BoardSource:
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
+        # Looked for each time: writers make a new file for every start.
         paths = event_files(self.patterns, self._since)
         paths = [
             path
@@ -123,6 +123,7 @@ class BoardSource:
             if not _HPARAMS.match(path.parent.name) and self._besides not in path.parents
         ]
         folders = sorted({path.parent for path in paths})
+        # Writers in subfolders of one log folder are told apart by the folder's name.
         top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
         for path in paths:
             if path not in self._files:
@@ -142,6 +143,7 @@ def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:
         if number == 1 and isinstance(value, int) and kind == 1:
             moment = struct.unpack("<d", value.to_bytes(8, "little"))[0]
         elif number == 2 and isinstance(value, int):
+            # Negative int64 come as large unsigned varints.
             step = value - (1 << 64) if value >> 63 else value
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)
@@ -180,6 +182,7 @@ def _tensor(message: bytes) -> float | None:
             content = value
         elif number in (5, 6, 7, 10):
             listed += _listed(number, kind, value)
+    # Numbers of DT_FLOAT, DT_DOUBLE, DT_INT32, DT_INT64 and DT_HALF in types.proto.
     form = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}.get(dtype)
     if length != 1 or form is None:
         return None
@@ -218,7 +221,10 @@ def _float(bits: int) -> float:
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of a protocol buffer, as they stand; ValueError or IndexError when it is none."""
+    """The fields of a protocol buffer, unparsed.
+
+    Raises ValueError or IndexError when it is not one.
+    """
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

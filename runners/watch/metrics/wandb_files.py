@@ -2,8 +2,8 @@
 
 Formats: a header of seven bytes, then LevelDB's log format (github.com/google/leveldb,
 doc/log_format.md: blocks of 32 KiB; records of CRC u32, length u16, type u8: whole, first, middle,
-last) around wandb's Record messages (wandb/proto/wandb_internal.proto), of which only the history
-is looked at: items with a key and its value as JSON.
+last) around wandb's Record messages (wandb/proto/wandb_internal.proto). Only the history is used:
+items with a key and its value as JSON.
 """
 
 import glob
@@ -57,6 +57,7 @@ class WandbFile:
 
     def _messages(self) -> Iterator[bytes]:
         content, at = self._rest, 0
+        # The header is checked once, at the file's start.
         if self._at == 0:
             if len(content) < len(_MAGIC):
                 return
@@ -65,6 +66,8 @@ class WandbFile:
                 return
             at = len(_MAGIC)
         while True:
+            # Records never cross a block, so the place inside the block counts,
+            # not the one in `content`.
             left = _BLOCK - (self._at + at) % _BLOCK
             if left < _HEADER:  # the end of a block, too short for a record
                 at += left
@@ -79,6 +82,7 @@ class WandbFile:
                 break
             piece = content[at + _HEADER : at + _HEADER + length]
             at += _HEADER + length
+            # A message longer than a block comes in several records.
             self._message = piece if kind in (_WHOLE, _FIRST) else self._message + piece
             if kind in (_WHOLE, _LAST):
                 yield self._message
@@ -117,7 +121,7 @@ class WandbSource:
 
 
 def patterns_in(folder: str) -> list[str]:
-    """Where wandb's files lie below a folder that is its own, a run's, or the one above them."""
+    """Patterns for wandb's files below a folder that is its own, a run's, or the one above them."""
     own = glob.escape(folder)
     return [f"{own}/{below}*{SUFFIX}" for below in ("", "*run-*/", "wandb/*run-*/")]
 
@@ -143,13 +147,14 @@ def _step(history: bytes) -> Sample:
                 found[name] = float(one)
         elif number == 2:
             step = _number(value)
+    # The step inside the history is the one users see; the message's own may be missing.
     moment, inner = found.get("_timestamp"), found.get("_step")
     values = {name: one for name, one in found.items() if not name.startswith("_")}
     return Sample(values, inner if inner is not None else step, time=moment)
 
 
 def _number(message: bytes) -> float:
-    """The first field of a message that counts; nothing written stands for 0."""
+    """The first field of a message that counts; protobuf does not write a 0."""
     for number, _, value in fields(message):
         if number == 1 and isinstance(value, int):
             return float(value)

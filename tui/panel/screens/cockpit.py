@@ -30,8 +30,15 @@ from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
+    from tui.panel.money_commands import MoneyCommands
+    from tui.panel.run_actions import RunActions
 
-_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
+_TOUCHING = frozenset(
+    {
+        *("launch", "again", "resume", "stop", "stop_group", "stop_all", "drain", "postpone"),
+        *("remedy", "runs"),
+    }
+)
 """Actions that change something: a panel that only shows has none of them."""
 _MOST_CURVES = 32
 
@@ -63,7 +70,10 @@ class CockpitScreen(Screen[None]):
             display="=",
         ),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
-        hotkey("p", "postpone", "let the guard hold back for an hour"),
+        hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
+        hotkey("p", "postpone", "postpone the guard; asks for how long"),
+        hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
+        hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
@@ -74,6 +84,7 @@ class CockpitScreen(Screen[None]):
         super().__init__()
         self.state = state
         self.commands = runs
+        self._money: MoneyCommands | None = None
         self.read_only = read_only
         self.picture: PanelSnapshot | None = None
         self._wanted: str | None = None
@@ -154,7 +165,16 @@ class CockpitScreen(Screen[None]):
 
     @on(RunPane.Opened)
     def _open(self) -> None:
-        self.area.log_pane.focus()
+        from tui.panel.screens.run_detail import RunDetailScreen
+
+        row = self.query_one(RunPane).selected_row
+        if row is not None:
+            screen = RunDetailScreen(self.state, row.id, self.picture)
+            self.app.push_screen(screen, lambda then: self._go_on(then))
+
+    def _go_on(self, then: str | None) -> None:
+        if then == "log":
+            self.area.log_pane.focus()
 
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
@@ -237,8 +257,12 @@ class CockpitScreen(Screen[None]):
             self.app.push_screen(screen, answered)
 
     def action_stop(self) -> None:
-        """Ask whether the selected run shall stop."""
-        view = self.query_one(RunPane).selected
+        """Ask whether the chosen run, or runs, shall stop."""
+        pane = self.query_one(RunPane)
+        if len(pane.chosen) > 1:
+            self.actions.stop(self.chosen_runs, pane.forget_marks)
+            return
+        view = pane.view_of(pane.chosen[0].id) if pane.chosen else None
         if view is None or not view.run.is_live:
             words = "the selected run has ended already" if view else "no run is selected"
             self.notify(words, timeout=3)
@@ -248,10 +272,63 @@ class CockpitScreen(Screen[None]):
         def answered(stop: bool | None) -> None:
             if stop:
                 self.commands.stop(run)
+                pane.forget_marks()
 
         from tui.panel.screens.stop import StopScreen
 
         self.app.push_screen(StopScreen(view), answered)
+
+    @property
+    def chosen_runs(self) -> list[Run]:
+        """The marked runs, else those of the folded group, else the one under the cursor."""
+        pane = self.query_one(RunPane)
+        views = [pane.view_of(row.id) for row in pane.chosen]
+        return [view.run for view in views if view is not None]
+
+    @property
+    def actions(self) -> RunActions:
+        """What keys do to runs, asked for first."""
+        from tui.panel.run_actions import RunActions
+
+        return RunActions(self.app, self.commands, self.commands.labels)
+
+    def action_runs(self, what: str) -> None:
+        """Do something to the chosen runs, or to the first of them."""
+        runs, actions = self.chosen_runs, self.actions
+        done = self.query_one(RunPane).forget_marks
+        if what == "undo":
+            actions.undo()
+        elif not runs:
+            self.notify("no run is selected", timeout=3)
+        elif what == "delete":
+            actions.delete(runs, done)
+        elif what == "kill":
+            actions.kill(runs)
+        elif what == "rename":
+            actions.rename(runs[0])
+        elif what == "tag":
+            actions.tag(runs)
+        elif what == "note":
+            actions.note(runs[0])
+        elif what == "star":
+            actions.star(runs)
+        else:
+            actions.priority(runs, 1 if what == "sooner" else -1)
+
+    def action_stop_group(self) -> None:
+        """Ask whether all runs of the selected run's group shall stop."""
+        row, picture = self.query_one(RunPane).selected_row, self.picture
+        if row is None or picture is None or not row.group:
+            self.notify("the selected run is in no group", timeout=3)
+            return
+        runs = [view.run for view in picture.runs if view.run.plan is not None]
+        mine = [run for run in runs if run.plan is not None and run.plan.group == row.group]
+        self.actions.stop(mine, self.query_one(RunPane).forget_marks)
+
+    def action_stop_all(self) -> None:
+        """Ask whether every live run shall stop."""
+        runs = [view.run for view in self.picture.runs] if self.picture else []
+        self.actions.stop(runs, self.query_one(RunPane).forget_marks)
 
     def action_remedy(self) -> None:
         """Say why the selected run ended, and offer what mends it."""
@@ -282,12 +359,41 @@ class CockpitScreen(Screen[None]):
         self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
 
     def action_drain(self) -> None:
-        """Let what runs finish and nothing start, or let the queue go on."""
-        self.commands.drain()
+        """Ask whether the queue shall be drained, or go on."""
+        from tui.panel.screens.dialogs import QuestionScreen
+
+        picture = self.picture
+        on = not (picture is not None and picture.drained)
+        live = sum(view.run.is_live for view in picture.runs) if picture else 0
+        if on:
+            words = f"{live} live runs go on; no new run starts until drain is ended."
+            question = QuestionScreen("Drain?", words, "Drain")
+        else:
+            words = f"Drained {picture.drained if picture else ''}. Waiting runs may start again."
+            question = QuestionScreen("End the drain?", words, "Let the queue go on")
+        self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
+
+    @property
+    def money(self) -> MoneyCommands:
+        """What may be done about session and guard; imported when first asked for."""
+        if self._money is None:
+            from tui.panel.money_commands import MoneyCommands
+
+            runs = self.commands
+            self._money = MoneyCommands(self.app, self.state, runs.feed, runs.log)
+        return self._money
+
+    def action_money(self) -> None:
+        """What everything costs; session and guard."""
+        from tui.panel.screens.money import MoneyScreen
+
+        self.app.push_screen(MoneyScreen(self.state, self.money, self.picture, self.read_only))
 
     def action_postpone(self) -> None:
-        """Let the guard hold back for an hour."""
-        self.commands.postpone()
+        """Ask for how long the guard shall hold back."""
+        from tui.panel.screens.guard_form import ask_to_postpone
+
+        ask_to_postpone(self.app, self.money, self.picture.guard if self.picture else None)
 
     def action_metrics(self) -> None:
         """The curves of the marked runs, else of the selected one, on a page of their own."""
@@ -315,6 +421,14 @@ class CockpitScreen(Screen[None]):
             from tui.panel.screens.pictures import PicturesScreen
 
             self.app.push_screen(PicturesScreen(self.picture, views))
+
+    def action_hosts(self) -> None:
+        """Every rented machine on a screen of its own."""
+        from tui.panel.screens.hosts import HostsScreen
+
+        self.app.push_screen(
+            HostsScreen(self.state, self.picture, self.commands.log, self.read_only)
+        )
 
     def action_compare(self) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
@@ -345,16 +459,27 @@ class CockpitScreen(Screen[None]):
             ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
             ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
-            ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
-            ("Postpone the guard", "by an hour (p)", self.action_postpone),
+            ("Stop its group", "every live run of the selected run's (S)", self.action_stop_group),
+            ("Stop all runs", "every live run", self.action_stop_all),
+            ("Kill now", "the chosen runs, by SIGKILL (K)", lambda: self.action_runs("kill")),
+            ("Delete", "the chosen runs, to the trash (x)", lambda: self.action_runs("delete")),
+            ("Bring back", "what was deleted last (u)", lambda: self.action_runs("undo")),
+            ("Rename", "the selected run (R)", lambda: self.action_runs("rename")),
+            ("Tags", "of the chosen runs (t)", lambda: self.action_runs("tag")),
+            ("Note", "on the selected run (N)", lambda: self.action_runs("note")),
+            ("Star", "the chosen runs, or no longer (*)", lambda: self.action_runs("star")),
+            ("Drain", "running jobs finish, no new ones start; asks (D)", self.action_drain),
+            ("Postpone the guard", "asks for how long (p)", self.action_postpone),
         )
         looking = (
+            ("Money and guard", "costs, session, budget, guard ($)", self.action_money),
             ("Metrics", "curves of one run or several (m)", self.action_metrics),
             ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
+            ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
             ("Command log", "what was done here, as commands (c)", self.action_commands),
         )
         for title, words, action in looking if self.read_only else touching + looking:

@@ -22,14 +22,15 @@ _PLACES = {
     "pairs": "pairs:PairsReader",
 }
 GENERAL = ("tqdm", "pairs")
-"""Readers for lines that many kinds of programs print: asked last."""
+"""Readers for lines that many kinds of programs print: they are asked last."""
 SPECIFIC = tuple(name for name in _PLACES if name not in GENERAL)
 """Readers whose lines no other program prints, the most particular first."""
 
 
 def make_reader(name: str) -> Reader:
-    """A new reader by its name; KeyError when there is none."""
+    """A new reader by its name. Raises KeyError when there is none."""
     file, _, kind = _PLACES[name].partition(":")
+    # Imported on use: most commands read no output.
     reader: Reader = getattr(import_module(f"runners.watch.metrics.readers.{file}"), kind)()
     return reader
 

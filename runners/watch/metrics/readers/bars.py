@@ -1,4 +1,4 @@
-"""tqdm's progress bars, with what stands around them.
+"""tqdm's progress bars, and the values in and around them.
 
 The bar's form is tqdm's own (`std.py`, format_meter):
 `DESC:  48%|███   | 12/25 [00:58<01:03,  4.9s/it, loss=0.61]`, without a total
@@ -41,7 +41,10 @@ _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class Bar(NamedTuple):
-    """One redraw of a bar. `pace` is seconds per item, `unit` what is counted; unknown is None."""
+    """One redraw of a bar.
+
+    `pace` is in seconds per item, `unit` what is counted; unknown is None.
+    """
 
     text: str
     done: float
@@ -68,8 +71,12 @@ class Bar(NamedTuple):
 
 @lru_cache(maxsize=2)
 def read_bar(line: str) -> Bar | None:
-    """The bar that a line draws, if it draws one. (Several readers ask for the same line.)"""
-    found = _BAR.match(line) if "|" in line else _ENDLESS.match(line) if "[" in line else None
+    """The bar that a line draws, or None; cached, as several readers ask for the same line."""
+    found = None
+    if "|" in line:
+        found = _BAR.match(line)
+    elif "[" in line:
+        found = _ENDLESS.match(line)
     if found is None:
         return None
     parts = found.groupdict()
@@ -109,7 +116,7 @@ def _some(text: str) -> float | None:
 
 
 def _postfix(parts: list[str]) -> dict[str, float]:
-    """`loss=0.61` and its like; what is not understood whole is left away."""
+    """`loss=0.61` and the like; what is not understood as a whole is left out."""
     values: dict[str, float] = {}
     for part in parts:
         name, sign, text = part.partition("=")
@@ -132,10 +139,10 @@ def _with_description(bar: Bar) -> Bar:
 
 
 class TqdmReader(Reader):
-    """Any program with tqdm bars: one bar for all steps, a bar per epoch, or one around the other.
+    """Any program with tqdm bars: one bar for all steps, one per epoch, or one inside the other.
 
-    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an epoch
-    are one each.
+    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an
+    epoch are one epoch each.
     """
 
     name: ClassVar[str] = "tqdm"
@@ -158,17 +165,20 @@ class TqdmReader(Reader):
         return self.place(bar)
 
     def place(self, bar: Bar) -> Sample | None:
-        """Where in the run a bar stands."""
+        """Where in the run a bar is."""
         if not bar.is_training:
             kind = metric_name(_EPOCH.sub("", bar.text.partition(":")[0])) or "other"
             return Sample({f"{kind}/{k}": v for k, v in bar.values.items()})
         values = {name: value for name, value in bar.values.items() if not is_count(name)}
         known = self._epochs or self.epochs
         if bar.step is not None:
+            # NaN withdraws a total that was reported before.
             whole = bar.total * known if bar.total and known else math.nan
             return Sample(values, bar.step, whole, bar.epoch, self._epochs, pace=bar.pace)
         if bar.counts_epochs:
             self._named, self._epochs = True, bar.total
+            # The bar counts finished epochs, and the next one is running;
+            # after the last there is none.
             self._epoch = min(bar.done + 1, bar.total or bar.done + 1)
             return Sample(values, epoch=self._epoch, epochs=bar.total)
         if bar.epoch is not None:
@@ -177,12 +187,13 @@ class TqdmReader(Reader):
             self._epoch, self._epochs = bar.epoch + self.from_zero, bar.epochs or self._epochs
             known = self._epochs or self.epochs
         elif not self._named and (bar.done < self._done or not self._epoch):
+            # A bar that starts over, without a name: the next epoch has begun.
             self._epoch += 1
         self._done = bar.done
         before = (self._epoch - 1) * bar.total if bar.total and self._epoch else 0.0
         steps = bar.total * known if bar.total and known else None
         if not self._named and not known:
-            # One bar over everything, as far as can be told; a second one shows that it was not.
+            # One bar for everything, as far as is known; a second one shows that it was not.
             steps = bar.total if self._epoch == 1 else math.nan
         epoch = self._epoch if self._named or self._epoch > 1 else None
         return Sample(values, before + bar.done, steps, epoch, self._epochs, pace=bar.pace)

@@ -1,5 +1,7 @@
-"""Rounds of gradient boosting: LightGBM's `[5]\\ttrain's auc: 0.99\\tvalid's auc: 0.98`, XGBoost's
-`[5]\\ttrain-auc:0.99` and CatBoost's `5:\\tlearn: 0.6\\ttest: 0.7`.
+"""Rounds of gradient boosting.
+
+LightGBM's `[5]\\ttrain's auc: 0.99\\tvalid's auc: 0.98`, XGBoost's `[5]\\ttrain-auc:0.99`
+and CatBoost's `5:\\tlearn: 0.6\\ttest: 0.7`.
 """
 
 import re
@@ -16,7 +18,7 @@ _TIMES = ("total", "remaining", "passed")
 
 
 class BoostingReader(Reader):
-    """One round is one step, counted as printed; the best round, told at the end, is `best_…`."""
+    """One round is one step, counted as printed; the best round, printed last, is `best_…`."""
 
     name: ClassVar[str] = "boosting"
     marks: tuple[str, ...] = ("	", "est iteration")
@@ -27,6 +29,7 @@ class BoostingReader(Reader):
     def read(self, line: str) -> Sample | None:
         """The metrics of one round."""
         if _BEST.search(line):
+            # The next line has the values of the best round.
             self._best = True
             return None
         found = _ROUND.match(line)

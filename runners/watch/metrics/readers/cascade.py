@@ -1,11 +1,10 @@
-"""The hybrid-ViT cascade's lines: A (three stages, torchrun and Accelerate), B (regression), C
-(progressive).
+"""The hybrid-ViT cascade's lines: A (three stages), B (regression) and C (progressive).
 
-Facts: the cascade repository's training scripts. A: a tqdm bar per epoch and a block of means; a
-PSNR of 0.00 means that the metric failed. B: "SSIM" is 1 − SSIM, batches count from 0. C and
-Direct128/256: the loss of the blocks is always 0.000000. Each stage begins at epoch 1 again: steps
-are counted on over the stages. PSNR is taken as printed: which range it is of depends on the
-script's data, and a preset's `offset` says so where it has to be moved.
+Facts: the cascade repository's training scripts. A, with torchrun and Accelerate: a tqdm bar per
+epoch and a block of means; a PSNR of 0.00 means that the metric failed. B: "SSIM" is 1 − SSIM,
+batches count from 0. C and Direct128/256: the loss of the blocks is always 0.000000. Each stage
+begins at epoch 1 again, so steps are added up over the stages. PSNR is taken as printed: its range
+depends on the script's data, and a preset's `offset` corrects it where necessary.
 """
 
 import re
@@ -34,8 +33,9 @@ _SPEED = re.compile(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):
-    """`train/…` and `val/…` of epochs, `…_batch` of batches; where a preset names this reader, what
-    the program misprints is put right.
+    """`train/…` and `val/…` of epochs, `…_batch` of batches.
+
+    Where a preset names this reader, values that the program misprints are corrected.
     """
 
     name: ClassVar[str] = "cascade"
@@ -83,6 +83,8 @@ class CascadeReader(Reader):
             return self._at(self._means(means["kind"].lower(), means["pairs"]))
         if metrics := _METRICS.match(line):
             values = _pairs(metrics["pairs"])
+            # Only where a preset names this reader: the same line of
+            # another program would be right.
             if self.told and not values.get("psnr", 1.0):
                 del values["psnr"]
             return self._at(values)
@@ -95,13 +97,14 @@ class CascadeReader(Reader):
         return None
 
     def _begins(self) -> float | None:
-        """The step before the first one of the epoch whose heading was the last to be seen."""
+        """The step before the first one of the epoch whose heading was seen last."""
         if self._epoch is None or self._per_epoch is None:
             return None
         return max(self._step or 0.0, self._before + (self._epoch - 1) * self._per_epoch)
 
     def _enter(self, stage: int, stages: int | None) -> Sample:
         if stage != self._stage:
+            # The steps of the stage before are added from now on.
             self._before = self._step or 0.0
             self._epoch = self._epochs = None
         self._stage, self._last_stage = stage, stages == stage
@@ -113,6 +116,7 @@ class CascadeReader(Reader):
         if bar is None or bar.epoch is None or bar.total is None:
             return None
         self._epoch, self._epochs, self._per_epoch = bar.epoch, bar.epochs, bar.total
+        # Each stage counts its own epochs and batches from the start.
         self._step = self._before + (bar.epoch - 1) * bar.total + bar.done
         return self._at({f"{name}_batch": value for name, value in bar.values.items()}, bar.pace)
 
@@ -134,8 +138,7 @@ class CascadeReader(Reader):
         return self._at(values)
 
     def _at(self, values: dict[str, float], pace: float | None = None) -> Sample:
-        # Only the last stage's end is the run's: how long the others take is not known before they
-        # are there.
+        # Only the last stage's end is the run's: how long the others take is not known beforehand.
         whole = self._last_stage and self._epochs and self._per_epoch
         steps = self._before + (self._epochs or 0) * (self._per_epoch or 0) if whole else None
         return Sample(

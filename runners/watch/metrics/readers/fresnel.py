@@ -1,9 +1,9 @@
 """The Fresnel trainers' lines.
 
 Facts: the Fresnel repository's train_gaussian_decoder.py and its CVS trainer. Batches count from 0
-and only every tenth is printed, so that a run of ten or fewer an epoch shows batch 0 alone: a
-batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − SSIM. Nothing tells a
-time but the seconds of an epoch.
+and only every tenth is printed, so that a run of ten or fewer per epoch shows only batch 0: a
+batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − SSIM. The only time
+that is printed is the seconds of an epoch.
 """
 
 import re
@@ -27,8 +27,9 @@ _CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
 
 
 class FresnelReader(Reader):
-    """`…_batch` of the batches printed, without it the epoch's means; where a preset names this
-    reader, `ssim` is 1 minus what is printed.
+    """`…_batch` for the batches printed, without it the epoch's means.
+
+    Where a preset names this reader, `ssim` is 1 minus what is printed.
     """
 
     name: ClassVar[str] = "fresnel"
@@ -54,7 +55,10 @@ class FresnelReader(Reader):
             return self._epoch_done(number(done["epoch"]), done["pairs"])
         if lost := _LOST.match(line):
             return Sample(
-                {"loss_batch": float("nan")}, self._step(number(lost["at"])), epoch=self._epoch
+                # A batch without a loss is a point that is not finite, so that the curve shows it.
+                {"loss_batch": float("nan")},
+                self._step(number(lost["at"])),
+                epoch=self._epoch,
             )
         if size := _SIZE.match(line):
             return Sample(batch=float(size["batch"]))
@@ -89,12 +93,14 @@ class FresnelReader(Reader):
         if took is not None:
             values["epoch_seconds"] = took
         steps = self._epochs * self._per_epoch if self._epochs and self._per_epoch else None
+        # The only time that is printed is that of a whole epoch.
         pace = took / self._per_epoch if took and self._per_epoch else None
         return Sample(values, self._end(epoch), steps, epoch, self._epochs, pace=pace)
 
     def _step(self, at: float) -> float | None:
         if self._epoch is None or self._per_epoch is None:
             return None
+        # Batches count from 0, and finished steps are counted here.
         return (self._epoch - 1) * self._per_epoch + at + 1
 
     def _end(self, epoch: float | None) -> float | None:

@@ -1,8 +1,8 @@
 """The Hugging Face Trainer's dictionaries: `{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 1.0}`.
 
-Quotes are single, newer versions print the values as texts (`{'loss': '0.5', …}`). A bar over all
-steps of the run is redrawn between them; a redraw follows each dictionary at once (tqdm.write) and
-tells at which step it was printed, while the redraw before it may be an older one.
+Quotes are single, and newer versions print the values as texts (`{'loss': '0.5', …}`). A bar over
+all steps of the run is redrawn between them. A redraw follows each dictionary at once (tqdm.write)
+and shows at which step it was printed, while the redraw before it may be an older one.
 """
 
 import re
@@ -43,10 +43,11 @@ class HuggingFaceReader(Reader):
         bar = read_bar(line) if "|" in line else None
         if bar is None or (not bar.is_training and bar.text):
             return None
+        # The Trainer's bar over all steps has no text; one with text is the program's own.
         if bar.text or bar.total is None or bar.values:
             return None
         if self._steps is not None and bar.total < self._steps:
-            # An evaluation has a bar of its own, and a shorter one.
+            # An evaluation has its own bar, and a shorter one.
             return CLAIMED if self._known else None
         self._step, self._steps = bar.done, bar.total
         told = self._release()
@@ -57,11 +58,12 @@ class HuggingFaceReader(Reader):
         return self._release()
 
     def _dictionary(self, line: str, at: int) -> Sample:
+        # A dictionary with known keys leaves no doubt that this is the Trainer.
         self._known = self.sure = True
         earlier = self._release()
         bar = read_bar(line[:at]) if at and "|" in line[:at] else None
         if bar is not None and not bar.text and bar.total is not None:
-            # The bar's own line goes on with the dictionary.
+            # The dictionary is printed on the bar's own line.
             self._step, self._steps = bar.done, max(bar.total, self._steps or 0)
         values = {
             metric_name(pair["name"]): number(pair["value"]) for pair in _ENTRY.finditer(line, at)
@@ -76,7 +78,7 @@ class HuggingFaceReader(Reader):
         return earlier or CLAIMED
 
     def _beside(self, earlier: Sample | None, told: Sample) -> Sample:
-        """One sample at once: the other one is told with the next line."""
+        """One sample now; the other one is given with the next line."""
         if earlier is None:
             return told
         self._waiting = told

@@ -1,5 +1,6 @@
-"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`, in Keras 2 with
-`[====>...]`.
+"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`.
+
+In Keras 2 with `[====>...]`.
 """
 
 import re
@@ -35,8 +36,8 @@ class KerasReader(Reader):
         if heading is not None:
             self._epoch, self._epochs = float(heading["epoch"]), float(heading["epochs"])
             return Sample(epoch=self._epoch, epochs=self._epochs)
-        # Keras goes back over its bar with backspaces, which may leave pieces of the last one in
-        # front.
+        # Keras moves back over its bar by backspaces, which may leave
+        # pieces of the last one in front.
         bar = _BAR.match(line.replace("\b", ""))
         if bar is None:
             return None

@@ -1,5 +1,7 @@
-"""Lightning's bars: tqdm's with epochs from 0 (`Epoch 3:  48%|…, v_num=0, …`), and rich's
-(`Epoch 3/9 ━━━ 12/25 0:00:03 …`), whose values may go on in the next lines.
+"""Lightning's bars, tqdm's and rich's.
+
+tqdm's have epochs from 0 (`Epoch 3:  48%|…, v_num=0, …`); the values of rich's (`Epoch 3/9 ━━━
+12/25 0:00:03 …`) may continue on the next lines.
 """
 
 import re
@@ -22,9 +24,9 @@ _MARK = re.compile(r"\bv_num=")
 
 
 class LightningReader(Reader):
-    """Steps over all epochs, epochs counted from 1 although Lightning counts them from 0.
+    """Steps over all epochs; epochs counted from 1 although Lightning counts them from 0.
 
-    What the sanity check before the training left in the bar is not taken.
+    Values that the sanity check before the training left in the bar are not used.
     """
 
     name: ClassVar[str] = "lightning"
@@ -40,7 +42,7 @@ class LightningReader(Reader):
         self._reached = 0.0
 
     def read(self, line: str) -> Sample | None:
-        """The training bar of an epoch; validation and sanity checking move nothing."""
+        """The training bar of an epoch; validation and sanity checking change nothing."""
         rich = _RICH.match(line) if "•" in line else None
         if rich is not None:
             return self._rich(rich)
@@ -52,10 +54,12 @@ class LightningReader(Reader):
         self._place = None
         if bar is None or bar.total is None:
             return None
+        # `v_num` is Lightning's: a plain tqdm loop over epochs has no
+        # such mark, and counts otherwise.
         if not self._marked and _MARK.search(line):
             self._marked, self.bars = True, ("%|",)
         if bar.epoch is None or not bar.text.startswith("Epoch"):
-            # Its other bars are of sanity checking, validation and testing.
+            # Its other bars are those of sanity checking, validation and testing.
             return CLAIMED if self._marked and not bar.is_training else None
         return self._tqdm(bar) if self._marked and bar.epochs is None else None
 
@@ -63,6 +67,7 @@ class LightningReader(Reader):
         if bar["what"] != "Epoch" or bar["epoch"] is None:
             self._place = None
             return CLAIMED
+        # Rich shows the number of the last epoch, not how many there are.
         epochs = float(bar["last"]) + 1 if bar["last"] else None
         rate = whole_number(bar["rate"])
         place = _placed(

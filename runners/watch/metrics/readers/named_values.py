@@ -39,7 +39,7 @@ _MOST_NAME = 64
 
 
 def named_values(text: str, start: int = 0) -> dict[str, float]:
-    """Every number in `text` that has a name and is understood whole, by the metric's name.
+    """Every number in `text` that has a name and is understood as a whole, by metric name.
 
     `9300/10000 (93%)` is the percentage; `0.5 (0.6)` is the value and its mean so far (`…_avg`).
     """
@@ -50,6 +50,7 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
         if name is None:
             continue
         told = name["name"]
+        # Without a sign between them, many words before a number are not its name.
         if found["sep"].isspace() and not (
             found["mean"] or _BARE.search(told) or _is_field(text, name.start(), found.end())
         ):
@@ -63,6 +64,7 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
             if whole:
                 values.setdefault(called, 100 * number(found["part"]) / whole)
             continue
+        # The first of a name counts: later ones are often of the epoch or the best so far.
         values.setdefault(called, number(found["value"] or found["only"]))
         if found["mean"]:
             values.setdefault(f"{called}_avg", number(found["of_all"]))
@@ -70,15 +72,16 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
 
 
 def _is_field(text: str, start: int, end: int) -> bool:
-    """Whether a part of a line stands between two bars: `| ms/batch 288.15 |`."""
+    """Whether a part of a line is between two bars: `| ms/batch 288.15 |`."""
     return text[:start].rstrip()[-1:] == "|" and text[end:].lstrip()[:1] == "|"
 
 
 @lru_cache(maxsize=4096)
 def is_count(name: str) -> bool:
-    """Whether a name counts or sets something, instead of measuring it."""
+    """Whether a name counts or sets something, and does not measure it."""
     if name in _NOT_METRICS or name.endswith((".py", ".cpp", ".cu", ".sh")):
         return True
+    # `ms/batch` measures a time, although `batch` counts.
     if name.startswith(("ms/", "s/")):
         return False
     last = name.rpartition("_")[2].rpartition("/")[2]
@@ -87,5 +90,5 @@ def is_count(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_measure(name: str) -> bool:
-    """Whether a name is one of a measure such as a loss: then a line is about a run's course."""
+    """Whether a name is that of a measure such as a loss: then a line is about a run's progress."""
     return _MEASURED.search(name) is not None

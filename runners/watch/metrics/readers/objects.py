@@ -1,4 +1,4 @@
-"""JSON objects, one a line, alone or behind a logger's words: `{"step": 10, "loss": 0.5}`."""
+"""JSON objects, one per line, alone or after a logger's prefix: `{"step": 10, "loss": 0.5}`."""
 
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ class ObjectReader(Reader):
 
     def read(self, line: str) -> Sample | None:
         """The numbers of an object; a dump of settings has neither place nor measure."""
+        # A logger may have put words before the object, and a colour after it.
         at = line.find("{")
         end = line.rfind("}")
         if at < 0 or end < at:
@@ -57,6 +58,7 @@ class ObjectReader(Reader):
         flat = dict(_flat(told))
         step = next((flat[name] for name in _step_names(flat) if name in flat), None)
         epoch = next((flat[name] for name in _EPOCHS if name in flat), None)
+        # Places are not metrics: as curves they would all be straight lines.
         places = {*_step_names(flat), *_EPOCHS, *_TOTALS, *_FRACTIONS, *_NOT_METRICS}
         values = {metric_name(name): value for name, value in flat.items() if name not in places}
         values.pop("", None)
@@ -64,8 +66,10 @@ class ObjectReader(Reader):
             any(is_measure(name) for name in values) or (step is not None or epoch is not None)
         ):
             return None
+        # Only a first epoch of 0 shows that they count from 0.
         self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
         self._begun = self._begun or epoch is not None
+        # Fractions of an epoch are places inside it, and not moved.
         if epoch is not None and epoch == int(epoch):
             epoch += self.from_zero
         if phase:
@@ -91,6 +95,7 @@ def _flat(told: dict[str, Any], before: str = "", depth: int = 0) -> list[tuple[
         if isinstance(value, dict) and depth < _DEPTH:
             found += _flat(value, f"{before}{name}/", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            # Larger whole numbers are ids or bytes, and a float could not hold them exactly.
             if isinstance(value, float) or abs(value) < 1 << 53:
                 found.append((before + name, float(value)))
         elif isinstance(value, str) and value[:1] in "-+.0123456789nNiI":

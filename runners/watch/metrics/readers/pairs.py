@@ -1,5 +1,6 @@
-"""Lines of names and numbers: `step 20 | loss: 0.5 | lr=1e-4`, `epoch 3/10 iter 40: train loss
-0.4, time 12ms`.
+"""Lines of names and numbers, in any form.
+
+`step 20 | loss: 0.5 | lr=1e-4`, `epoch 3/10 iter 40: train loss 0.4, time 12ms`.
 """
 
 import re
@@ -47,11 +48,10 @@ _TEST_SUMMARY = re.compile(r"^ \*\s+")
 
 
 class PairsReader(Reader):
-    """Lines that have a place (epoch, step, batch of so many) or a measure such as a loss beside
-    numbers.
+    """Lines with numbers and a place (epoch, step, batch of so many) or a measure such as loss.
 
     `batch 3/10` within an epoch is a step of it. Epochs that begin at 0 are counted from 1; other
-    counts are taken as printed. Lines about held-out data stand where training stands.
+    counts are taken as printed. Lines about held-out data get the place where training is.
     """
 
     name: ClassVar[str] = "pairs"
@@ -72,11 +72,13 @@ class PairsReader(Reader):
         """Every number that has a name; a line of settings says nothing."""
         if self.epoch is not None:
             self._epoch, self._epochs = self.epoch, self.epochs or self._epochs
+        # A section's lines are indented; the first that is not ends it.
         if self._section and line[:1] not in " \t":
             self._section = ""
         if line.endswith(":") and (title := _SECTION.match(line)):
             self._section = _section_of(title["title"])
         low = line.lower()
+        # Most lines end here: the expressions below are slow.
         if not self._section and line[:1] not in " [" and not _HINT.search(low):
             return None
         text = _without_prefix(line)
@@ -88,12 +90,15 @@ class PairsReader(Reader):
         values = named_values(text)
         place = find_place(text)
         if place.is_known:
+            # Until the next place: summaries of a test come on lines without one.
             self._test = bool(place.phase)
         measured = any(is_measure(name) for name in values)
         if not values or not (measured or place.is_known or self._section):
+            # A learning rate alone, after training has begun.
             if values and self._begun and _RATE.match(text):
                 return self._sample(values, place, text)
             return self._heading(text, place)
+        # An assignment alone is mostly a setting that is printed at the start.
         if not place.is_known and _ASSIGNED.match(text) and not _is_plain_measure(values):
             return None
         return self._sample(values, place, text)
@@ -112,8 +117,9 @@ class PairsReader(Reader):
         eta = seconds(found["eta"]) if found else None
         epoch = self._count_epoch(place)
         if phase and place.step is not None and place.steps is None and place.step >= self._last:
-            # Held-out data at a step of the whole run, as fairseq tells it.
+            # Held-out data at a step of the whole run, as fairseq prints it.
             return Sample(values, place.step, None, epoch, place.epochs, eta=eta)
+        # Held-out values have no step of their own: a count in the line is over the held-out data.
         if (phase and place.step is None) or all(_is_held_out(name) for name in values):
             return Sample(values, None, None, epoch, place.epochs, eta=eta)
         self._begun = self._begun or place.is_known
@@ -129,11 +135,12 @@ class PairsReader(Reader):
         epoch = place.epoch + self.from_zero
         at = place.at if place.at is not None else place.step
         if at is not None and None not in (self._epoch, self._at) and epoch > (self._epoch or 0):
-            # A count that goes on over an epoch's end is of the whole run.
+            # A count that continues over an epoch's end is that of the whole run.
             total = place.all if place.at is not None else place.steps
             self._over_all = at > (self._at or 0) and total == self._all_of
         self._epoch = epoch
         if place.epochs:
+            # `Epoch 10/10` counted from 0 would otherwise end beyond its total.
             self._epochs = max(place.epochs, epoch)
         return epoch
 
@@ -188,7 +195,7 @@ def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, 
         after = named_values(text, best.end())
         return {f"best_{name}" if name in after else name: v for name, v in values.items()}
     if not phase and names and _is_held_out(names[0]) and not _TRAIN.search(text):
-        # `Val Loss: 0.09 | PSNR: 22.0`: the rest of the line is of the same data.
+        # `Val Loss: 0.09 | PSNR: 22.0`: the rest of the line is about the same data.
         word = names[0].partition("_")[0]
         return {
             f"{word}_{name}" if _QUALITY.match(name) else name: value

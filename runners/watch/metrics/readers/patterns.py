@@ -14,8 +14,9 @@ _PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
 
 class PatternReader(Reader):
-    """The first pattern that matches says it all; `(?P<name>…)` with `(?P<value>…)` is a metric
-    named by the line.
+    """The first pattern that matches a line decides.
+
+    `(?P<name>…)` with `(?P<value>…)` is a metric that the line itself names.
     """
 
     name: ClassVar[str] = "patterns"

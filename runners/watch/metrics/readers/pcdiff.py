@@ -1,11 +1,12 @@
-"""PCDiff's log: `2026-04-06 06:38:43,991 : [  0/5000][  0/  7]    loss:     1.0364,    grad_norm:
-33.6411`.
+"""PCDiff's log.
 
-Facts: DimensionLab/pcdiff-implant and pfriedri/pcdiff-implant (MIT), train_completion.py. Every
-message begins with a time in local time; lines without one go on with an error's text and say
-nothing. Epochs and iterations count from 0. The loss printed is that of one batch, and of seven
-batches an epoch only the first is printed; the epoch's mean is told only when it is the best so
-far.
+`2026-04-06 06:38:43,991 : [  0/5000][  0/  7]    loss:     1.0364,    grad_norm: 33.6411`.
+
+Facts: DimensionLab/pcdiff-implant and pfriedri/pcdiff-implant (MIT), train_completion.py.
+Every message begins with a time in local time; lines without one continue an error's text
+and say nothing. Epochs and iterations count from 0. The loss printed is that of one batch,
+and of seven batches per epoch only the first is printed; the epoch's mean is printed only
+when it is the best so far.
 """
 
 import re
@@ -35,9 +36,7 @@ _RATE = re.compile(rf"Effective LR scaled to (?P<rate>{WHOLE})")
 
 
 class PcdiffReader(Reader):
-    """`loss_batch` and `grad_norm` of the batches printed, `best_loss` of epochs, and the proxy
-    evaluation.
-    """
+    """`loss_batch` and `grad_norm` of printed batches, `best_loss` of epochs, proxy evaluation."""
 
     name: ClassVar[str] = "pcdiff"
     marks: tuple[str, ...] = (" : ", "][")
@@ -51,9 +50,10 @@ class PcdiffReader(Reader):
         self._epoch: float | None = None
 
     def read(self, line: str) -> Sample | None:
-        """What a message says; None for other messages and for lines that go on with one."""
+        """What a message says; None for other messages and for lines that continue one."""
         found = _LINE.search(line)
         if found is None:
+            # Another rank, or a line without its time: the other readers would count it wrongly.
             return CLAIMED if self._epoch is not None and _PLACE.search(line) else None
         words, moment = found["words"], _unix(found["moment"], found["ms"])
         if step := _STEP.search(words):
@@ -84,6 +84,7 @@ class PcdiffReader(Reader):
         if step["norm"]:
             values["grad_norm"] = number(step["norm"])
         self._epoch = before + 1
+        # Both count from 0, and finished steps are counted here.
         done = before * self._per_epoch + number(step["at"]) + 1
         return Sample(values, done, epochs * self._per_epoch, before + 1, epochs, moment)
 

@@ -1,4 +1,4 @@
-"""Where in a run a line says that it is: `Epoch [0/3], Step [10/100]`, `[2][ 5/17]`, `iter 40`."""
+"""The place in a run that a line names: `Epoch [0/3], Step [10/100]`, `[2][ 5/17]`, `iter 40`."""
 
 import re
 from typing import NamedTuple
@@ -51,10 +51,10 @@ _STEP_WORDS = ("step", "it", "update", "round")
 
 
 class Place(NamedTuple):
-    """What a line says of where it is; counts as printed. `at` of `all` is within the epoch.
+    """The place that a line names; counts as printed. `at` of `all` is within the epoch.
 
-    `phase` is `val`, `test` or `eval` for lines about held-out data. `unit` is `samples` where
-    `at` counts samples.
+    `phase` is `val`, `test` or `eval` for lines about held-out data. `unit` is
+    `samples` where `at` counts samples.
     """
 
     epoch: float | None = None
@@ -81,7 +81,9 @@ def phase_of(text: str) -> str:
     if found is None:
         return ""
     word = (found["head"] or found["field"] or found["mode"]).lower()
-    return "val" if word.startswith("val") else "test" if word.startswith("test") else "eval"
+    if word.startswith("val"):
+        return "val"
+    return "test" if word.startswith("test") else "eval"
 
 
 def find_place(text: str) -> Place:
@@ -94,6 +96,7 @@ def find_place(text: str) -> Place:
     low = text.lower()
     epoch = epochs = at = total = None
     unit = ""
+    # Plain substring tests before each expression: this sees every line of the output.
     if "ep" in low:
         epoch, epochs, at, total, unit = _epoch_in(low)
     step, steps = _step_in(low) if any(word in low for word in _STEP_WORDS) else (None, None)
@@ -115,6 +118,7 @@ def _epoch_in(
     for found in _EPOCH.finditer(text):
         plural = found["word"] == "epochs"
         behind = _NO_PLACE.search(text, max(0, found.start() - 12), found.start())
+        # `5 epochs` is a length, `Epochs 3/5` a place.
         if behind or (plural and not found["epochs"]):
             continue
         epochs = number(found["epochs"]) if found["epochs"] else None
@@ -136,6 +140,8 @@ def _step_in(text: str) -> tuple[float | None, float | None]:
         if behind or (plural and not found["steps"]):
             continue  # `Steps: 16` is a length, `nan iterations: 0` a count of something else
         if best is None or word.startswith(("global", "num_up", "train_num")):
+            # `global_step` and the like count over the whole run, and win
+            # over a step inside an epoch.
             best = found
     if best is None:
         return None, None

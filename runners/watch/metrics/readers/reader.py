@@ -5,15 +5,14 @@ from typing import ClassVar
 from runners.watch.metrics.sample import Sample
 
 CLAIMED = Sample()
-"""A reader's answer to a line that is of its kind and says nothing: no other reader is asked."""
+"""A reader's answer to a line of its kind that says nothing: no other reader is asked."""
 
 
 class Reader:
-    """Reads the lines of one attempt of a run in order; keeps what a later line needs of an
-    earlier one.
+    """Reads the lines of one attempt in order; keeps what later lines need from earlier ones.
 
-    `notes` are what a person has to know to take its values for what they are, `corrections` what
-    it puts right when a preset names it. A line in which none of its `marks` stands is not for it.
+    `notes` are what a person has to know to understand its values, `corrections` what it corrects
+    when a preset names it. It is not given lines that contain none of its `marks`.
     """
 
     name: ClassVar[str] = ""
@@ -21,19 +20,19 @@ class Reader:
     corrections: ClassVar[tuple[str, ...]] = ()
     marks: tuple[str, ...] = ("",)
     bars: tuple[str, ...] = ()
-    """The `marks` of lines that draw a progress bar; none: such lines are not for it."""
+    """The `marks` of lines that draw a progress bar; without any, it is not given such lines."""
     told: bool = False
-    """Whether a preset names this reader: only then does it put right what is misprinted."""
+    """Whether a preset names this reader: only then does it correct what is misprinted."""
     sure: bool = False
     """Whether the output is certainly of this reader's kind, though no value was found yet."""
     epoch: float | None = None
     epochs: float | None = None
-    """What any reader of this output told last."""
+    """What any reader of this output found last."""
     from_zero: bool = False
     """Whether the program counts its epochs from 0."""
 
     def read(self, line: str) -> Sample | None:
-        """What a line says; None when it says nothing of the run's course."""
+        """What a line says; None when it says nothing about the run's progress."""
         raise NotImplementedError
 
     def finish(self) -> Sample | None:

@@ -10,8 +10,9 @@ from runners.watch.metrics.sample import Sample, metric_name
 
 
 class BaselinesReader(Reader):
-    """stable-baselines3: a box of `| name | value |` rows under `| section/ |` headings; its step
-    is `time/total_timesteps`.
+    """stable-baselines3: a box of `| name | value |` rows under `| section/ |` headings.
+
+    Its step is `time/total_timesteps`.
     """
 
     name: ClassVar[str] = "baselines3"
@@ -30,6 +31,7 @@ class BaselinesReader(Reader):
             self._section = ""
             return self._sample(rows) if rows else None
         row = self._row.match(line) if self._rows is not None else None
+        # A line that is not a row closes the box: the next one starts from nothing.
         if row is None or self._rows is None:
             self._rows = None
             return None
@@ -44,13 +46,15 @@ class BaselinesReader(Reader):
     def _sample(self, rows: dict[str, float]) -> Sample | None:
         if not self._known:
             return None
+        # Rows before any section are not a box of stable-baselines3.
         step = rows.pop("time/total_timesteps", None)
         return Sample({metric_name(name): value for name, value in rows.items()}, step)
 
 
 class FastaiReader(Reader):
-    """fastai: a heading `epoch train_loss valid_loss … time` and a row per epoch, from 0; between
-    them fastprogress' bars with the smoothed loss so far.
+    """fastai: a heading `epoch train_loss valid_loss … time` and a row per epoch, from 0.
+
+    Between them fastprogress draws bars with the smoothed loss so far.
     """
 
     name: ClassVar[str] = "fastai"
@@ -71,6 +75,7 @@ class FastaiReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A heading, a row or a bar."""
         if self._heading.match(line):
+            # The rows have no mark of their own, so from now on every line is asked for.
             self._columns, self.marks = line.split(), ("",)
             self._per_epoch = self._bar_epoch = None
             return CLAIMED
@@ -101,7 +106,7 @@ class FastaiReader(Reader):
         self._epochs = number(bar["epochs"]) if bar["epochs"] else self._epochs
         done, total = number(bar["done"]), number(bar["total"])
         if self._bar_epoch == epoch and total != self._per_epoch and self._per_epoch:
-            # The validation's bar goes on showing the training's loss, the last one too.
+            # The validation's bar still shows the training's loss, and its last value.
             done = total = self._per_epoch
         self._bar_epoch, self._per_epoch = epoch, total
         loss = whole_number(bar["loss"]) if bar["loss"] else None
@@ -115,8 +120,9 @@ class FastaiReader(Reader):
 
 
 class YoloReader(Reader):
-    """Ultralytics: a heading with `Epoch GPU_mem …`, rows `1/3  0.5G  1.234 …` with a bar, and the
-    validation's `all` row under `Class Images Instances Box(P R mAP50 mAP50-95)`.
+    """Ultralytics: a heading with `Epoch GPU_mem …` and rows `1/3  0.5G  1.234 …` with a bar.
+
+    The validation is the `all` row under `Class Images Instances Box(P R mAP50 mAP50-95)`.
     """
 
     name: ClassVar[str] = "yolo"
@@ -153,6 +159,7 @@ class YoloReader(Reader):
     def _train(self, row: "re.Match[str]") -> Sample:
         rest, _, bar_text = row["rest"].partition(": ")
         cells = rest.split()
+        # Ultralytics counts from 1 since version 8, YOLOv5 from 0.
         self.from_zero = self.from_zero or row["epoch"] == "0"
         self._epoch = number(row["epoch"]) + self.from_zero
         self._epochs = max(number(row["epochs"]) + self.from_zero, self._epoch)
@@ -179,7 +186,7 @@ class YoloReader(Reader):
 
 
 def _validation_names(line: str) -> list[str]:
-    """`Images Instances Box(P R mAP50 mAP50-95)`: the names in a bracket are of what is before."""
+    """`Images Instances Box(P R mAP50 mAP50-95)`: names in brackets belong to the word before."""
     names, group = [], ""
     for word in line.partition(": ")[0].split()[1:]:
         if "(" in word:
@@ -191,7 +198,7 @@ def _validation_names(line: str) -> list[str]:
 
 
 class WandbSummaryReader(Reader):
-    """wandb's words when a run ends: `wandb: Run summary:` and a name with a value in each line."""
+    """wandb's lines when a run ends: `wandb: Run summary:` and one name with a value per line."""
 
     name: ClassVar[str] = "wandb"
     marks: tuple[str, ...] = ("wandb:",)
@@ -201,7 +208,7 @@ class WandbSummaryReader(Reader):
         self._open = False
 
     def read(self, line: str) -> Sample | None:
-        """One line of the summary; everything else that wandb says is no metric."""
+        """One line of the summary; everything else that wandb prints is not a metric."""
         if line.startswith("wandb: Run summary:"):
             self._open = True
             return CLAIMED

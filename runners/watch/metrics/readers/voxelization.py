@@ -1,10 +1,10 @@
 """The voxelization network's log, in its two forms.
 
-Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form,
-without times: `[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`: epochs and
-iterations count from 0, the loss is of one batch, the second time is seconds in all. The later
-form: a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with one batch's loss and the mean so
-far) and a summary whose loss is the epoch's mean.
+Facts: pcdiff-implant (MIT), voxelization/train.py, after Shape-As-Points. The log file's form has
+no times of day: `[Epoch 07] it=1370, loss=0.0123 loss_psr=0.0123 time=1.234 / 1690.12`. Epochs and
+iterations count from 0, the loss is that of one batch, the second time is the total in seconds. The
+later form has a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with one batch's loss and the
+mean so far) and a summary whose loss is the epoch's mean.
 """
 
 import re
@@ -60,6 +60,7 @@ class VoxelizationReader(Reader):
                 _batch_name(pair["name"]): number(pair["value"])
                 for pair in _PAIR.finditer(step["pairs"])
             }
+            # Both count from 0 in this form, and finished steps are counted here.
             self._epoch, self._step = number(step["epoch"]) + 1, number(step["it"]) + 1
             pace = number(step["last"])
             return Sample(values, self._step, self._steps(), self._epoch, self._epochs, pace=pace)
@@ -71,6 +72,7 @@ class VoxelizationReader(Reader):
             self._epoch, self._epochs = number(heading["epoch"]), number(heading["epochs"])
             self._in_summary = True
             return Sample(epoch=self._epoch, epochs=self._epochs)
+        # `Loss:` is in many lines; only the one after the heading is the epoch's mean.
         if self._in_summary and (loss := _LOSS.match(line)):
             self._in_summary = False
             parts = {
@@ -83,6 +85,7 @@ class VoxelizationReader(Reader):
 
     def _bar(self, line: str) -> Sample | None:
         bar = read_bar(line)
+        # A bar with values but without `avg_loss` is that of another program.
         if (
             bar is None
             or bar.epoch is None

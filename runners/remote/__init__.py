@@ -1,0 +1,1 @@
+"""Rented machines, reached by ssh: which there are, the link to each, setting up, copying."""

@@ -1,0 +1,136 @@
+"""What is to be brought of a run, made where the run lies: every file with its size and hash."""
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from runners.host.checkpoint_files import proof
+from runners.host.identity import host_name
+from runners.host.newest_file import UNFINISHED, newest
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+
+CHECKPOINT_ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".h5", ".keras", ".npz")
+LEFT_OUT = frozenset({"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"})
+"""Signs of life and notes of that machine: nothing of a run's results."""
+
+_BLOCK = 1 << 20
+_QUIET_S = 2.0
+_GRAIN_S = 1.0
+
+
+def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> dict[str, Any]:
+    """The files of a run: logs, curves, pictures, models; of its checkpoints the best and the
+    newest that is whole (`best`), `all`, or `none`.
+
+    Each is `{root, name, size, sha256}`: `root` is the run's folder, or `/`.
+    """
+    folder = state.run(run.id).path
+    patterns = run.plan.checkpoints if run.plan else ()
+    matched = _matched(patterns, run)
+    chosen = _chosen(matched, patterns, run, checkpoints)
+    files: dict[tuple[str, str], Path] = {}
+    for path in _walk(folder):
+        if _is_checkpoint(path, folder, matched) and not _is_below(path, chosen):
+            continue
+        files[str(folder), str(path.relative_to(folder))] = path
+    for top in chosen:
+        for path in _walk(Path(top)) if os.path.isdir(top) else [Path(top)]:
+            if folder not in path.parents:
+                files["/", str(path).lstrip("/")] = path
+    entries = []
+    for (root, name), path in sorted(files.items()):
+        entry = _entry(path)
+        if entry is not None:
+            entries.append({"root": root, "name": name, **entry})
+    return {
+        "run": run.id,
+        "host": host_name(),
+        "directory": str(folder),
+        "state": str(run.state),
+        "live": run.is_live,
+        "checkpoints": [os.path.basename(path) for path in chosen],
+        "files": entries,
+    }
+
+
+def hash_of(path: Path, size: int) -> str:
+    """The SHA-256 of a file's first `size` bytes."""
+    digest, left = hashlib.sha256(), size
+    with path.open("rb") as file:
+        while left and (block := file.read(min(left, _BLOCK))):
+            digest.update(block)
+            left -= len(block)
+    return digest.hexdigest()
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    try:
+        size = path.stat().st_size
+        return {"size": size, "sha256": hash_of(path, size)}
+    except OSError:
+        return None  # it went away: a checkpoint that is not kept, a file that was renamed
+
+
+def _matched(patterns: Iterable[str], run: Run) -> list[str]:
+    """What its checkpoint patterns match of this run: below its folder, or written since."""
+    since = (run.started or run.created) - _GRAIN_S
+    found = []
+    for pattern in patterns:
+        for path in glob.iglob(pattern, recursive=True):
+            try:
+                fresh = os.stat(path).st_mtime >= since
+            except OSError:
+                continue
+            if fresh or path.startswith(os.path.join(run.directory, "")):
+                found.append(path)
+    return [path for path in dict.fromkeys(found) if not path.endswith(UNFINISHED)]
+
+
+def _chosen(matched: list[str], patterns: Iterable[str], run: Run, which: str) -> list[str]:
+    """The checkpoints to bring; one that is being written is none."""
+    if which == "none":
+        return []
+    if which == "all":
+        return [path for path in matched if _is_whole(path)]
+    best = [path for path in matched if "best" in os.path.basename(path) and _is_whole(path)]
+    newest_one = newest(
+        patterns,
+        since=(run.started or run.created) - _GRAIN_S,
+        own=run.directory,
+        quiet_s=_QUIET_S if run.is_live else 0.0,
+        besides=best,
+    )
+    return [*best, *([newest_one.path] if newest_one else [])]
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        return proof(path) is not False
+    except OSError:
+        return False
+
+
+def _is_checkpoint(path: Path, folder: Path, matched: list[str]) -> bool:
+    if path.suffix == ".onnx":
+        return False
+    return _is_below(path, matched) or (
+        path.suffix in CHECKPOINT_ENDINGS and "checkpoint" in str(path.relative_to(folder))
+    )
+
+
+def _is_below(path: Path, tops: Iterable[str]) -> bool:
+    return any(str(path) == top or str(path).startswith(top.rstrip("/") + "/") for top in tops)
+
+
+def _walk(folder: Path) -> Iterable[Path]:
+    for top, _, names in os.walk(folder):
+        for name in sorted(names):
+            path = Path(top) / name
+            if name in LEFT_OUT or name.endswith(UNFINISHED) or path.is_symlink():
+                continue
+            if path.is_file():
+                yield path

@@ -1,0 +1,119 @@
+"""The machines that were added: `remote/NAME/` in the state folder holds what is known of each.
+
+Everything about reaching one stands in the user's own ssh configuration; here stand its name, what
+it costs, the pinned key, and what `host setup` found there.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.model.errors import NotFound, WrongInput
+from runners.state.layout import StateDirectory
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.+-]+(@[A-Za-z0-9_.:%-]+)?")
+
+
+class RemoteHost(msgspec.Struct, frozen=True):
+    """One machine: an ssh destination, its price, and where our things are on it.
+
+    `command` is the installed panel's path there, empty before `host setup`; `folder` is where runs
+    start and what is pushed lies; `home` its user's home. `interactive` means that somebody has to
+    log in: a link then only goes through a connection that `host connect` opened.
+    """
+
+    name: str
+    address: str
+    port: int | None = None
+    options: tuple[str, ...] = ()
+    price: str = ""
+    end_command: str = ""
+    fingerprint: str = ""
+    interactive: bool = False
+    added: float = 0.0
+    command: str = ""
+    folder: str = ""
+    home: str = ""
+    installed: str = ""
+    """The digest of the source that `host setup` put there."""
+    has_rsync: bool = False
+    python: str = ""
+    """The interpreter that was chosen there."""
+
+
+class RemoteRegistry:
+    """The machines of one state folder."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._root = state.remote
+
+    def folder(self, name: str) -> Path:
+        """Where everything about a machine lies."""
+        return self._root / name
+
+    def known_hosts(self, name: str) -> Path:
+        """The machine's pinned keys, in ssh's own format."""
+        return self.folder(name) / "known_hosts"
+
+    def names(self) -> list[str]:
+        """Every machine's name, sorted."""
+        try:
+            return sorted(one.name for one in self._root.iterdir() if (one / "host.json").is_file())
+        except OSError:
+            return []
+
+    def find(self, name: str) -> RemoteHost:
+        """The machine of this name; NotFound says which there are."""
+        try:
+            return msgspec.json.decode(self._file(check_name(name)).read_bytes(), type=RemoteHost)
+        except (FileNotFoundError, NotADirectoryError):
+            known = ", ".join(self.names()) or "none yet"
+            raise NotFound(
+                f"no host `{name}`",
+                f"hosts: {known}; `fresnel-tui host add {name} user@address` adds it",
+            ) from None
+        except (OSError, msgspec.DecodeError) as error:
+            raise WrongInput(f"{self._file(name)}: {error}") from None
+
+    def all(self) -> list[RemoteHost]:
+        """Every machine that can be read."""
+        return [self.find(name) for name in self.names()]
+
+    def save(self, host: RemoteHost) -> None:
+        """Keep what is known of a machine."""
+        folder = self.folder(host.name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace(self._file(host.name), msgspec.json.format(msgspec.json.encode(host)))
+
+    def forget(self, name: str) -> None:
+        """Remove a machine and its pinned key; what was fetched stays where it was taken."""
+        self.find(name)
+        shutil.rmtree(self.folder(name))
+
+    def _file(self, name: str) -> Path:
+        return self.folder(name) / "host.json"
+
+
+def check_name(name: str) -> str:
+    """`name` when a machine may be called so; WrongInput otherwise."""
+    if not _NAME.fullmatch(name):
+        raise WrongInput(f"`{name}` is no name for a host", "letters, digits, dots and dashes")
+    return name
+
+
+def parse_address(text: str) -> tuple[str, int | None]:
+    """`user@machine`, an ssh alias, or either with `:port`, as destination and port; WrongInput."""
+    address, colon, port = text.rpartition(":")
+    if colon and port.isdigit() and ":" not in address:
+        text, number = address, int(port)
+    else:
+        number = None
+    if not _ADDRESS.fullmatch(text) or (number is not None and not 0 < number < 65536):
+        raise WrongInput(
+            f"`{text}` is no ssh destination", "an alias from ~/.ssh/config, or user@machine[:port]"
+        )
+    return text, number

@@ -1,0 +1,83 @@
+"""A rented machine per test, added to the panel's own state folder, and ended with everything on it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.remote.registry import RemoteHost, RemoteRegistry
+from runners.remote.ssh import Ssh
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.remote.machines import RentedMachine, why_not
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[CommandLine]:
+    """The command line here, as its own user has it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    found = CommandLine(folder)
+    yield found
+    for child in found.children:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+    registry = RemoteRegistry(found.state)
+    for host in registry.all():
+        Ssh(registry, host).disconnect()
+
+
+@pytest.fixture
+def rent(
+    tmp_path: Path, line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., RentedMachine]]:
+    """Rent machines: `rent(name, more sshd configuration)`. Skips where no sshd can be had."""
+    if why_not():
+        pytest.skip(why_not())
+    machines: list[RentedMachine] = []
+
+    def one(name: str = "rented", more: str = "") -> RentedMachine:
+        machine = RentedMachine(tmp_path / f"machine-{name}", name, more)
+        machines.append(machine)
+        return machine
+
+    yield one
+    for machine in machines:
+        machine.wire.close()
+        machine.stop()
+        state = StateDirectory(machine.state)
+        with monkeypatch.context() as there:
+            there.setenv("FRESNEL_HOST", machine.name)
+            for run_id in live_run_ids(state):
+                request_stop(state, read_run(state, run_id), force=True)
+                wait_until_ended(state, run_id)
+
+
+@pytest.fixture
+def rented(rent: Callable[..., RentedMachine], line: CommandLine) -> RentedMachine:
+    """A machine that was added and set up, called `rented`."""
+    machine = rent()
+    add(line, machine)
+    return machine
+
+
+def add(line: CommandLine, machine: RentedMachine) -> RemoteHost:
+    """`host add`, and what `host setup` would leave."""
+    line.run("host", "add", machine.name, machine.address, *machine.options)
+    registry = RemoteRegistry(line.state)
+    host = msgspec.structs.replace(
+        registry.find(machine.name),
+        command=str(machine.install()),
+        folder=str(machine.home / "fresnel"),
+        home=str(machine.home),
+        has_rsync=os.access("/usr/bin/rsync", os.X_OK),
+    )
+    registry.save(host)
+    return host

@@ -1,0 +1,148 @@
+"""What goes to a rented machine and what comes back, byte for byte; and its end."""
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.remote.copying import Copied
+from runners.remote.registry import RemoteRegistry
+from runners.remote.ssh import Ssh
+from runners.remote.stream import StreamCopier
+from runners.state.layout import StateDirectory
+from tests.process.conftest import CommandLine
+from tests.remote.machines import RentedMachine
+from tests.support import eventually
+
+PRESET = """\
+launcher: command
+command: ["python3", "-c", "{program}", "${{run_dir}}"]
+working_directory: ${{working_directory}}
+parameters:
+  data_dir: {{value: data/training, type: str}}
+gpus: 0
+checkpoints: ["${{run_dir}}/checkpoints/*.pt"]
+"""
+
+# Three whole checkpoints, the second the best, and one that is being written.
+PROGRAM = (
+    "import os, sys, zipfile; d = sys.argv[1] + '/checkpoints'; os.mkdir(d); "
+    "[zipfile.ZipFile(f'{d}/{n}.pt', 'w').writestr('x', os.urandom(99)) "
+    "for n in ('epoch_1', 'best', 'epoch_2')]; "
+    "open(d + '/epoch_3.pt', 'wb').write(b'PK\\\\x03\\\\x04 half'); print(os.listdir(sys.argv[3]))"
+)
+
+
+@pytest.fixture(params=["rsync", "stream"])
+def way(request: pytest.FixtureRequest, line: CommandLine, rented: RentedMachine) -> str:
+    """Both ways to copy, one after the other."""
+    if request.param == "stream":
+        registry = RemoteRegistry(line.state)
+        registry.save(msgspec.structs.replace(registry.find("rented"), has_rsync=False))
+    return str(request.param)
+
+
+def _data(line: CommandLine) -> Path:
+    folder = line.folder / "data" / "training"
+    folder.mkdir(parents=True)
+    for i in range(3):
+        (folder / f"{i} of three.jpg").write_bytes(os.urandom(1000))
+    (line.folder / "presets").mkdir()
+    (line.folder / "presets" / "mine.yaml").write_text(PRESET.format(program=PROGRAM))
+    return folder
+
+
+def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine) -> None:
+    folder = _data(line)
+    there = rented.home / "fresnel" / "data" / "training"
+    planned = line.json("push", "mine", "--host", "rented", "--dry-run")
+    assert [one["bytes"] for one in planned["items"] if one["what"] == "data_dir"] == [3000]
+    assert not there.exists()
+
+    line.run("push", "mine", "--host", "rented", "--exclude", "2*")
+    assert sorted(path.name for path in there.iterdir()) == ["0 of three.jpg", "1 of three.jpg"]
+    (folder / "1 of three.jpg").write_bytes(b"other")
+    sent = line.json("push", "mine", "--host", "rented")["items"]
+    assert {one["what"]: one["files"] for one in sent} == {"data_dir": 2, "preset": 0}
+    assert (there / "1 of three.jpg").read_bytes() == b"other"
+
+    run = line.run("launch", "mine", "--host", "rented", "--wait").stdout.strip()
+    assert "2 of three.jpg" in line.run("logs", run, "--host", "rented").stdout
+    refused = line.run("host", "end", "rented", "--end-command", "true", "--yes", exits=4)
+    assert f"not fetched from rented: {run}" in refused.stderr
+
+    line.run("fetch", "--all", "--host", "rented", "--to", "got")
+    got = line.folder / "got" / run
+    assert sorted(path.name for path in (got / "checkpoints").iterdir()) == [
+        "best.pt",
+        "epoch_2.pt",
+    ]
+    for name in ("output.log", "checkpoints/best.pt"):
+        assert (got / name).read_bytes() == (rented.state / "runs" / run / name).read_bytes()
+
+    ended = line.run("host", "end", "rented", "--end-command", "touch destroyed", "--yes")
+    assert (line.folder / "destroyed").exists()
+    assert "ended and forgotten" in ended.stderr
+    assert RemoteRegistry(line.state).names() == []
+    lines = [json.loads(one) for one in StateDirectory().ledger.read_text().splitlines()]
+    assert [(one["run"], one["host"]) for one in lines if one["type"] == "run"] == [(run, "rented")]
+
+
+def test_without_rsync_there_too_only_what_changed_goes(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    registry = RemoteRegistry(line.state)
+    copier = StreamCopier(Ssh(registry, registry.find("rented")))
+    folder, there = _data(line), rented.home / "it's there" / "data"
+    assert copier.send(folder, str(there), dry=True) == Copied(3, 3000, 3000)
+    assert not there.exists()
+    copier.send(folder, str(there), ["2*"])
+    assert sorted(path.name for path in there.iterdir()) == ["0 of three.jpg", "1 of three.jpg"]
+    (folder / "1 of three.jpg").write_bytes(b"other")
+    assert copier.send(folder, str(there)) == Copied(2, 1005, 2005)
+    assert (there / "1 of three.jpg").read_bytes() == b"other"
+
+
+def test_what_differs_here_is_copied_anew(
+    line: CommandLine, rented: RentedMachine, way: str
+) -> None:
+    run = line.run(
+        *("launch", "--gpus", "0", "--wait", "--host", "rented", "--"),
+        *("sh", "-c", "seq 1 5000; seq 1 5000 >$FRESNEL_RUN_DIR/curve.csv"),
+    ).stdout.strip()
+    line.run("fetch", run, "--host", "rented", "--to", "got")
+    got, truth = line.folder / "got" / run, rented.state / "runs" / run
+    log, curve = got / "output.log", got / "curve.csv"
+    flipped = bytearray(log.read_bytes())
+    flipped[1234] ^= 1
+    stat = log.stat()
+    log.write_bytes(bytes(flipped))
+    os.utime(log, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    curve.write_bytes(curve.read_bytes()[:100])
+    (again,) = line.json("fetch", run, "--host", "rented", "--to", "got")
+    assert again["copied_anew"] >= 1 and again["fetched"]
+    assert log.read_bytes() == (truth / "output.log").read_bytes()
+    assert curve.read_bytes() == (truth / "curve.csv").read_bytes()
+
+
+def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedMachine) -> None:
+    run = line.run(
+        *("launch", "--gpus", "0", "--host", "rented", "--", "sh", "-c"),
+        "i=0; while [ ! -e enough ]; do i=$((i+1)); echo line $i; done",
+    ).stdout.strip()
+    truth = rented.state / "runs" / run / "output.log"
+    eventually(lambda: truth.exists() and truth.stat().st_size > 10_000)
+    (first,) = line.json("fetch", run, "--host", "rented", "--to", "got")
+    assert first["live"] and not first["fetched"]
+    here = (line.folder / "got" / run / "output.log").read_bytes()
+    assert here and truth.read_bytes().startswith(here)
+    assert line.json("fetched", "--host", "rented")["unfetched"] == [run]
+    assert f"1 live on rented: {run}" in line.run("host", "end", "rented", exits=4).stderr
+
+    waiting = line.begin("fetch", run, "--host", "rented", "--to", "got", "--every", "1s")
+    (rented.home / "fresnel" / "enough").touch()
+    assert waiting.wait(60) == 0, waiting.communicate()
+    assert (line.folder / "got" / run / "output.log").read_bytes() == truth.read_bytes()
+    assert line.json("fetched", "--host", "rented")["unfetched"] == []

@@ -1,0 +1,88 @@
+"""The link to a rented machine: commands there, and output that survives broken lines."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.process.conftest import CommandLine
+from tests.remote.conftest import add
+from tests.remote.machines import RentedMachine
+from tests.support import eventually
+
+
+def test_commands_run_there(line: CommandLine, rented: RentedMachine) -> None:
+    assert line.json("list", "--host", "rented") == []
+    run = line.run("launch", "--gpus", "0", "--host", "rented", "--", "echo", "hello there")
+    run_id = run.stdout.strip()
+    assert line.run("wait", run_id, "--host", "rented").returncode == 0
+    assert line.run("logs", run_id, "--host", "rented").stdout == "hello there\n"
+    assert line.json("status", "last", "--host", "rented")["host"] == "rented"
+    assert line.json("list") == []
+    assert line.run("status", "nothing", "--host", "rented", exits=3).stderr
+
+
+def test_a_talking_shell_is_passed_over(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    machine = rent()
+    (machine.home / ".bashrc").write_text(
+        "echo welcome to your GPU; printf 'no newline: {\"id\":1}'\n"
+    )
+    add(line, machine)
+    assert line.json("list", "--host", "rented") == []
+    assert "passed over" in line.run("host", "test", "rented").stdout
+
+
+def test_one_session_at_a_time_is_enough(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    machine = rent(more="MaxSessions 1")
+    add(line, machine)
+    follower = line.begin("logs", "-f", "last", "--host", "rented")
+    assert line.json("list", "--host", "rented") == []
+    assert line.json("gpus", "--host", "rented")
+    follower.kill()
+
+
+def test_nothing_is_lost_or_doubled_when_the_line_is_cut(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    count = 60_000
+    program = (
+        "import time\n"
+        f"for i in range({count}):\n"
+        "    print(f'line {i}', flush=i % 100 == 0)\n"
+        "    if i % 300 == 0: time.sleep(0.01)\n"
+    )
+    line.run("launch", "--gpus", "0", "--host", "rented", "--", "python3", "-c", program)
+    target = line.folder / "followed"
+    cuts = 0
+    with target.open("wb") as file:
+        follower = line.begin("logs", "-f", "last", "--host", "rented", stdout=file)
+        while follower.poll() is None and cuts < 12:
+            _grows(target, follower)
+            cuts += rented.wire.cut()
+        follower.wait(60)
+    assert follower.returncode == 0, follower.communicate()[1]
+    assert cuts >= 5
+    assert target.read_text() == "".join(f"line {i}\n" for i in range(count))
+
+
+def _grows(path: Path, writer: "subprocess.Popen[bytes]") -> None:
+    """Wait until a file is longer than it is now, or its writer has ended."""
+    size = path.stat().st_size
+    eventually(lambda: writer.poll() is not None or path.stat().st_size > size)
+
+
+def test_another_host_key_is_a_clear_question(line: CommandLine, rented: RentedMachine) -> None:
+    rented.new_host_key()
+    refused = line.run("list", "--host", "rented", exits=4).stderr
+    assert "another host key than the one pinned" in refused
+    assert "host add rented" in refused
+    line.run("host", "add", "rented", rented.address, *rented.options, "--replace")
+
+
+def test_a_machine_that_is_off_is_not_reached(line: CommandLine, rented: RentedMachine) -> None:
+    rented.wire.close()
+    refused = line.run("list", "--host", "rented", exits=4).stderr
+    assert "rented is not reached" in refused

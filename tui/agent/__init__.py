@@ -1,0 +1,1 @@
+"""The other end of a link: a reader of this machine's runs that may die at any moment."""

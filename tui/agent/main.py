@@ -1,0 +1,33 @@
+"""`fresnel-tui host-agent`: what ssh starts on a rented machine. People have no use for it."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from runners.remote.protocol import MARKER
+
+
+def run_agent(words: Sequence[str]) -> int:
+    """Answer on stdin and stdout until stdin ends; a word names one of the tools for copying.
+
+    With `watch`, what snapshots need is loaded while the first request is still on its way.
+    """
+    if words and words[0] != "watch":
+        from tui.agent.tools import run_tool
+
+        return run_tool(words)
+    # Whatever prints goes to stderr: the line is the link's alone.
+    line = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        os.write(line, b"\n" + MARKER)
+    except BrokenPipeError:
+        return 0
+    from tui.agent.serve import serve
+
+    if words:
+        import tui.agent.follow
+        import tui.agent.snapshots  # noqa: F401
+
+    return serve(line)

@@ -1,0 +1,49 @@
+"""Snapshots for the other end: the first whole, then what changed, and nothing when nothing did."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from runners.remote.difference import difference
+from runners.state.layout import StateDirectory
+from tui.panel.feed import PanelSnapshot, SnapshotFeed
+from tui.panel.remote.tree import picture_to_tree
+
+_CALM_S = 10.0
+"""Where no run lives, so long between two messages about nothing but readings and money."""
+
+_TREMBLING = frozenset(
+    {"gpus", "cpu_percent", "memory_used", "disk_free", "spent", "idle", "budget_left"}
+)
+
+
+async def send_snapshots(
+    state: StateDirectory, number: int, send: Callable[..., Awaitable[None]]
+) -> None:
+    """Send `picture`, then `changes`, for as long as the link stands."""
+    pictures: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
+    reader = asyncio.create_task(SnapshotFeed(state.create()).pictures(pictures))
+    known: dict[str, Any] | None = None
+    sent_at = 0.0
+    try:
+        while True:
+            taking = asyncio.create_task(pictures.get())
+            await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
+            if not taking.done():
+                taking.cancel()
+                return reader.result()
+            picture = taking.result()
+            tree = picture_to_tree(picture)
+            changes = {} if known is None else difference(known, tree)
+            if known is not None and not changes:
+                continue
+            now = time.monotonic()
+            lives = any(view.run.is_live for view in picture.runs)
+            if changes and not lives and changes.keys() <= _TREMBLING and now - sent_at < _CALM_S:
+                continue
+            message = {"picture": tree} if known is None else {"changes": changes}
+            known, sent_at = tree, now
+            await send({"id": number, **message})
+    finally:
+        reader.cancel()

@@ -1,0 +1,36 @@
+"""Which commands `--host NAME` runs on a rented machine, and taking those words off a command."""
+
+from collections.abc import Sequence
+
+from tui.cli.command_table import ALIASES
+from tui.cli.parsing import UsageError
+
+ELSEWHERE = frozenset(
+    {"launch", "plan", "verify", "remedy", "stop", "kill", "wait", "cancel", "priority", "drain"}
+    | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
+    | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}
+    | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
+    | {"doctor", "service"}
+)
+HELP = "do it on this rented machine (`fresnel-tui host list`)"
+
+
+def is_elsewhere(words: Sequence[str]) -> bool:
+    """Whether the command that stands first can be done on another machine."""
+    return bool(words) and ALIASES.get(words[0], words[0]) in ELSEWHERE
+
+
+def take_host(words: Sequence[str]) -> tuple[list[str], str]:
+    """The words without `--host NAME`, and the name; empty when the command is meant here."""
+    listed = list(words)
+    end = listed.index("--") if "--" in listed else len(listed)
+    for i, word in enumerate(listed[:end]):
+        if word.startswith("--host="):
+            return listed[:i] + listed[i + 1 :], word.partition("=")[2]
+        if word != "--host":
+            continue
+        if i + 1 < end and not listed[i + 1].startswith("-"):
+            return listed[:i] + listed[i + 2 :], listed[i + 1]
+        if listed[0] != "gpus":  # there it also means this machine's own readings
+            raise UsageError("--host: which?", "`fresnel-tui host list` shows them", "")
+    return listed, ""

@@ -1,0 +1,198 @@
+"""`host`: the rented machines: add, list, remove, connect, test. The rest has files of its own."""
+
+import argparse
+import os
+import subprocess
+import time
+
+import msgspec
+
+from runners.cost.prices import list_prices
+from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.remote.connection import AgentConnection, LineLost
+from runners.remote.host_keys import pin_key
+from runners.remote.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.remote.source import source_digest
+from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
+from runners.state.layout import StateDirectory
+from tui.cli.output import print_json, print_pairs, print_table, say
+from tui.views.format import DASH
+from tui.views.remote_text import offset_text
+
+
+def run_host(arguments: argparse.Namespace) -> int:
+    """One of the words behind `host`."""
+    what = arguments.what
+    if what == "list":
+        return _list(arguments)
+    if not arguments.name:
+        raise WrongInput(f"host {what}: which?", f"fresnel-tui host {what} NAME")
+    if what == "add":
+        return _add(arguments)
+    if what == "setup":
+        from tui.cli.host_setup import set_up
+
+        return set_up(arguments)
+    if what == "end":
+        from tui.cli.host_end import end_host
+
+        return end_host(arguments)
+    registry = RemoteRegistry(StateDirectory())
+    host = registry.find(arguments.name)
+    return {"remove": _remove, "connect": _connect, "test": _test}[what](
+        arguments, Ssh(registry, host)
+    )
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    """Pin the key, and remember the rest."""
+    name = check_name(arguments.name)
+    registry = RemoteRegistry(StateDirectory().create())
+    address, port = parse_address(arguments.address or name)
+    if name in registry.names() and not arguments.replace:
+        raise WrongInput(
+            f"there is a host `{name}` already: {registry.find(name).address}",
+            "--replace pins its new key; `fresnel-tui host remove` forgets it",
+        )
+    known = {entry.name for entry in list_prices()}
+    if arguments.price and arguments.price not in known and not _is_amount(arguments.price):
+        raise WrongInput(
+            f"--price {arguments.price}: no such price", "`presets/prices.yaml` has the names"
+        )
+    before = registry.find(name) if name in registry.names() else None
+    host = RemoteHost(
+        name=name,
+        address=address,
+        port=port,
+        options=tuple(arguments.ssh_option),
+        price=arguments.price or (before.price if before else ""),
+        end_command=arguments.end_command or (before.end_command if before else ""),
+        added=time.time(),
+    )
+    found = pin_key(registry, host, arguments.fingerprint or "")
+    host = msgspec.structs.replace(host, fingerprint=found)
+    registry.save(host)
+    Ssh(registry, host).disconnect()
+    if arguments.json:
+        print_json(host_json(registry, host))
+    else:
+        where = f"{address}{f':{port}' if port else ''}"
+        say(f"{name}: {where}, host key {found}, pinned")
+        say("  compare it with what the provider shows; another key will be refused from now on")
+        say(f"next: fresnel-tui host setup {name}")
+    return ExitCode.DONE
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return float(text.removeprefix("$")) >= 0
+    except ValueError:
+        return False
+
+
+def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:
+    """A machine in JSON."""
+    return {
+        "name": host.name,
+        "address": host.address,
+        "port": host.port,
+        "fingerprint": host.fingerprint,
+        "price": host.price or None,
+        "set_up": bool(host.command),
+        "current": host.installed == source_digest() if host.command else None,
+        "folder": host.folder or None,
+        "connected": Ssh(registry, host).is_connected(),
+        "interactive": host.interactive,
+    }
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    registry = RemoteRegistry(StateDirectory())
+    hosts = registry.all()
+    if arguments.json:
+        print_json([host_json(registry, host) for host in hosts])
+        return ExitCode.DONE
+    if not hosts:
+        say("no hosts yet: `fresnel-tui host add NAME user@address` adds a rented machine")
+        return ExitCode.DONE
+    rows = []
+    for host in hosts:
+        if not host.command:
+            panel = f"not set up: host setup {host.name}"
+        elif host.installed and host.installed != source_digest():
+            panel = f"another version: host setup {host.name}"
+        else:
+            panel = "set up"
+        address = f"{host.address}{f':{host.port}' if host.port else ''}"
+        rows.append((host.name, address, host.price or DASH, panel, host.fingerprint))
+    print_table(("host", "address", "price", "panel there", "host key"), rows)
+    return ExitCode.DONE
+
+
+def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """Forget a machine here; nothing is touched there."""
+    ssh.disconnect()
+    ssh.registry.forget(ssh.host.name)
+    say(f"{ssh.host.name} is forgotten, with its key; over there nothing was touched")
+    return ExitCode.DONE
+
+
+def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """Log in at this terminal, once, for everything that follows."""
+    if ssh.is_connected():
+        say(f"{ssh.host.name} is connected already")
+        return ExitCode.DONE
+    extra = ("ForkAfterAuthentication=yes", "SessionType=none")
+    argv = [*ssh.command("open", batch=False, extra=extra), "--", ssh.host.address]
+    code = subprocess.run(argv, check=False).returncode
+    if code or not ssh.is_connected():
+        raise RemoteTrouble(Trouble.LOGIN, f"{ssh.host.name}: no connection was opened")
+    ssh.registry.save(msgspec.structs.replace(ssh.host, interactive=True))
+    say(
+        f"{ssh.host.name} is connected; it stays so until the line breaks, or: "
+        f"ssh -S {ssh.control_path} -O exit {ssh.host.address}"
+    )
+    return ExitCode.DONE
+
+
+def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """Look at the way there step by step; the first that fails decides."""
+    host, steps = ssh.host, []
+    began = time.monotonic()
+    try:
+        done = ssh.run("echo fresnel-reached")
+        login = time.monotonic() - began
+        noisy = done.stdout.strip() != b"fresnel-reached"
+        steps.append(("login", f"ok, {login * 1000:.0f} ms, key {host.fingerprint}"))
+        if noisy:
+            steps.append(("shell", "it prints something at every login: that is passed over"))
+        began = time.monotonic()
+        with AgentConnection(ssh) as connection:
+            connection.begin()
+            before = time.time()
+            told = connection.ask({"do": "hello"})
+            there = float(told["time"]) - (before + time.time()) / 2
+        steps.append(("panel", f"{told['version']} on Python {told['python']}"))
+        steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
+        if told.get("installed") != source_digest():
+            steps.append(("", f"of another source than here: host setup {host.name}"))
+        steps.append(("clock", offset_text(there) or "as here"))
+        steps.append(("state", str(told["state"])))
+    except LineLost as error:
+        raise RemoteTrouble(Trouble.NOT_REACHED, f"{host.name}: {error}") from None
+    except FresnelError as error:
+        if arguments.json:
+            print_json({"host": host.name, "ok": False, "problem": error.message})
+        else:
+            print_pairs(steps)
+        raise
+    if arguments.json:
+        print_json({"host": host.name, "ok": True, "agent": told, "clock_offset_s": there})
+    else:
+        print_pairs(steps)
+    return ExitCode.DONE
+
+
+def local_place(path: str) -> str:
+    """A path here with the name of this machine, for a note over there."""
+    return f"{os.uname().nodename}:{path}"

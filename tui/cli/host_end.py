@@ -1,0 +1,132 @@
+"""`host end`: the end of a rented machine, when nothing on it is needed any more."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+from runners.cost.prices import PriceEntry, list_prices
+from runners.model.errors import DeniedError, ExitCode, FresnelError
+from runners.remote.fetch import ask_manifests
+from runners.remote.registry import RemoteHost, RemoteRegistry
+from runners.remote.ssh import Ssh
+from runners.remote.their_ledger import take_in_ledger
+from runners.state.layout import StateDirectory
+from tui.cli.host_run import output_there
+from tui.cli.output import print_json, say
+from tui.views.format import dollars
+
+
+def end_host(arguments: argparse.Namespace) -> int:
+    """Refuse while something is needed there; keep its ledger; run what destroys it; forget it."""
+    state = StateDirectory().create()
+    registry = RemoteRegistry(state)
+    host = registry.find(arguments.name)
+    ssh = Ssh(registry, host)
+    total: Decimal | None = None
+    if host.command:
+        try:
+            _refuse_while_needed(ssh, arguments.anyway)
+            total = _close_books(state, ssh)
+        except FresnelError as error:
+            if not arguments.anyway:
+                raise
+            say(f"⚠ {error.message}; going on all the same")
+    for line in bill_text(host):
+        say(line)
+    command = arguments.end_command or host.end_command
+    ended = bool(command) and _run_end(command, host, arguments.yes)
+    if ended:
+        ssh.disconnect()
+        registry.forget(host.name)
+        say(f"{host.name} is ended and forgotten, its host key too")
+    elif not command:
+        say(
+            f"nothing was ended: no --end-command. Destroy it at the provider, then "
+            f"`fresnel-tui host remove {host.name}`"
+        )
+    spent = None if total is None else float(total)
+    if arguments.json:
+        print_json({"host": host.name, "ended": ended, "spent_usd": spent})
+    elif total is not None:
+        say(f"{dollars(total)} were spent on it in all, an estimate; kept in {state.ledger}")
+    return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
+
+
+def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
+    name = ssh.host.name
+    runs = _json_there(ssh, ["list", "--json"])
+    live = [
+        run["id"] for run in runs if run["ended"] is None and run["state"] not in ("lost", "failed")
+    ]
+    if live:
+        raise DeniedError(
+            f"{len(live)} live on {name}: {', '.join(live)}",
+            f"fresnel-tui stop --all --wait --host {name}",
+        )
+    unfetched = _json_there(ssh, ["fetched", "--json"])["unfetched"]
+    if unfetched and not anyway:
+        raise DeniedError(
+            f"not fetched from {name}: {', '.join(unfetched)}",
+            f"fresnel-tui fetch --all --host {name} --to FOLDER; --anyway leaves them behind",
+        )
+
+
+def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
+    """End the session there, take its ledger into ours; what the machine cost."""
+    output_there(ssh, ["session", "end"])
+    cost: dict[str, Any] = _json_there(ssh, ["cost", "--json"])
+    take_in_ledger(state, ask_manifests(ssh, [], "none").ledger, ssh.host.name)
+    spent = [Decimal(str(one["usd"])) for one in cost["sessions"] if one["usd"] is not None]
+    return sum(spent, Decimal(0)) if spent else None
+
+
+def _json_there(ssh: Ssh, words: list[str]) -> Any:
+    done = output_there(ssh, words)
+    if done.exit_code:
+        raise FresnelError(done.errors.decode("utf-8", "replace").strip())
+    return json.loads(done.output)
+
+
+def bill_text(host: RemoteHost) -> list[str]:
+    """What stopping, powering off and destroying do to the bill at this provider."""
+    entry: PriceEntry | None = next((one for one in list_prices() if one.name == host.price), None)
+    if entry is None or not (entry.stop or entry.destroy):
+        return ["what ends the bill is not known for this provider: look it up there"]
+    words = [f"{entry.provider}: {entry.stop}"] if entry.stop else []
+    said = {
+        "billed": "powering it off from inside ends no bill",
+        "partly": "powering it off ends a part of the bill",
+        "ends": "powering it off ends the bill",
+    }
+    words += [f"{entry.provider}: {said[entry.shutdown]}"] if entry.shutdown in said else []
+    return words + ([f"{entry.provider}: {entry.destroy}"] if entry.destroy else [])
+
+
+def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
+    """Run the command that destroys the machine, here; False when somebody thought better of it."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise DeniedError(f"this would run: {command}", "--yes runs it without asking")
+        say(f"this runs here: {command}")
+        say(f"end {host.name}? [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return False
+    surroundings = {"FRESNEL_REMOTE_NAME": host.name, "FRESNEL_REMOTE_ADDRESS": host.address}
+    # Its words go to stderr: stdout is for the result alone.
+    code = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, **surroundings},
+        stdout=sys.stderr.fileno(),
+        check=False,
+    ).returncode
+    if code:
+        raise FresnelError(
+            f"the end command failed with exit code {code}: {host.name} may still be billed",
+            "look at the provider, then ask again",
+        )
+    return True

@@ -1,0 +1,76 @@
+"""`logs -f --host`: a run's output over there, to the last byte, over broken lines."""
+
+import sys
+import threading
+
+from runners.model.errors import ExitCode, FresnelError
+from runners.remote.link import Link, LinkState, LinkStatus
+from runners.remote.remote_log import RemoteOutput
+from runners.remote.ssh import Ssh, Trouble
+from tui.cli.output import say
+from tui.views.remote_text import link_text
+
+_NEEDS_YOU = (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT)
+
+
+class _Follower:
+    """Copies one run's output to stdout, and says when the line is down, once."""
+
+    def __init__(self, ssh: Ssh, run: str, lines: int | None) -> None:
+        self.over = threading.Event()
+        self.failure: FresnelError | None = None
+        self._was_down = False
+        self._output = RemoteOutput(run, self._write, lines=lines)
+        self.link = Link(ssh, self._changed)
+        self.link.subscribe(self)
+
+    def request(self) -> dict[str, object]:
+        """What to ask for after a break."""
+        return self._output.request()
+
+    def take(self, frame: object) -> int:
+        """Take in an answer; a refusal ends it all."""
+        try:
+            taken = self._output.take(frame)  # type: ignore[arg-type]
+        except (FresnelError, BrokenPipeError) as error:
+            self.failure = error if isinstance(error, FresnelError) else None
+            self.over.set()
+            return 0
+        if self._output.is_over:
+            self.over.set()
+        return taken
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, and all of it was copied."""
+        return self._output.is_over
+
+    def _write(self, data: bytes, skipped: int, restarted: bool) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def _changed(self, status: LinkStatus) -> None:
+        if status.state is LinkState.DOWN:
+            if status.trouble in _NEEDS_YOU:
+                self.failure = FresnelError(status.reason, status.hint)
+                self.over.set()
+            elif not self._was_down:
+                say(link_text(status))
+            self._was_down = True
+        elif status.state is LinkState.UP and self._was_down:
+            self._was_down = False
+            say(f"{self.link.ssh.host.name} is reached again")
+
+
+def follow_there(ssh: Ssh, run: str, lines: int | None) -> int:
+    """Print the output of a run on another machine until it has ended."""
+    follower = _Follower(ssh, run, lines)
+    follower.link.start()
+    try:
+        while not follower.over.wait(0.5):
+            pass
+    finally:
+        follower.link.stop()
+    if follower.failure is not None:
+        raise follower.failure
+    return ExitCode.DONE

@@ -1,0 +1,91 @@
+"""`host setup`: the panel on a rented machine, for its user alone, and what to do next."""
+
+import argparse
+import json
+
+from runners.model.errors import ExitCode, FresnelError
+from runners.remote.registry import RemoteRegistry
+from runners.remote.setup import FoundMachine, FoundPython, choose_python, install, look_at
+from runners.remote.ssh import Ssh
+from runners.state.layout import StateDirectory
+from tui.cli.host_run import output_there
+from tui.cli.output import print_json, print_pairs, say
+from tui.views.format import DASH, size
+
+_MUCH_BYTES = 2_000_000_000
+
+
+def set_up(arguments: argparse.Namespace) -> int:
+    """Look, install, start the session; safe to do again."""
+    registry = RemoteRegistry(StateDirectory().create())
+    ssh = Ssh(registry, registry.find(arguments.name))
+    say(f"looking at {ssh.host.name}…")
+    wanted = arguments.python or ssh.host.python
+    found = look_at(ssh, wanted)
+    if not arguments.python and all(one.path != wanted for one in found.pythons):
+        wanted = ""  # the one chosen before is gone
+    python = choose_python(found, wanted)
+    if found.free_bytes is not None and found.free_bytes < _MUCH_BYTES:
+        say(f"⚠ only {size(found.free_bytes)} are free in {found.home}")
+    host, used = install(
+        ssh, found, python, arguments.folder or "", arguments.train, arguments.torch_index, say
+    )
+    registry.save(host)
+    ssh = Ssh(registry, host)
+    told = {
+        "machine": f"{found.user}@{host.address.rpartition('@')[2]}, {found.system}",
+        "panel": host.command,
+        "python": f"{used.path} ({'.'.join(map(str, used.version))})",
+        "gpus": gpus_text(found, used),
+        "folder": host.folder,
+        "copies_by": "rsync" if host.has_rsync else "the link alone: no rsync there",
+        "at_logout": _logout_text(found.lingers),
+        "session": _session(ssh, arguments.budget),
+    }
+    if arguments.json:
+        print_json({**told, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
+        return ExitCode.DONE
+    print_pairs([(name.replace("_", " "), words) for name, words in told.items()])
+    say(
+        f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
+        f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
+        f"--no-run 30m --host {host.name}"
+    )
+    return ExitCode.DONE
+
+
+def gpus_text(found: FoundMachine, used: FoundPython) -> str:
+    """What the system has, and what torch sees of it."""
+    if not used.torch:
+        seen = f"no torch in it{f': {used.gpu}' if used.gpu else ''}"
+    elif used.gpus:
+        seen = f"torch {used.torch} sees {used.gpus}: {used.gpu}"
+    else:
+        seen = f"torch {used.torch} sees none"
+    if found.gpus and found.gpus != used.gpus:
+        seen = f"⚠ {seen}"
+        if not used.torch:
+            seen += "; choose an image with PyTorch, --python one that has it, or --train"
+    there = f"{found.gpus} {found.vendor.upper()}" if found.gpus else "none"
+    return f"{there}; {seen}"
+
+
+def _logout_text(lingers: bool | None) -> str:
+    if lingers is None:
+        return "runs go on (no systemd)"
+    return "runs go on" if lingers else "see `fresnel-tui doctor --host` (lingering is off)"
+
+
+def _session(ssh: Ssh, budget: str | None) -> str:
+    """Start the machine's billing period, if it has a price and none is open."""
+    status = output_there(ssh, ["session", "status", "--json"])
+    if status.exit_code == ExitCode.DONE and json.loads(status.output).get("session_started"):
+        return "goes on"
+    if not ssh.host.price:
+        return f"{DASH} (no --price was given at `host add`)"
+    words = ["session", "start", "--price", ssh.host.price, "--since", "boot"]
+    words += ["--budget", budget] if budget else []
+    done = output_there(ssh, words)
+    if done.exit_code != ExitCode.DONE:
+        raise FresnelError(f"the session could not be started: {done.errors.decode().strip()}")
+    return f"{ssh.host.price}, since its boot{f', budget ${budget}' if budget else ''}"

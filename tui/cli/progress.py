@@ -1,0 +1,35 @@
+"""How far a copy is, on one line that is written over; nothing where nobody looks."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runners.remote.copying import Copier
+
+_CELLS = 20
+
+
+@contextmanager
+def progress_line(copier: Copier, label: str) -> Iterator[None]:
+    """Show what `copier` says of itself for the length of the block."""
+    if not sys.stderr.isatty():
+        yield
+        return
+
+    def show(percent: int, words: str) -> None:
+        bar = ("█" * (percent * _CELLS // 100)).ljust(_CELLS, "░")
+        control(f"\r\x1b[K{label} {bar} {percent}% {words}")
+
+    copier.progress = show
+    try:
+        yield
+    finally:
+        copier.progress = None
+        control("\r\x1b[K")
+
+
+def control(text: str) -> None:
+    """Write our own control sequences past what makes other text safe."""
+    write = getattr(sys.stderr, "control", sys.stderr.write)
+    write(text)
+    sys.stderr.flush()

@@ -1,0 +1,98 @@
+"""`push`: what a preset needs, taken to a rented machine."""
+
+import argparse
+import time
+from pathlib import Path
+
+from runners.model.errors import ExitCode, FresnelError
+from runners.remote.copying import Copied, Copier, make_copier
+from runners.remote.push import EXCLUDES, PushItem, plan_push
+from runners.remote.pushed import PushedPreset, note_pushed
+from runners.remote.registry import RemoteRegistry
+from runners.remote.source import source_digest
+from runners.remote.ssh import Ssh
+from runners.state.layout import StateDirectory
+from tui.cli.output import print_json, print_table, say
+from tui.cli.progress import progress_line
+from tui.views.format import size
+
+
+def run_push(arguments: argparse.Namespace) -> int:
+    """Say what goes, with sizes; send it; remember where it lies there."""
+    registry = RemoteRegistry(StateDirectory())
+    host = registry.find(arguments.host)
+    if not host.folder:
+        raise FresnelError(
+            f"{host.name} is not set up", f"`fresnel-tui host setup {host.name}` does it"
+        )
+    plan = plan_push(arguments.preset, arguments.overrides, host, arguments.also)
+    for words in plan.missing:
+        say(f"⚠ {words}: nothing is sent for it")
+    if host.installed and host.installed != source_digest():
+        say(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
+    copier = make_copier(Ssh(registry, host), say)
+    counted = []
+    for item in plan.items:
+        counted.append(copier.send(item.local, item.remote, _excludes(item, arguments), dry=True))
+    if not arguments.json:
+        _show(plan.items, counted)
+    if not arguments.dry_run:
+        _send_all(copier, plan.items, counted, arguments)
+        overrides = {**_given(arguments.overrides), **plan.overrides}
+        name = Path(arguments.preset).stem if "/" in arguments.preset else arguments.preset
+        note_pushed(registry, host, PushedPreset(name, time.time(), overrides))
+    if arguments.json:
+        values = [
+            {
+                "what": item.what,
+                "local": str(item.local),
+                "remote": item.remote,
+                "files": one.files,
+                "bytes": one.bytes,
+                "bytes_in_all": one.all_bytes,
+            }
+            for item, one in zip(plan.items, counted, strict=True)
+        ]
+        print_json({"sent": not arguments.dry_run, "items": values, "missing": list(plan.missing)})
+    elif arguments.dry_run:
+        say("nothing was sent: that was a dry run")
+    else:
+        say(f"next: fresnel-tui launch {arguments.preset} --host {host.name}")
+    return ExitCode.DONE
+
+
+def _given(overrides: list[str]) -> dict[str, str]:
+    pairs = (one.partition("=") for one in overrides)
+    return {key.removeprefix("parameters."): value for key, _, value in pairs}
+
+
+def _excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
+    return [*arguments.exclude, *(EXCLUDES if item.what == "program" else ())]
+
+
+def _show(items: tuple[PushItem, ...], counted: list[Copied]) -> None:
+    rows = [
+        (item.what, str(item.local), item.remote, f"{one.files:,}", size(one.bytes))
+        for item, one in zip(items, counted, strict=True)
+    ]
+    if rows:
+        print_table(("what", "from here", "to there", "files", "to send"), rows)
+    total, there = sum(one.bytes for one in counted), sum(one.all_bytes for one in counted)
+    say(f"to send: {size(total)} of {size(there)}" if rows else "nothing is needed there")
+
+
+def _send_all(
+    copier: Copier,
+    items: tuple[PushItem, ...],
+    counted: list[Copied],
+    arguments: argparse.Namespace,
+) -> None:
+    for i, (item, one) in enumerate(zip(items, counted, strict=True), 1):
+        if not one.files:
+            continue
+        began = time.monotonic()
+        say(f"{i}/{len(items)} {item.what}: {one.files:,} files, {size(one.bytes)}…")
+        with progress_line(copier, item.what):
+            done = copier.send(item.local, item.remote, _excludes(item, arguments))
+        seconds = max(time.monotonic() - began, 0.001)
+        say(f"{i}/{len(items)} {item.what}: sent, {size(done.bytes / seconds)}/s")

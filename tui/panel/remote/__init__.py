@@ -1,0 +1,1 @@
+"""Rented machines in the panel: their links, what they show, their runs' logs."""

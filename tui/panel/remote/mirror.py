@@ -1,0 +1,63 @@
+"""A run's output on another machine as a file here, which the log pane shows like any other."""
+
+import os
+from pathlib import Path
+
+from runners.remote.connection import RefusedThere
+from runners.remote.protocol import LinkMessage
+from runners.remote.remote_log import RemoteOutput
+
+FIRST = 512 << 10
+"""Bytes before the end with which a log begins; what is before stays over there."""
+
+MOST = 256 << 10
+WINDOW = 128 << 10
+"""So much at once, and on the way: a slow line shows what is newest, never what is long past."""
+
+
+class MirroredLog:
+    """A subscription that writes what it gets into a file. A machine whose output is faster than
+    its line has gaps in it, each said in its place.
+    """
+
+    def __init__(self, path: Path, run: str, host: str) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = path
+        self._all_of_it = f"fresnel-tui logs {run} --host {host}"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        self._begun = False
+        self._output = RemoteOutput(run, self._write, at=-FIRST, most=MOST, window=WINDOW)
+
+    def request(self) -> dict[str, object]:
+        """What to ask for after a break."""
+        return self._output.request()
+
+    def take(self, frame: LinkMessage) -> int:
+        """Take in a piece."""
+        if not self._begun and int(frame.fields.get("at", 0)) > 0:
+            self._note(f"… {frame.fields['at']:,} bytes before are over there: {self._all_of_it}")
+        self._begun = self._begun or bool(frame.payload)
+        try:
+            return self._output.take(frame)
+        except RefusedThere as error:
+            self._note(str(error))
+            return 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and all was taken."""
+        return self._output.is_over
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        os.close(self._file)
+
+    def _write(self, data: bytes, skipped: int, restarted: bool) -> None:
+        if restarted:
+            os.ftruncate(self._file, 0)
+        if skipped:
+            self._note(f"… {skipped:,} bytes were too many for the line: {self._all_of_it}")
+        os.write(self._file, data)
+
+    def _note(self, words: str) -> None:
+        os.write(self._file, f"\x1b[2m{words}\x1b[0m\n".encode())
