@@ -30,8 +30,9 @@ def run_command(words: Sequence[str]) -> int:
         arguments = parse(there)
         if arguments is None:
             return ExitCode.DONE
+        arguments.words_there = there
         if name:
-            arguments.host, arguments.words_there = name, there
+            arguments.host = name
             arguments.action = "host_run:run_there"
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))

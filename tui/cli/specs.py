@@ -8,9 +8,10 @@ import msgspec
 from runners.gpus.client import read_gpus
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.model.errors import WrongInput
-from runners.model.spec import After, GpuRequest, RunSpec
+from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.parameters import parse_value, with_value
@@ -119,6 +120,7 @@ def _varied(spec: RunSpec, overrides: list[str], name: str) -> RunSpec:
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
+    spec = _on_nodes(spec, arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
@@ -137,6 +139,19 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec
+
+
+def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
+    """The spec for one of several machines, where the flags say so."""
+    told = (arguments.nodes, arguments.node_rank, arguments.master_addr)
+    if all(one is None for one in told):
+        return spec
+    if any(one is None for one in told) or arguments.nodes < 2:
+        raise WrongInput(
+            "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank"
+        )
+    place = NodePlace(*told, arguments.master_port)
+    return place_on_nodes(spec, place)
 
 
 def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
@@ -159,7 +174,8 @@ def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
     change is said.
     """
     present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
-    before, devices = (devices_of(spec, one, present) for one in (spec.gpus, request))
+    alone = msgspec.structs.replace(spec, nodes=None)
+    before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)
     changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
     for name, value in changes.items():
         say(f"--scale {rule}: {name}={value:g}")
