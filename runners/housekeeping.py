@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from runners.cost.overrun import warn_of_overrun
 from runners.cost.run_costs import RunCost
+from runners.guard.hopeless import ensure_sweep_watches
 from runners.guard.spawn import ensure_guard
 from runners.host import helpers
 from runners.lifecycle.control.adopt import adopt_orphans
@@ -21,6 +22,7 @@ def tend(state: StateDirectory) -> list[str]:
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """
     ensure_guard(state)
+    ensure_sweep_watches(state)
     if expired(state):
         helpers.spawn("empty-trash", state.root)
     return adopt_orphans(state)

@@ -49,6 +49,9 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "watch-sweep": HelperProcess(
+        "runners.guard.hopeless", "stops the runs of a sweep that the median rule calls hopeless"
+    ),
     "watcher": HelperProcess("runners.guard.watcher", "judges how this host's live runs do"),
     "attempt-report": HelperProcess(
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"

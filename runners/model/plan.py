@@ -131,6 +131,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     priority: int = 0
     after: After | None = None
     group: str = ""
+    parallel: int | None = None
     restart: RestartRule = RestartRule()
     limit_s: float | None = None
     limit_reason: str = ""

@@ -191,6 +191,15 @@ class Limits(msgspec.Struct, frozen=True):
     usd: str | None = None
 
 
+class Needs(msgspec.Struct, frozen=True):
+    """What must be installed: Python packages by the names they are imported by, and the command
+    that installs them (empty: pip).
+    """
+
+    packages: tuple[str, ...] = ()
+    install: str = ""
+
+
 class After(msgspec.Struct, frozen=True):
     """Wait for another run's end: `success`, `failure` or `any`."""
 
@@ -351,12 +360,15 @@ class RunSpec(msgspec.Struct, frozen=True):
     output_limit: int | None = None
     after: After | None = None
     group: str = ""
+    parallel: int | None = None
+    """How many runs of its group may run at once, 0 for any number; None: they start together."""
     metrics: MetricRule = MetricRule()
     resume: ResumeRule | None = None
     config: ConfigFile | None = None
     total: Total | None = None
     expect: Expectation = Expectation()
     keep: Retention | None = None
+    needs: Needs = Needs()
     checks: DeclaredChecks = DeclaredChecks()
     verify: tuple[CheckGroup, ...] = ()
     """Which checks are made before every launch."""

@@ -96,7 +96,26 @@ def resolve_preset(name: str, overrides: Sequence[str] = (), run_name: str = "")
     return specs[0]
 
 
+_kept: dict[Path, tuple[tuple[int, int], PresetEntry]] = {}
+
+
 def _entry(path: Path) -> PresetEntry:
+    """The preset in a file; read again only when the file changed, where nothing else is in it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return _read_entry(path)
+    version = (found.st_mtime_ns, found.st_size)
+    kept = _kept.get(path)
+    if kept is not None and kept[0] == version:
+        return kept[1]
+    entry = _read_entry(path)
+    if entry.spec is not None and entry.spec.config is None:
+        _kept[path] = (version, entry)
+    return entry
+
+
+def _read_entry(path: Path) -> PresetEntry:
     try:
         values, source = open_preset(path)
         specs = tuple(_specs(path, values, source))

@@ -1,6 +1,7 @@
 """A preset that launches several runs together, each with its own GPUs: all of them or none."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,10 @@ def _build_member(
     ]
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
     spec = load_preset(find(member.preset), changes, name)
+    told = any(re.match(r"gpus[.=]", change) for change in changes)
     gpus = (
         spec.gpus
-        if member.gpus is None
+        if member.gpus is None or told
         else build_gpus(member.gpus, source, ("runs", position, "gpus"))
     )
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

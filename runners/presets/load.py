@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.spec import ConfigFile, Parameter, RunSpec
+from runners.model.spec import ConfigFile, Needs, Parameter, RunSpec
 from runners.presets.build import (
     as_text,
     build_after,
@@ -157,6 +157,7 @@ def _build_spec(
         total=build_total(keys.total, parameters, source),
         expect=build_expectation(keys.expect, source),
         keep=build_retention(keys.keep),
+        needs=Needs(tuple(keys.needs.packages), keys.needs.install),
         checks=build_checks(keys.checks, parameters, source),
         verify=build_verify(keys.verify),
         on_stall=build_stall(keys.on_stall, source),

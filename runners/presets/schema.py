@@ -22,7 +22,13 @@ from runners.presets.schema_course import (
     TotalKeys,
 )
 from runners.presets.schema_metrics import MetricKeys
-from runners.presets.schema_program import ConfigKeys, GpuKeys, ParameterKeys, ScalingKeys
+from runners.presets.schema_program import (
+    ConfigKeys,
+    GpuKeys,
+    NeedKeys,
+    ParameterKeys,
+    ScalingKeys,
+)
 
 
 class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -145,6 +151,10 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         KeepKeys | None,
         Meta(description="Which checkpoints stay on disk. Default: all that the program writes."),
     ] = None
+    needs: Annotated[
+        NeedKeys,
+        Meta(description="Python packages it imports, and the command that installs them."),
+    ] = NeedKeys()
     on_stall: Annotated[
         StallKeys | None,
         Meta(

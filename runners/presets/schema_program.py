@@ -35,6 +35,21 @@ class ParameterKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     help: Annotated[str, Meta(description="One line shown in the launch form.")] = ""
 
 
+class NeedKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What must be installed before the program can run."""
+
+    packages: Annotated[
+        list[str],
+        Meta(description="Python packages, by the names they are imported by: [torch, PIL]."),
+    ] = []
+    install: Annotated[
+        str,
+        Meta(
+            description="The command that installs them. Default: pip of the preset's interpreter."
+        ),
+    ] = ""
+
+
 class ShareKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Standing beside other sharing runs on one GPU."""
 

@@ -1,5 +1,6 @@
 """The order of the queue: who may start now, and why the others wait. Pure: reads nothing."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -12,7 +13,9 @@ from runners.state.leases import Lease
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A run that wants to start. Members of one `group` start together or not at all."""
+    """A run that wants to start. Members of one `group` start together or not at all; where they
+    have a limit, each starts by itself, at most `parallel` at once (0: any number).
+    """
 
     run: str
     request: GpuRequest
@@ -21,6 +24,12 @@ class Candidate(msgspec.Struct, frozen=True):
     after: After | None = None
     group: str = ""
     preset: str = ""
+    parallel: int | None = None
+
+    @property
+    def together(self) -> str:
+        """The group that it starts together with; empty where it starts by itself."""
+        return self.group if self.parallel is None else ""
 
 
 class Granted(msgspec.Struct, frozen=True):
@@ -68,22 +77,30 @@ def decide(
     leases: Mapping[str, Sequence[Lease]],
     endings: Mapping[str, State | None],
     drained: str = "",
+    running: Mapping[str, int] | None = None,
 ) -> dict[str, QueueDecision]:
     """The decision on every candidate.
 
-    `endings` maps the runs waited for to their final state, None while live. A run behind a waiting
-    one starts only on GPUs that the waiting one could not use, so it delays nobody.
+    `endings` maps the runs waited for to their final state, None while live; `running` says how
+    many runs of a group with a limit have started. A run behind a waiting one starts only on GPUs
+    that the waiting one could not use, so it delays nobody.
     """
     held: dict[str, list[Lease]] = {uuid: list(found) for uuid, found in leases.items()}
     reserved: set[str] = set()
     verdicts: dict[str, QueueDecision] = {}
+    started = Counter(running or {})
     for place, unit in enumerate(_units(in_order(candidates)), 1):
+        full = _limit_reached(unit[0], started)
+        if full is not None:
+            verdicts[unit[0].run] = msgspec.structs.replace(full, place=place)
+            continue  # it waits for its own kind, and keeps no GPU from anybody
         found = _decide_unit(unit, reading, held, reserved, endings, drained)
         for candidate in unit:
             verdict = found[candidate.run]
             # The GPUs of a run that is granted in this pass are taken for all that come after it.
             verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
             if isinstance(verdict, Granted):
+                started[candidate.group] += 1
                 for logical, gpu in enumerate(verdict.allocation.gpus):
                     share = candidate.request.share_memory
                     lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
@@ -95,17 +112,24 @@ def decide(
     return verdicts
 
 
+def _limit_reached(candidate: Candidate, started: Mapping[str, int]) -> Waiting | None:
+    if not candidate.parallel or started[candidate.group] < candidate.parallel:
+        return None
+    words = f"waits: {candidate.group} runs {candidate.parallel} at a time"
+    return Waiting(words, words, "launch with a greater --parallel")
+
+
 def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
     """Groups kept together, at the place of their first member."""
     units: list[list[Candidate]] = []
     by_group: dict[str, list[Candidate]] = {}
     for candidate in ordered:
-        if candidate.group and candidate.group in by_group:
-            by_group[candidate.group].append(candidate)
+        if candidate.together and candidate.together in by_group:
+            by_group[candidate.together].append(candidate)
             continue
         units.append([candidate])
-        if candidate.group:
-            by_group[candidate.group] = units[-1]
+        if candidate.together:
+            by_group[candidate.together] = units[-1]
     return units
 
 

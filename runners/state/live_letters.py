@@ -1,7 +1,7 @@
 """The letter of a live run, the same in every panel for as long as it lives.
 
-Letters are kept in one file, so that two panels, or one that is opened again, show the same. A
-letter that became free is given out again as late as possible: A is not another run the moment A
+Letters are kept in one file, so that two panels, or one that is opened again, show the same. One
+that became free is given out again as late as possible: A must not mean another run the moment A
 has ended.
 """
 

@@ -1,8 +1,8 @@
-"""The images of a run: PNG and JPEG files that its events name, or that lie where it writes.
+"""The images of a run: PNG and JPEG files that its events name, or where it writes.
 
-A file is a run's own when it lies in its folder, when its events name it, or when it was written
-while the run lived: into a folder on its command line, into one its output speaks of, or right into
-its working directory.
+A file is a run's own when it is in its folder, when its events name it, or when it was written
+while the run lived: into a folder on its command line, into one that its output names, or directly
+into its working directory.
 """
 
 import os
@@ -24,7 +24,7 @@ _MOST_PICTURES = 5_000
 _DEEPEST = 6
 _GRAIN_S = 1.0
 _AFTERWARDS_S = 60.0
-"""So long after its end a run's last pictures may be written: a full disk's cache, another host."""
+"""Seconds after its end in which a run's last pictures may be written: a cache, another host."""
 _EPOCH = re.compile(r"(?:^|[^a-z])(?:epoch|ep|e)[_\-=. ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
 _STEP = re.compile(
     r"(?:^|[^a-z])(?:global_?step|step|iteration|iter|it)[_\-=. ]?0*(\d{1,12})(?!\d)", re.IGNORECASE
@@ -36,13 +36,14 @@ _LAST_NUMBER = re.compile(r"(?:^|[^\d])0*(\d{1,12})$")
 
 Place = tuple[int, int, int]
 NEWEST: Place = (2, 0, 0)
-"""The place of what is overwritten again and again."""
+"""The place of a file that is overwritten repeatedly."""
 
 
 class RunPicture(msgspec.Struct, frozen=True):
-    """An image file; `series` is what it is one of (its name without epoch and step), `modified`
-    unix seconds, `told` whether the program's events name it. Where in the run it belongs is None
-    when nobody says.
+    """An image file.
+
+    `series` is its name without epoch and step, `modified` in unix seconds, `told` whether the
+    program's events name it. Epoch and step are None where nothing says where it belongs.
     """
 
     path: str
@@ -56,8 +57,9 @@ class RunPicture(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """Where in the run it belongs, for sorting: by epoch, else by step; what is overwritten
-        again and again is the newest, and last.
+        """Where in the run it belongs, for sorting: by epoch, else by step.
+
+        A file that is overwritten repeatedly is the newest, and last.
         """
         if self.epoch is not None:
             return 0, self.epoch, self.step or 0
@@ -78,13 +80,14 @@ class PictureFinder:
         since = (run.started or run.created) - _GRAIN_S
         until = float("inf") if run.ended is None else run.ended + _AFTERWARDS_S
         found: dict[str, RunPicture] = {}
+        roots = Path(run.directory), folder
         for path, event in self._told.items():
-            _add(found, path, folder, event)
+            _add(found, path, roots, event)
         for path in _walk(run.directory, _DEEPEST):
-            _add(found, path, Path(run.directory))
+            _add(found, path, roots)
         for place, depth in _places(run, folder):
             for path in _walk(place, depth):
-                _add(found, path, folder, None, since, until)
+                _add(found, path, roots, None, since, until)
         return sorted(found.values(), key=lambda one: (one.series, *one.place, one.path))
 
     def _note(self, folder: Path) -> None:
@@ -108,12 +111,14 @@ def find_pictures(run: Run) -> list[RunPicture]:
 def _add(
     found: dict[str, RunPicture],
     path: str,
-    root: Path,
+    roots: tuple[Path, ...],
     event: Event | None = None,
     since: float = 0.0,
     until: float = float("inf"),
 ) -> None:
-    """Put the file at `path` into `found` unless it is there, or is none of this run's."""
+    """Put the file at `path` into `found` unless it is there, or is none of this run's; its name
+    counts from the first of `roots` that it lies in.
+    """
     if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
         return
     try:
@@ -122,10 +127,8 @@ def _add(
         return
     if not since <= stat.st_mtime <= until:
         return
-    try:
-        name = str(Path(path).relative_to(root))
-    except ValueError:
-        name = "/".join(Path(path).parts[-2:])
+    root = next((one for one in roots if one in Path(path).parents), Path(path).parent.parent)
+    name = str(Path(path).relative_to(root))
     epoch, step, stem = _read_stem(Path(path).stem)
     if event is not None:
         epoch = event.epoch if event.epoch is not None else epoch
@@ -139,8 +142,9 @@ def _add(
 
 
 def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
-    """Epoch and step as a file's name tells them, and the name without them; a bare number at its
-    end is taken for a step.
+    """Epoch and step by a file's name, and the name without them.
+
+    A bare number at its end counts as a step.
     """
     found = {"epoch": _EPOCH.search(stem), "step": _WANDB.search(stem) or _STEP.search(stem)}
     if not any(found.values()):
@@ -183,9 +187,7 @@ def _printed(run: Run, folder: str) -> tuple[str, ...]:
 
 
 def _walk(top: str, depth: int) -> Iterator[str]:
-    """The picture files below a folder, down to `depth`; links are not followed, and what is
-    hidden is left out.
-    """
+    """The picture files below a folder, down to `depth`, without links and hidden files."""
     return islice(_files(top, depth, [0]), _MOST_PICTURES)
 
 

@@ -69,7 +69,10 @@ class Place:
             (self.presets / f"{name}.yaml").write_text(text)
         (folder / "story.py").write_text(STORY)
         self.env = {
-            name: value for name, value in os.environ.items() if not name.startswith(_OURS)
+            name: value
+            for name, value in os.environ.items()
+            # Who installs it has its modules compiled once.
+            if not name.startswith(_OURS) and name != "PYTHONDONTWRITEBYTECODE"
         } | {
             "FRESNEL_STATE_DIR": str(self.state),
             "FRESNEL_GPUS": gpus,

@@ -323,7 +323,7 @@ def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarde
     assert "runs stop in" in guard.says()
     guard.cli.run("guard", "postpone", "1h")
     guard.reaches(Stage.WATCHING)
-    assert "postponed for" in guard.says() and record(run)["state"] == "running"
+    assert "postponed until" in guard.says() and record(run)["state"] == "running"
     found = guard.cli.json("guard")
     assert (
         found["stage"] == "watching" and found["note"] == "postponed" and found["running"] is True
@@ -417,7 +417,7 @@ def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
         ([], "say what the guard should watch"),
         (["--max-age", "soon"], "--max-age: expected a length of time"),
         (["--max-age", "0"], "--max-age 0: expected more than nothing"),
-        (["--idle", "20s"], "--idle 20s: expected at least 1m00s"),
+        (["--idle", "20s"], "--idle 20s: expected at least 1m"),
         (["--budget-stop", "lots"], "--budget-stop lots: expected US dollars"),
         (["--budget-stop", "95%"], "a part of which budget?"),
         (["--max-age", "8h", "--destroys"], "--destroys goes with --end-command"),

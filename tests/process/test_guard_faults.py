@@ -157,7 +157,7 @@ def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: Com
     for words in (("postpone", "1h"), ("off",)):
         told = guarded.run("guard", *words).stderr
         assert f"too late for the end command: it runs as process {pid}" in told
-        assert "holds back" not in told
+        assert "postponed until" not in told
     os.killpg(pid, 9)
 
 

@@ -82,14 +82,16 @@ def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> No
     folder = tmp_path / "config" / "fresnel-tui" / "presets"
     folder.mkdir(parents=True)
     (folder / "aa-mine.yaml").write_text(
-        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, "
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, help: a word, "
         "flag: ''}}\n"
     )
     panel = show()
     panel.wait_for("no runs yet")
     panel.press("n")
     panel.wait_for(r"x +1 ")
-    panel.press("Enter", "\x0b", "5", "F2")
+    panel.press("Enter")
+    panel.wait_for("x: a word")
+    panel.press("5", "F2")
     panel.wait_for(r"▶ running\s+aa-mine")
     panel.press("s")
     panel.wait_for("Stop aa-mine")
@@ -138,7 +140,7 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_pa
 
 def test_wrong_settings_are_said_before_anything_opens(show, tmp_path: Path) -> None:
     settings(tmp_path, "panel:\n  them: x\n")
-    panel = show()
+    panel = show(columns=180)
     panel.wait_for(r"settings.yaml:2: panel.them: unknown key.*theme")
     assert panel.wait_end() == 2
 
@@ -182,7 +184,9 @@ def test_a_guard_s_countdown_is_seen_and_held_back_by_a_key(show) -> None:
         panel = show(columns=140)
         panel.wait_for(r"⚠ .*(29|30)m\d\ds")
         panel.press("p")
-        panel.wait_for("the guard holds back for an hour")
+        panel.wait_for("For how long from now")
+        panel.press("Enter")
+        panel.wait_for(r"guard postponed until \d\d:\d\d")
         panel.wait_gone(r"⚠ .*(29|30)m\d\ds")
         panel.press("c")
         panel.wait_for("fresnel-tui guard postpone 1h")

@@ -83,20 +83,20 @@ def test_two_runs_are_overlaid_pinned_and_looked_at_closely(
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
     panel = open_panel(120, 40)
     panel.press("m")
-    panel.wait_for(r"loss\s+B 0\.1 ↓0\.1@99")
-    panel.wait_for(r"acc\s+B 0\.99 ↑0\.99@99")
-    assert "A 0.2" not in panel.text
+    panel.wait_for(r"loss\s+a 0\.1 ↓0\.1@99")
+    panel.wait_for(r"acc\s+a 0\.99 ↑0\.99@99")
+    assert "b 0.2" not in panel.text
     panel.press("r", "Down", " ")
-    panel.wait_for(r"loss\s+B 0\.1.*\s+A 0\.2")
+    panel.wait_for(r"loss\s+a 0\.1.*\s+b 0\.2")
     panel.press("p")
-    panel.wait_for("★ A")
-    panel.wait_for(r"loss\s+★A 0\.2.*\s+B 0\.1")
+    panel.wait_for("★ b")
+    panel.wait_for(r"loss\s+★b 0\.2.*\s+a 0\.1")
     panel.press("r", "c")
-    panel.wait_for(r"loss\s+★A 5\.1\s+B 2\.55")
+    panel.wait_for(r"loss\s+★b 5\.1\s+a 2\.55")
     panel.press("z")
     panel.wait_gone("acc")
     panel.press("l")
-    panel.wait_for(r"loss\s+★A 5\s+B 2\.5\b")
+    panel.wait_for(r"loss\s+★b 5\s+a 2\.5\b")
     panel.press("L", "x", "+")
     panel.wait_for(r"x epoch · log · part \d+%–\d+%")
     panel.press("o")
@@ -118,13 +118,13 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: O
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
     panel = open_panel(NO_COLOR="1")
     panel.press("m", "a")
-    panel.wait_for(r"loss\s+B 0\.1.*\s+A 0\.2")
-    assert "● A" not in panel.text, "there is no room for the list until it is asked for"
+    panel.wait_for(r"loss\s+a 0\.1.*\s+b 0\.2")
+    assert "● a" not in panel.text, "there is no room for the list until it is asked for"
     panel.press("z")
     panel.wait_gone("acc")
-    panel.wait_for(r"[⠀-⣿]A[⠀-⣿](.|\n)*[⠀-⣿]A[⠀-⣿]")
+    panel.wait_for(r"[⠀-⣿]b[⠀-⣿](.|\n)*[⠀-⣿]b[⠀-⣿]")
     lines = panel.text.splitlines()
-    assert len(lines) == 24 and sum("B" in line for line in lines[2:-2]) >= 2, (
+    assert len(lines) == 24 and sum("a" in line for line in lines[2:-2]) >= 2, (
         "letters stand along each curve"
     )
 
@@ -136,19 +136,19 @@ def test_a_pinned_chart_stays_first_and_is_written_as_files(
     a_run(cli, "only", [3.0, 2.0, 1.0])
     panel = open_panel(100, 30)
     panel.press("m")
-    panel.wait_for(r"▸loss\s+A 1 .*acc\s+A 0\.9")
+    panel.wait_for(r"▸loss\s+a 1 .*acc\s+a 0\.9")
     panel.press("l", "P")
-    panel.wait_for(r"▸◆acc\s+A 0\.9.*loss\s+A 1")
+    panel.wait_for(r"▸◆acc\s+a 0\.9.*loss\s+a 1")
     panel.press("w")
     words = panel.wait_for(r"wrote (acc-[\d-]+\.svg) and")
     svg = cli.folder / words[1]
-    assert ">acc</text>" in svg.read_text() and "A only · last 0.9 · best 0.9" in svg.read_text()
+    assert ">acc</text>" in svg.read_text() and "a only · last 0.9 · best 0.9" in svg.read_text()
     lines = svg.with_suffix(".csv").read_text().splitlines()
     assert lines[0].startswith("metric,run,name,step") and len(lines) == 4
     panel.press("Escape")
     panel.wait_for("╭.* Runs")
     panel.press("m")
-    panel.wait_for(r"▸◆acc\s+A 0\.9")
+    panel.wait_for(r"▸◆acc\s+a 0\.9")
 
 
 def test_the_filter_says_what_is_wrong_and_what_is_hidden(

@@ -109,6 +109,7 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(open_terminal) -
     panel.press("n")
     panel.wait_for(r"unused\s+3")
     panel.press("Enter")
+    panel.wait_for("unused: a number")
     panel.press("0")
     panel.wait_for("expected at least 1, got 0|--set unused=")
     panel.press("Backspace", "Backspace", "7", "Tab")
@@ -143,7 +144,7 @@ def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
     panel.press("n")
     panel.wait_for(r"\[x\] GPU 1 .*→ device 1")
     panel.press("Enter")
-    panel.wait_for(r"bs +16 ")
+    panel.wait_for("bs: global batch")
     panel.press("Tab", "Tab", "Tab")
     panel.press("Down", "Down")
     panel.press(" ")
@@ -177,7 +178,11 @@ def test_a_run_is_launched_again_as_it_was_or_varied(open_terminal) -> None:
     panel.wait_for("old again")
     panel.wait_for(r"as 20\S+-old-\w+ was launched")
     panel.wait_for(r"✎ unused +41")
-    panel.press("Enter", "\x0b", "42", "F2")
+    panel.press("Enter")
+    panel.wait_for("unused: a number")
+    panel.press("42")
+    panel.wait_for(r"✎ unused +42")
+    panel.press("F2")
     panel.wait_for(r"2 in all")
     panel.wait_gone(r"▶")
     assert sorted(spec_value(run, "unused") for run in runs()) == [41, 42]
@@ -205,7 +210,7 @@ def test_refused_launch_says_who_holds_the_gpus(
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
     panel.wait_for("queued: waits: 1 GPU asked for")
-    panel.wait_for("held by A holder")
+    panel.wait_for(r"\[ \] GPU 0 .* A holder")
 
 
 def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(

@@ -426,7 +426,9 @@ def test_a_view_says_how_long_is_left_and_how_to_hold_it_back() -> None:
     )
     assert "starts with the next command" in guard_text(GuardView(told, None, False), at(0))
     later = msgspec.structs.replace(told, postponed_at=at(0), postponed_s=3600.0)
-    assert guard_text(GuardView(later, None, True), at(60)).startswith("postponed for 59m00s")
+    assert guard_text(GuardView(later, None, True), at(60)).endswith(
+        "(59m00s): budget $95, idle GPUs for 20m00s"
+    )
     assert (
         guard_text(GuardView(None, None, False), at(0)) == ""
         and guard_json(GuardView(None, None, False)) is None

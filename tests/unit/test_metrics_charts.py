@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runners.model.run import Run
 from runners.model.states import State
 from tests.support import make_run
+from tui.panel.widgets.metrics import curve_store
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel
@@ -211,7 +212,10 @@ def test_only_a_chart_whose_values_changed_is_drawn_anew(tmp_path: Path) -> None
     assert "A 0.5" in text(after.charts[0].rows)[0]
 
 
-def test_a_long_run_is_read_in_pieces_to_its_end(tmp_path: Path) -> None:
+def test_a_long_run_is_read_in_pieces_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curve_store, "_PATIENCE_S", 0.0)
     mark = a_run(tmp_path / "one", [float(i) for i in range(5000, 0, -1)], "A")
     book, pieces = ChartModel(), 1
     while book.read([mark]):

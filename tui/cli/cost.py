@@ -4,45 +4,19 @@ import argparse
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
-from runners.cost.meter import Meter, read_meter
-from runners.cost.overrun import Overrun, warn_of_overrun
-from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
+from runners.cost.run_costs import ProjectionBasis
 from runners.cost.sessions import is_damaged
-from runners.cost.statement import Spending, Statement, open_statement
-from runners.guard.rule import GuardView, read_guard
-from runners.host.clock import moment_now
+from runners.cost.statement import Spending
 from runners.model.errors import ExitCode, WrongInput
 from runners.state.layout import StateDirectory
-from runners.state.runs import list_runs
 from tui.cli.output import print_json, print_pairs, print_table, say
-from tui.views.format import dollars, duration
+from tui.views.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
 from tui.views.guard_text import guard_json
-from tui.views.money_text import cells, estimate_json, meter_json, session_json, session_pairs
-from tui.views.run_view import RunView, money_json, number, view_run
-
-_SHOWN_ENDED = 20
-
-
-class CostRow(NamedTuple):
-    """One run with its money, what the session will have cost at its end, and its overrun."""
-
-    view: RunView
-    session_projected: Decimal | None
-    overrun: Overrun | None
-
-
-class CostReport(NamedTuple):
-    """Everything that `cost` shows."""
-
-    meter: Meter
-    costs: Costs
-    rows: list[CostRow]
-    statement: Statement
-    spending: Spending
-    guard: GuardView
+from tui.views.money_text import estimate_json, meter_json, session_json, session_pairs
+from tui.views.run_view import money_json, number
 
 
 def run_cost(arguments: argparse.Namespace) -> int:
@@ -61,7 +35,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
             "fresnel-tui session budget --budget 100 sets a budget",
         )
     state = StateDirectory()
-    report = _report(state)
+    report = read_report(state)
     if arguments.json:
         print_json(_json(report))
         return ExitCode.DONE
@@ -74,119 +48,12 @@ def run_cost(arguments: argparse.Namespace) -> int:
         )
     if report.statement.problem:
         say(f"{report.statement.problem}: what is there is not counted")
-    _print_runs(report.rows, costs)
-    _print_sums(report.spending)
-    _print_sessions(report.statement)
+    for table in cost_tables(report):
+        print()
+        print_table(table.headings, table.rows)
+    for note in cost_notes(report):
+        say(note)
     return ExitCode.DONE
-
-
-def _report(state: StateDirectory) -> CostReport:
-    now = moment_now()
-    runs = list_runs(state, _SHOWN_ENDED)
-    statement = open_statement(state, runs, now)
-    costs = costs_in(statement, runs)
-    rows = []
-    for run in runs:
-        view = view_run(run, now=now.wall, costs=costs)
-        then = costs.session_projected(view.money)
-        rows.append(CostRow(view, then, warn_of_overrun(state, run, view.money)))
-    meter = read_meter(runs, costs)
-    return CostReport(meter, costs, rows, statement, statement.spending(), read_guard(state))
-
-
-def _print_runs(rows: Sequence[CostRow], costs: Costs) -> None:
-    account = costs.account
-    costly = [
-        row
-        for row in rows
-        if row.view.money.cost is not None and (account is None or row.view.money.share is not None)
-    ]
-    if not costly:
-        return
-    shown = {} if account is None else cells(account.total, {**account.shares, "": account.idle})
-    headings = (
-        "run",
-        "state",
-        "time",
-        "$/h",
-        "cost" if account is None else "share",
-        "per epoch",
-        "projected",
-    )
-    table = [
-        (
-            row.view.run.id,
-            str(row.view.run.state),
-            duration(row.view.seconds),
-            dollars(row.view.money.rate),
-            shown.get(row.view.run.id, dollars(row.view.money.cost)),
-            dollars(row.view.money.per_epoch),
-            _projected(row),
-        )
-        for row in costly
-    ]
-    if account is not None:
-        named = {row.view.run.id for row in costly}
-        amounts = round_to_sum(account.total, {**account.shares, "": account.idle})
-        others = sum((amounts[run] for run in account.shares if run not in named), Decimal(0))
-        if others:
-            table.append(("earlier runs", "", "", "", dollars(others), "", ""))
-        table.append(("idle: no run held it", "", "", "", shown[""], "", ""))
-        table.append(("session", "", "", "", dollars(to_decimal(account.total, 2)), "", ""))
-    print()
-    print_table(headings, table)
-    for row in costly:
-        if row.session_projected is not None:
-            say(
-                f"{row.view.run.id}: when it ends the session will have cost "
-                f"{dollars(row.session_projected)}"
-            )
-        if row.overrun is not None:
-            say(f"{row.view.run.id} {row.overrun.text}")
-
-
-def _projected(row: CostRow) -> str:
-    by_estimate = row.view.money.basis is ProjectionBasis.ESTIMATE
-    return dollars(row.view.money.projected) + (" est." if by_estimate else "")
-
-
-def _print_sums(spending: Spending) -> None:
-    if spending.presets:
-        total = add_fractions(spending.presets.values())
-        print()
-        print_table(("preset", "cost"), list(cells(total, spending.presets).items()))
-    if spending.days:
-        spent = {day: amount for day, (amount, _) in spending.days.items()}
-        idle = {day: amount for day, (_, amount) in spending.days.items()}
-        spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
-        idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
-        print()
-        print_table(
-            ("day", "spent", "idle"), [(day, spent_cells[day], idle_cells[day]) for day in spent]
-        )
-
-
-def _print_sessions(statement: Statement) -> None:
-    """Every session, once there are several."""
-    if len(statement.sessions) < 2:
-        return
-    accounts = {session.id: statement.account(session) for session in statement.sessions}
-    spent = {name: account.total for name, account in accounts.items()}
-    idle = {name: account.idle for name, account in accounts.items()}
-    spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
-    idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
-    rows = [
-        (
-            session.id,
-            duration(session.seconds(statement.now)) + (", open" if session.end is None else ""),
-            dollars(session.rate),
-            spent_cells[session.id],
-            idle_cells[session.id],
-        )
-        for session in statement.sessions
-    ]
-    print()
-    print_table(("session", "time", "$/h", "cost", "idle"), rows)
 
 
 def _json(report: CostReport) -> dict[str, Any]:

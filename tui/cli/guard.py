@@ -1,33 +1,35 @@
 """`guard` and `fetched`."""
 
 import argparse
-import re
 import time
 
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
-from runners.guard.idleness import LEAST_S
 from runners.guard.rule import (
-    GuardRule,
     lift,
-    new_rule,
     postpone,
     read_guard,
     set_rule,
 )
 from runners.guard.spawn import ensure_guard, guard_lock
+from runners.guard.wish import GuardWish, length_of, rule_from
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
 from runners.housekeeping import tend
 from runners.lifecycle.control.fetched import mark_fetched, unfetched_runs
 from runners.lifecycle.control.preconditions import refuse_untrusted
 from runners.model.errors import ExitCode, NotFound, WrongInput
-from runners.presets.reading.units import parse_duration
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import duration
-from tui.views.guard_text import guard_json, guard_text, too_late_text, watched_text
+from tui.views.guard_text import (
+    consequences,
+    guard_json,
+    guard_text,
+    postponed_text,
+    too_late_text,
+)
 
 _STARTS_WITHIN_S = 3.0
 _WHAT = "--budget-stop 95, --max-age 8h, --no-run 30m and --idle 30m may be combined"
@@ -65,95 +67,19 @@ def _await_start(state: StateDirectory) -> None:
 
 def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     refuse_untrusted(state)
-    lengths = {
-        name: _length(f"--{name.replace('_', '-')}", getattr(arguments, name))
-        for name in ("max_age", "no_run", "idle", "countdown", "warm_up")
-    }
-    if arguments.budget_stop is None and not any(
-        lengths[name] for name in ("max_age", "no_run", "idle")
-    ):
-        raise WrongInput("guard set: say what the guard should watch", _WHAT)
-    if arguments.destroys and not arguments.end_command:
-        raise WrongInput("--destroys goes with --end-command")
-    if arguments.webhook and not re.match(r"https?://[^/\s]+", arguments.webhook):
-        raise WrongInput(
-            f"--webhook {arguments.webhook}: expected an address such as https://example.org/hook"
-        )
     session = read_session(state)
-    rule = new_rule(
-        budget_stop=_budget(arguments.budget_stop, None if session is None else session.budget),
-        max_age_s=lengths["max_age"],
-        no_run_s=lengths["no_run"],
-        idle_s=lengths["idle"],
-        countdown_s=lengths["countdown"],
-        warm_up_s=lengths["warm_up"],
-        warn_command=arguments.warn_command or "",
-        end_command=arguments.end_command or "",
-        webhook=arguments.webhook or "",
-        destroys=arguments.destroys,
-    )
+    told = {name: getattr(arguments, name) for name in GuardWish.__struct_fields__}
+    wish = GuardWish(**{name: value for name, value in told.items() if value is not None})
+    rule = rule_from(wish, None if session is None else session.budget)
     set_rule(state, rule)
-    _say_consequences(state, rule)
-
-
-def _say_consequences(state: StateDirectory, rule: GuardRule) -> None:
-    session = read_session(state)
-    then = f", then: {rule.end_command}" if rule.end_command else ""
-    say(
-        f"{watched_text(rule)} → warning → {duration(rule.countdown_s)} later every run is stopped "
-        f"by its ladder{then}"
-    )
-    if session is None and rule.budget_stop is not None:
-        say(
-            "no session is open: `fresnel-tui session start` opens one; until then the budget "
-            "is not guarded"
-        )
-    if session is not None and rule.end_command and session.stopping:
-        say(f"what that saves: {session.stopping}")
-    if rule.destroys:
-        missing = len(unfetched_runs(state))
-        say(
-            f"it destroys: only when every run is marked by `fresnel-tui fetched` ({missing} "
-            "are not, so far)"
-        )
-
-
-def _length(flag: str, text: str | None) -> float | None:
-    try:
-        seconds = None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise WrongInput(f"{flag}: {error}") from None
-    if seconds == 0 and flag not in ("--countdown", "--warm-up", "guard postpone"):
-        raise WrongInput(f"{flag} {text}: expected more than nothing")
-    if flag == "--idle" and seconds is not None and seconds < LEAST_S:
-        raise WrongInput(
-            f"--idle {text}: expected at least {duration(LEAST_S)}",
-            "use is kept as means of 10 s, and three windows in a row must be idle",
-        )
-    return seconds
-
-
-def _budget(text: str | None, budget: str | None) -> str | None:
-    if text is None:
-        return None
-    stripped = text.strip().removeprefix("$")
-    if not re.fullmatch(r"\d+(\.\d+)?%?", stripped):
-        raise WrongInput(
-            f"--budget-stop {text}: expected US dollars such as 95, or a part of the budget "
-            "such as 95%"
-        )
-    if stripped.endswith("%") and budget is None:
-        raise WrongInput(
-            f"--budget-stop {text}: a part of which budget?",
-            "fresnel-tui session budget 100 sets one",
-        )
-    return stripped
+    for line in consequences(state, rule):
+        say(line)
 
 
 def _postpone(state: StateDirectory, text: str | None) -> None:
     if text is None:
         raise WrongInput("guard postpone: for how long?", "fresnel-tui guard postpone 1h")
-    seconds = _length("guard postpone", text) or 0.0
+    seconds = length_of("guard postpone", text, may_be_nothing=True) or 0.0
     try:
         postpone(state, seconds)
     except ValueError as error:
@@ -162,8 +88,8 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
     if late:
         say(late)
         return
-    held = f"holds back for {duration(seconds)}" if seconds else "goes on"
-    say(f"the guard {held}; what it has asked to stop, stops")
+    held = postponed_text(read_guard(state), moment_now()) or "guard goes on"
+    say(f"{held}; what it has asked to stop, stops")
 
 
 def _be_guard(state: StateDirectory) -> int:

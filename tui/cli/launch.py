@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from runners.guard.hopeless import watch_for_hopeless
 from runners.guard.rule import read_guard
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview, start_together
@@ -20,6 +21,7 @@ from runners.state.layout import StateDirectory
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
+from tui.cli.sweep import sweep_metric
 from tui.views.plan_text import describe_plan, estimate_text
 from tui.views.run_text import run_exit_code
 from tui.views.run_view import to_json, view_run
@@ -33,10 +35,13 @@ def run_launch(arguments: argparse.Namespace) -> int:
         return launch_on_hosts(arguments)
     state = StateDirectory().create()
     tend(state)
+    judged_by = sweep_metric(arguments)
     specs = specs_from(arguments)
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
     runs = start_together(state, specs, queue=not arguments.no_queue)
+    if judged_by is not None:
+        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     for problem in read_guard(state).problems:
         say(f"⚠ {problem}")
     for run in runs:
@@ -44,7 +49,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
             say(f"note: {note}")
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
-        if run.state is State.QUEUED:
+        if run.state is State.QUEUED and specs[0].parallel is None:
             say(f"{run.id} {run.reason}")
     if arguments.follow:
         return _follow(state, runs, arguments.json)

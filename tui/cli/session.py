@@ -9,7 +9,8 @@ import msgspec
 
 from runners.cost.cloud import Instance, find_instance
 from runners.cost.meter import Meter, read_meter
-from runners.cost.prices import find_entry, fitting_prices, parse_rate, price_caveat
+from runners.cost.opening import fitting_here, rate_caveat, recognised_price
+from runners.cost.prices import parse_rate
 from runners.cost.run_costs import costs_in
 from runners.cost.sessions import (
     Session,
@@ -147,19 +148,7 @@ def _caveat(
     price: str, per: Literal["gpu", "machine"], reading: GpuReading, arguments: argparse.Namespace
 ) -> str:
     """What speaks against the rate that this price makes here; empty when nothing does."""
-    entry = None if arguments.rate is not None else find_entry(price)
-    counts_gpus = per == "gpu" if entry is None else True
-    told = _told_gpus(arguments)
-    if not reading.gpus and reading.problem and counts_gpus and told is None:
-        return (
-            f"the GPUs could not be read ({reading.problem}): counted as 1; --gpus N says how many"
-        )
-    if entry is None:
-        return ""
-    if not reading.gpus and told is None:
-        return f"price {entry.name} is for {entry.gpu}, and this machine shows no GPU"
-    models = card_models(reading.gpus)
-    return price_caveat(entry, models) if told in (None, len(models)) else ""
+    return rate_caveat(price, per, reading, _told_gpus(arguments))
 
 
 def _await_word(caveat: str, anyway: bool) -> None:
@@ -178,16 +167,11 @@ def _recognised_price(reading: GpuReading, instance: Instance) -> str:
     """The one price that fits the machine's provider and GPUs; WrongInput names those that may."""
     models = card_models(reading.gpus)
     model = models[0] if models else ""
-    one_model = len(set(models)) == 1
-    fitting = fitting_prices(instance.provider, model, len(models)) if one_model else []
-    of_machine = [entry for entry in fitting if entry.per == "machine"]
-    chosen = of_machine if len(of_machine) == 1 else fitting
-    if instance.provider and len(chosen) == 1:
-        say(
-            f"price {chosen[0].name}: {instance.provider} rents out this machine, and it has "
-            f"{model}"
-        )
-        return chosen[0].name
+    fitting = fitting_here(reading, instance)
+    chosen = recognised_price(fitting, instance)
+    if chosen is not None:
+        say(f"price {chosen.name}: {instance.provider} rents out this machine, and it has {model}")
+        return chosen.name
     some = (
         f"for {model}: {', '.join(entry.name for entry in fitting)}"
         if fitting

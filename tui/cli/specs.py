@@ -1,6 +1,7 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -8,46 +9,81 @@ import msgspec
 from runners.gpus.client import read_gpus
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.control.variation import varied, with_flags
 from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.model.errors import WrongInput
-from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
+from runners.model.spec import After, GpuRequest, NodePlace, Parameter, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
-from runners.presets.parameters import parse_value, with_value
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.scaling import devices_of, rescaled, with_values
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say
+from tui.cli.sweep import Maker, fill_placeholders, swept
 from tui.views.resume_text import resumed_text
 
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
-    """The RunSpecs that the command line describes: one, or those of a group."""
-    ways = [
-        way
-        for way in (arguments.preset, arguments.command_words, arguments.again)
-        if way is not None
-    ]
-    if len(ways) > 1 or not (ways or arguments.resume):
+    """The RunSpecs that the command line describes: one, or those of a group or sweep."""
+    ways = [way for way in (arguments.preset, arguments.again) if way is not None]
+    command = arguments.command_words
+    if len(ways) > 1 or (arguments.preset is not None and command is not None):
         raise WrongInput(
-            "give one of them: a preset, a command behind --, or --again RUN"
-            if ways
-            else "no preset and no command given",
+            "give one of them: a preset, a command behind --, or --again RUN",
+            "a preset's parameters: --set KEY=VALUE",
+        )
+    if not (ways or command is not None or arguments.resume):
+        raise WrongInput(
+            "nothing to launch: no preset and no command given",
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
     if arguments.resume is not None:
         specs = [_resumed(arguments)]
-    elif arguments.again is not None:
+    else:
+        specs = swept(arguments, *_maker(arguments))
+    _check_together(arguments, specs)
+    return [_apply_flags(spec, arguments) for spec in specs]
+
+
+def _maker(arguments: argparse.Namespace) -> tuple[Maker, Callable[[str], bool]]:
+    """What makes the specs of one launch, and whether a key's value may be several."""
+    if arguments.again is not None:
         state = StateDirectory()
         spec = relaunch_spec(state, find_run(state, arguments.again))
-        specs = [_varied(spec, arguments.overrides, arguments.name)]
-    elif arguments.command_words is not None:
-        specs = [command_spec(arguments.command_words, arguments.overrides, arguments.name)]
-    else:
-        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
-    if len(specs) > 1 and (arguments.gpus is not None or arguments.gpu_ids is not None):
+        if arguments.command_words is not None:
+            spec = with_flags(spec, arguments.command_words)
+        kinds = {one.name: one for one in spec.parameters}
+        return (
+            lambda overrides, name: [varied(spec, overrides, name)],
+            lambda key: key not in kinds or takes_several(kinds[key]),
+        )
+    if arguments.command_words is not None:
+        words = arguments.command_words
+
+        def make(overrides: list[str], name: str) -> list[RunSpec]:
+            filled, others = fill_placeholders(words, overrides)
+            return [command_spec(filled, others, name)]
+
+        return make, lambda key: any(f"{{{key}}}" in word for word in words)
+    preset = arguments.preset
+    known = resolve_runs(preset) if arguments.overrides else []
+    kinds = {one.name: one for spec in known[:1] for one in spec.parameters}
+    return (
+        lambda overrides, name: resolve_runs(preset, overrides, name),
+        lambda key: len(known) == 1 and key in kinds and takes_several(kinds[key]),
+    )
+
+
+def takes_several(parameter: Parameter) -> bool:
+    """Whether commas and ranges in a value of `parameter` are values of a sweep."""
+    return parameter.type in ("int", "float", "bool") or bool(parameter.choices)
+
+
+def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None:
+    group = len(specs) > 1 and specs[0].parallel is None
+    if group and (arguments.gpus is not None or arguments.gpu_ids is not None):
         raise WrongInput(
             f"`{arguments.preset}` starts {len(specs)} runs with GPUs of their own",
             f"change one of them: --set {specs[0].name}.gpus=0-3",
@@ -58,7 +94,6 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
             f"--scale: {names} {'does' if len(specs) == 1 else 'do'} not say what the batch is",
             "give the preset the key `scaling`",
         )
-    return [_apply_flags(spec, arguments) for spec in specs]
 
 
 def _resumed(arguments: argparse.Namespace) -> RunSpec:
@@ -88,34 +123,12 @@ def _resumed(arguments: argparse.Namespace) -> RunSpec:
     say(f"resumes {found.parent.id}: {said}")
     if spec is not None:
         return found.spec
-    varied = _varied(found.spec, arguments.overrides, arguments.name)
+    changed = varied(found.spec, arguments.overrides, arguments.name)
     before = relaunch_spec(state, found.parent)
     old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
-    new_devices = devices_of(varied, _gpu_request(arguments) or varied.gpus, old_devices)
-    notes = changes_on_resume(before, varied, (old_devices, new_devices))
-    return msgspec.structs.replace(varied, warnings=(*varied.warnings, *notes))
-
-
-def _varied(spec: RunSpec, overrides: list[str], name: str) -> RunSpec:
-    """`spec` of an old run with parameters changed by `NAME=VALUE`, under another name if one is
-    given.
-    """
-    changes = {}
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        parameter = next(
-            (one for one in spec.parameters if one.name == key.removeprefix("parameters.")), None
-        )
-        if parameter is None or not equals:
-            raise WrongInput(
-                f"--set {override}: --again changes parameters as NAME=VALUE",
-                f"those of this run: {', '.join(one.name for one in spec.parameters) or 'none'}",
-            )
-        try:
-            changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
-        except ValueError as error:
-            raise WrongInput(f"--set {override}: {error}") from None
-    return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+    new_devices = devices_of(changed, _gpu_request(arguments) or changed.gpus, old_devices)
+    notes = changes_on_resume(before, changed, (old_devices, new_devices))
+    return msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))
 
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:

@@ -6,7 +6,8 @@ from runners.host.identity import host_name
 from runners.housekeeping import tend
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.lifecycle.launch.dispatch import drained_since, set_drain
+from runners.lifecycle.launch.dispatch import set_drain
+from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run

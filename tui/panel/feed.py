@@ -18,6 +18,7 @@ from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.housekeeping import find_overruns, tend
+from runners.lifecycle.launch.drain import drained_since
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
@@ -61,6 +62,8 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     hidden: int
     problem: str = ""
     guard: GuardView | None = None
+    drained: str = ""
+    """Since when nothing may start, in words; empty when things may."""
     ended: EndedRows = EndedRows()
 
 
@@ -180,6 +183,7 @@ class SnapshotFeed:
             hidden=len(ids) - len(runs),
             problem=problem,
             guard=read_guard(self.state),
+            drained=drained_since(self.state),
             ended=self._index.ended,
         )
 

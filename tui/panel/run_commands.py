@@ -11,31 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.state.layout import StateDirectory
+from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
 from tui.panel.feed import SnapshotFeed
-from tui.panel.notifications import notify_error
 from tui.views.format import duration
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
 
-_POSTPONED_S = 3600.0
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 
 
 class RunCommands:
-    """Launch, stop, drain, postpone. What became of them is said by `app`."""
+    """Launch, stop, drain. What became of them is said by `app`."""
 
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
         self._app = app
         self._state = state
-        self._feed = feed
+        self.feed = feed
 
     def start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
         """Start runs; `started` is called with the id of the first."""
@@ -70,48 +68,27 @@ class RunCommands:
         self._in_thread(launch)
 
     def stop(self, run: Run) -> None:
-        """Ask a run to stop; again: the next rung of its ladder."""
+        """Ask a run to stop; again: its next step."""
         from runners.lifecycle.control.stop import request_stop
 
         self.log.note(["stop", run.id])
         self._in_thread(lambda: request_stop(self._state, run))
 
-    def drain(self) -> None:
-        """Let what runs finish and nothing start, or let the queue go on."""
-        from runners.lifecycle.launch.dispatch import drained_since, set_drain
+    def drain(self, on: bool) -> None:
+        """Let running jobs finish and no new ones start, or let the queue go on."""
+        from runners.lifecycle.launch.dispatch import set_drain
 
-        on = not drained_since(self._state)
         self.log.note(["drain", "on" if on else "off"])
-        words = "what runs finishes, nothing starts" if on else "the queue goes on"
+        words = "draining: running jobs finish, no new ones start"
 
         def drain() -> None:
             set_drain(self._state, on)
-            self._tell(f"drain {'on' if on else 'off'}: {words}", timeout=6)
+            self._tell(words if on else "no longer draining: the queue goes on", timeout=6)
 
         self._in_thread(drain)
 
-    def postpone(self) -> None:
-        """Let the guard hold back for an hour."""
-        from runners.guard.rule import postpone
-        from tui.views.guard_text import too_late_text
-
-        def hold() -> None:
-            postpone(self._state, _POSTPONED_S)
-            self._app.call_later(self.log.note, ["guard", "postpone", "1h"])
-            late = too_late_text(self._state)
-            self._tell(late or "the guard holds back for an hour")
-
-        self._in_thread(hold)
-
     def _in_thread(self, do: Callable[[], object]) -> None:
-        def run() -> None:
-            try:
-                do()
-            except (FresnelError, OSError, ValueError) as error:
-                self._app.call_later(notify_error, self._app, str(error))
-            self._app.call_later(self._feed.refresh_now)
-
-        self._app.run_worker(run, thread=True, group="action")
+        in_thread(self._app, self.feed, do)
 
     def _tell(self, words: str, timeout: float = 4) -> None:
         self._app.call_later(lambda: self._app.notify(words, timeout=timeout, markup=False))

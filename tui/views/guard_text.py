@@ -1,12 +1,15 @@
 """The guard in words and in JSON, the same for every front end."""
 
+import time
 from typing import Any
 
 import msgspec
 
+from runners.cost.sessions import read_session
 from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
 from runners.host.clock import Moment, moment_now
+from runners.lifecycle.control.fetched import unfetched_runs
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
 
@@ -22,7 +25,8 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     state = view.progress
     if state is None or state.rule != rule.id:
         state = GuardState(rule.id)
-    left, held = view.left_s(now), rule.postponed_left(now)
+    held = rule.postponed_left(now)
+    left = None if held else view.left_s(now)
     if left is not None:
         return f"⚠ {state.reason}: runs stop in {duration(left)}"
     if state.stage is Stage.STOPPING:
@@ -35,21 +39,47 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if state.stage is Stage.ENDED:
         return f"has acted: {state.reason}" + (f"; {state.note}" if state.note else "")
     if held:
-        return f"postponed for {duration(held)}: {watched_text(rule)}"
+        return f"postponed until {_clock(now, held)} ({duration(held)}): {watched_text(rule)}"
     if view.running:
         return f"watches {watched_text(rule)}"
     return f"set ({watched_text(rule)}), starts with the next command"
 
 
+def postponed_text(view: GuardView, now: Moment) -> str:
+    """`guard postponed until 14:08`; empty when it is not."""
+    held = 0.0 if view.rule is None else view.rule.postponed_left(now)
+    return f"guard postponed until {_clock(now, held)}" if held else ""
+
+
+def guard_mark(view: GuardView, now: Moment) -> str:
+    """For a line with little room, whatever the guard does: `guard set`, `guard postponed until
+    14:08`, `⚠ guard 9m48s`; empty when none is set.
+    """
+    alarm = guard_alarm(view, now)
+    if alarm or view.rule is None:
+        return alarm
+    stage = None if view.progress is None else view.progress.stage
+    return postponed_text(view, now) or ("guard has acted" if stage is Stage.ENDED else "guard set")
+
+
+def _clock(now: Moment, seconds: float) -> str:
+    """The time of day in so many seconds, with the day when that is not today."""
+    then = time.localtime(now.wall + seconds)
+    same = then.tm_yday == time.localtime(now.wall).tm_yday
+    return time.strftime("%H:%M" if same else "%a %H:%M", then)
+
+
 def guard_alarm(view: GuardView, now: Moment) -> str:
     """For a line with little room: only while it counts down, acts, or is in trouble."""
-    left = view.left_s(now)
+    held = 0.0 if view.rule is None else view.rule.postponed_left(now)
+    left = None if held else view.left_s(now)
     if left is not None:
         return f"⚠ guard {duration(left)}"
     if view.problems:
         return "⚠ guard"
     stage = None if view.rule is None or view.progress is None else view.progress.stage
-    return "" if stage in (None, Stage.WATCHING) else f"⚠ guard {stage.value}"
+    quiet = (Stage.WATCHING, Stage.WARNED) if held else (Stage.WATCHING,)
+    return "" if stage is None or stage in quiet else f"⚠ guard {stage.value}"
 
 
 def guard_json(view: GuardView) -> dict[str, Any] | None:
@@ -84,6 +114,30 @@ def too_late_text(state: StateDirectory) -> str:
         f"⚠ too late for the end command: it runs as process {claim.pid} ({rule.end_command}); "
         f"`kill -- -{claim.pid}` ends it"
     )
+
+
+def consequences(state: StateDirectory, rule: GuardRule) -> list[str]:
+    """What the guard will do by this rule, and what keeps it from doing so, a line each."""
+    session = read_session(state)
+    then = f", then: {rule.end_command}" if rule.end_command else ""
+    lines = [
+        f"{watched_text(rule)} → warning → {duration(rule.countdown_s)} later every run is stopped "
+        f"step by step{then}"
+    ]
+    if session is None and rule.budget_stop is not None:
+        lines.append(
+            "no session is open: `fresnel-tui session start` opens one; until then the budget "
+            "is not guarded"
+        )
+    if session is not None and rule.end_command and session.stopping:
+        lines.append(f"what that saves: {session.stopping}")
+    if rule.destroys:
+        missing = len(unfetched_runs(state))
+        lines.append(
+            f"it destroys: only when every run is marked by `fresnel-tui fetched` ({missing} "
+            "are not, so far)"
+        )
+    return lines
 
 
 def watched_text(rule: GuardRule) -> str:

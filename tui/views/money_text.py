@@ -11,7 +11,7 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.guard.rule import GuardView
-from runners.host.clock import Moment
+from runners.host.clock import Moment, moment_now
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.guard_text import guard_text
@@ -40,6 +40,17 @@ def session_pairs(
         pairs.append(("stopping", session.stopping))
     words = guard_text(guard, now)
     return [*pairs, *([("guard", words)] if words else [])]
+
+
+def ended_text(session: Session) -> str:
+    """What an ended session came to: `session ended: $1.73 in 1h02m, $48.27 under its budget`."""
+    end = session.end or moment_now()
+    total = session.cost(end)
+    words = f"session ended: {dollars(total)} in {duration(session.seconds(end))}"
+    if session.budget is not None:
+        left = Decimal(session.budget) - total
+        words += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"
+    return words
 
 
 def _budget_text(budget: Decimal, meter: Meter, now: Moment) -> str:

@@ -1,4 +1,7 @@
-"""What people add to runs: rename, tag, untag, note, star. For any run, live or ended."""
+"""What people add to runs: rename, tag, untag, note, star. For any run, live or ended.
+
+Each raises NotFound when the run was deleted, FresnelError when its labels cannot be written.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -19,7 +22,8 @@ LONGEST_NOTE = 10_000
 def rename(state: StateDirectory, run: Run, name: str) -> Labels:
     """Give `run` another name, by which it is found from then on; empty: that of its launch.
 
-    Raises WrongInput for a name that could not be typed or is another run's id.
+    Raises WrongInput for a name that could not be typed or is another run's id, NotFound and
+    FresnelError as all of these do.
     """
     name = name.strip()
     if name:

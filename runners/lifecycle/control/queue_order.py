@@ -18,7 +18,8 @@ HIGHEST = 1_000_000
 def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
     """Let a queued `run` go before those of lower `priority`; the queue is judged again at once.
 
-    Raises WrongInput when it does not wait, DeniedError for another host's run.
+    Raises WrongInput when it does not wait, DeniedError for another host's run, FresnelError when
+    its files are damaged.
     """
     refuse_elsewhere(run, "priority")
     directory = state.run(run.id)

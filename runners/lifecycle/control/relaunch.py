@@ -12,9 +12,11 @@ from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
 from runners.state.layout import StateDirectory
 
+_HERE = "${working_directory}"
+
 
 def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
-    """The RunSpec of `run`, alone (out of its group) and waiting for nobody.
+    """The RunSpec of `run`, alone (out of its group), waiting for nobody, in the folder it ran in.
 
     Secrets are never written down: they are read again from the preset's file. Raises NotFound when
     the run kept no spec, WrongInput when a secret cannot be found.
@@ -24,7 +26,15 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
         spec = msgspec.convert(_as_of_today(values), RunSpec)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
-    return msgspec.structs.replace(spec, environment=_unmasked(spec), group="", after=None)
+    if run.plan is not None and spec.working_directory in ("", _HERE):
+        folder = run.plan.working_directory
+        if Path(folder).is_dir():
+            # A `$` in a folder's name is no placeholder.
+            folder = folder.replace("${", "$${")
+            spec = msgspec.structs.replace(spec, working_directory=folder)
+    return msgspec.structs.replace(
+        spec, environment=_unmasked(spec), group="", parallel=None, after=None
+    )
 
 
 def _as_of_today(values: Any) -> Any:

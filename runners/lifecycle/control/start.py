@@ -28,7 +28,9 @@ from runners.lifecycle.launch.dispatch import (
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
+from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
+from runners.lifecycle.probe.notes import probe_notes
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -135,7 +137,10 @@ class Foreseen(NamedTuple):
 
 
 def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
-    """As `preview`, with the programs' environments, secrets in clear: only for memory."""
+    """As `preview`, with the programs' environments, secrets in clear: only for memory.
+
+    Raises WrongInput when something that a spec names does not exist.
+    """
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
         _check_texts(spec)
@@ -153,6 +158,11 @@ def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
         allocation = _warned(state, spec, allocation_of(verdict))
         with located(spec.source):
             planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        missing = missing_packages(spec, planned.plan.argv, planned.environment)
+        if missing is not None:
+            note = f"{missing.text}; to install: {missing.install}"
+            plan = msgspec.structs.replace(planned.plan, notes=(note, *planned.plan.notes))
+            planned = planned._replace(plan=plan)
         foreseen.append(Foreseen(spec, planned, verdict, reading))
     return foreseen
 
@@ -191,6 +201,7 @@ def _judge(
 
 def _check_together(candidates: Sequence[Candidate], reading: GpuReading | None) -> None:
     """Raise DeniedError for a group that could not start even on this machine with nobody else."""
+    candidates = [candidate for candidate in candidates if candidate.together]
     if len(candidates) < 2 or reading is None:
         return
     empty = [msgspec.structs.replace(gpu, processes=(), memory_used=0) for gpu in reading.gpus]
@@ -215,14 +226,21 @@ def _prepare(
     allocation = _warned(state, spec, allocation_of(verdict))
     with located(spec.source):
         planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+    missing = missing_packages(spec, planned.plan.argv, planned.environment)
+    if missing is not None:
+        raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
     return spec, planned, verdict
 
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds."""
+    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds.
+
+    What a probe found to fit is noted too.
+    """
     notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
+    notes += probe_notes(state, spec, allocation.gpus)
     return (
         msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
     )

@@ -6,6 +6,7 @@ waits first in line, runs the helper `dispatch` for a moment.
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
@@ -24,7 +26,7 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
-from runners.state.codec import read_plan, read_spec, read_waits
+from runners.state.codec import read_outline, read_plan, read_spec, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import find_run, read_run
@@ -55,6 +57,7 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
         spec.after,
         spec.group,
         spec.preset,
+        spec.parallel,
     )
 
 
@@ -65,7 +68,17 @@ def judge(
     endings = {
         c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
     }
-    return decide(candidates, reading, held_leases(state), endings, drained_since(state))
+    running = _running(state, {c.group for c in candidates if c.parallel})
+    return decide(candidates, reading, held_leases(state), endings, drained_since(state), running)
+
+
+def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:
+    """How many runs of `groups` have been given their turn and have not ended."""
+    if not groups:
+        return Counter()
+    outlines = [read_outline(state.run(run_id)) for run_id in live_run_ids(state)]
+    started = [one for one in outlines if one is not None and not one.is_queued]
+    return Counter(one.group for one in started if one.group in groups)
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:
@@ -74,16 +87,6 @@ def ending_of(state: StateDirectory, run_id: str) -> State | None:
         return State.LOST
     run = read_run(state, run_id)
     return None if run.is_live else run.state
-
-
-def drained_since(state: StateDirectory) -> str:
-    """Since when nothing may start, in words; empty when runs may start."""
-    try:
-        return "since " + time.strftime(
-            "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
-        )
-    except OSError:
-        return ""
 
 
 def set_drain(state: StateDirectory, on: bool) -> None:

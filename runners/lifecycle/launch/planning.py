@@ -114,12 +114,27 @@ def make_plan(
         priority=spec.priority,
         after=spec.after,
         group=spec.group,
+        parallel=spec.parallel,
         restart=_restart(spec, words),
         output_limit=spec.output_limit,
         metrics=_metrics(spec, folder, words),
         **limits,
     )
     return Planned(plan, environment, config.files)
+
+
+def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
+    """The argv and the environment that `spec` would have on the CPU; nothing is written.
+
+    Raises WrongInput when a path, program or variable it names does not exist.
+    """
+    run, nowhere = "preview", Path("preview").absolute()
+    processes = spec.processes or 1
+    words = words_of(spec, run, nowhere, Allocation(), processes)
+    environment = _environment(spec, Allocation(), None, words)[1]
+    folder = _working_directory(spec, words)
+    config = plan_config(spec, folder, nowhere, words)
+    return _argv(spec, words, folder, environment, processes, False, config.argv), environment
 
 
 def _environment(

@@ -30,7 +30,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 def replan(directory: RunDirectory) -> dict[str, str]:
     """Rewrite plan.json for the granted GPUs and return the program's environment.
 
-    Raises FresnelError when something the run needs no longer exists.
+    Raises WrongInput when something the run needs does not exist any more.
     """
     before, spec = read_plan(directory), read_spec(directory)
     if before is None or spec is None:

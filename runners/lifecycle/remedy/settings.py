@@ -29,7 +29,7 @@ _HAS_BF16 = re.compile(
 
 
 def half_batch(case: Case) -> Case:
-    """Half the batch on every device, and the learning rate by the preset's rule."""
+    """Half the batch on every device, and the learning rate by the preset's rule. Raises Unfit."""
     parameter = _batch_parameter(case)
     if parameter is None:
         return with_flag(case, BATCH, lambda text: str(_half(whole(text))))
@@ -61,7 +61,7 @@ def _with_rate_by_rule(before: Case, after: Case) -> Case:
 
 
 def accumulate(case: Case) -> Case:
-    """Twice the accumulation; where the batch is that of one pass, half of it too."""
+    """Twice the accumulation; where the batch is that of one pass, half of it too. Raises Unfit."""
     parameter = case.parameter(*ACCUMULATE)
     if parameter is None:
         raise Unfit("its preset has no parameter for accumulation")
@@ -77,7 +77,7 @@ def accumulate(case: Case) -> Case:
 
 
 def mixed_precision(case: Case) -> Case:
-    """bf16 where all its GPUs have it, else fp16."""
+    """bf16 where all its GPUs have it, else fp16. Raises Unfit."""
     names = [gpu.name for gpu in case.plan.gpus]
     wanted = "bf16" if names and all(_HAS_BF16.search(name) for name in names) else "fp16"
     parameter = case.parameter(*PRECISION)
@@ -100,7 +100,7 @@ def mixed_precision(case: Case) -> Case:
 
 
 def half_rate(case: Case) -> Case:
-    """Half the learning rate."""
+    """Half the learning rate. Raises Unfit."""
     parameter = _rate_parameter(case)
     if parameter is None:
         return with_flag(case, RATE, lambda text: repr(_rounded(_rate(text) / 2)))
@@ -108,7 +108,10 @@ def half_rate(case: Case) -> Case:
 
 
 def sqrt_rate(case: Case) -> Case:
-    """The rate by the square root rule, where the preset's is linear and the batch is larger."""
+    """The rate by the square root rule, where the preset's is linear and the batch is larger.
+
+    Raises Unfit when it cannot be applied.
+    """
     scaling = case.spec.scaling
     if scaling is None or scaling.rule != "linear":
         raise Unfit("its learning rate does not follow the batch by the linear rule")
@@ -126,7 +129,7 @@ def sqrt_rate(case: Case) -> Case:
 
 
 def fewer_workers(case: Case) -> Case:
-    """Half as many loader processes; none where there was one."""
+    """Half as many loader processes; none where there was one. Raises Unfit."""
     parameter = case.parameter(*WORKERS)
     if parameter is None:
         return with_flag(case, WORKERS, lambda text: str(_fewer(whole(text))))
@@ -134,7 +137,7 @@ def fewer_workers(case: Case) -> Case:
 
 
 def more_workers(case: Case) -> Case:
-    """Twice as many loader processes."""
+    """Twice as many loader processes. Raises Unfit."""
     parameter = case.parameter(*WORKERS)
     if parameter is None:
         return with_flag(case, WORKERS, lambda text: str(max(2, whole(text) * 2)))

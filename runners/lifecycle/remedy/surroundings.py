@@ -16,7 +16,7 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def another_port(case: Case) -> Case:
-    """A port that is free at the launch; torchrun and accelerate get one anyway."""
+    """A port that is free at the launch; torchrun and accelerate get one anyway. Raises Unfit."""
     # A new launch alone is the remedy: another port is chosen for it.
     if case.spec.launcher in ("torchrun", "accelerate") and not _states_port(case):
         return case
@@ -55,7 +55,10 @@ def _to_free_port(found: re.Match[str]) -> str:
 
 
 def expandable_segments(case: Case) -> Case:
-    """The allocator's growing segments, under the name that this make of GPU reads."""
+    """The allocator's growing segments, under the name that this make of GPU reads.
+
+    Raises Unfit when it cannot be applied.
+    """
     amd = any(gpu.vendor.endswith("amd") for gpu in case.plan.gpus)
     name = "PYTORCH_HIP_ALLOC_CONF" if amd else "PYTORCH_CUDA_ALLOC_CONF"
     stated = case.spec.environment.get(name, "")
@@ -91,7 +94,10 @@ def no_compile(case: Case) -> Case:
 
 
 def show_gpus(case: Case) -> Case:
-    """Without the preset's own visibility variables: inherited ones are never passed on."""
+    """Without the preset's own visibility variables: inherited ones are never passed on.
+
+    Raises Unfit when it cannot be applied.
+    """
     # The preset's own values win over those made from the allocation, so only these can hide GPUs.
     hiding = [name for name in ALL_VARIABLES if name in case.spec.environment]
     if not hiding:
@@ -103,7 +109,7 @@ def show_gpus(case: Case) -> Case:
 
 
 def first_gpu_number(case: Case) -> Case:
-    """0 for every setting that names a GPU which the run does not see."""
+    """0 for every setting that names a GPU which the run does not see. Raises Unfit."""
     given = len(case.plan.gpus)
     if not given:
         raise Unfit("it was given no GPU")
@@ -132,7 +138,7 @@ def first_gpu_number(case: Case) -> Case:
 
 
 def interface(case: Case) -> Case:
-    """The default route's interface for NCCL and Gloo."""
+    """The default route's interface for NCCL and Gloo. Raises Unfit."""
     name = default_interface()
     if not name:
         raise Unfit("this host has no default route")
@@ -143,7 +149,10 @@ def interface(case: Case) -> Case:
 
 
 def architecture_override(case: Case) -> Case:
-    """HSA_OVERRIDE_GFX_VERSION by the table; removed where the GPU has kernels of its own."""
+    """HSA_OVERRIDE_GFX_VERSION by the table; removed where the GPU has kernels of its own.
+
+    Raises Unfit when it cannot be applied.
+    """
     kinds = kernel_architectures()
     stated = case.spec.environment.get(_OVERRIDE)
     if not kinds:
@@ -158,7 +167,7 @@ def architecture_override(case: Case) -> Case:
 
 
 def torchrun(case: Case) -> Case:
-    """The same script under torchrun."""
+    """The same script under torchrun. Raises Unfit."""
     if case.spec.launcher != "python":
         raise Unfit(f"its launcher is {case.spec.launcher}, which does not tell what its script is")
     return case.changed(launcher="torchrun")

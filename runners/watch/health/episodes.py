@@ -50,6 +50,7 @@ class EpisodeTracker:
             if condition in self._holding or now - since < _HOLDS_S.get(condition, 0.0):
                 continue
             self._holding[condition] = since
+            # Once per half hour: a condition that comes and goes must not fill the notifications.
             if condition.is_trouble and now - self._said.get(condition, 0.0) >= _SAID_AGAIN_S:
                 self._said[condition] = now
                 news.append(self._last[condition][1])

@@ -63,11 +63,13 @@ def _stall(signs: RunSigns) -> Finding | None:
     quiet = signs.quiet_s
     if quiet < stall_after(signs):
         return None
+    # A time that the preset states is meant literally; otherwise silence alone is not a stall.
     if signs.stall_after_s is None and _works_as_usual(signs):
         return None
     evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
     evidence += [_gpu_words(gpu) for gpu in signs.gpus]
     evidence += _rank_words(signs.ranks)
+    # One rank that died leaves the others waiting in a collective, at full use.
     missing = signs.expected_ranks - len(signs.ranks)
     if missing > 0 and signs.expected_ranks > 1:
         here = {rank.rank for rank in signs.ranks}
@@ -171,6 +173,7 @@ def _gpu_words(gpu: GpuSign) -> str:
 
 def _rank_words(ranks: tuple[RankSign, ...]) -> list[str]:
     """One line for each way of waiting, and who waits so; each rank's silence where it is known."""
+    # Grouped, with the smallest group first: the rank that differs is most often the culprit.
     groups: dict[str, list[RankSign]] = {}
     for rank in ranks:
         groups.setdefault(rank.state, []).append(rank)

@@ -43,6 +43,7 @@ class LossHistory:
                 self._medians.append(median(self._open))
                 self._open = []
                 if len(self._medians) == _MOST:
+                    # Halved in resolution, not cut: the beginning stays, and memory is bounded.
                     pairs = zip(self._medians[::2], self._medians[1::2], strict=True)
                     self._medians = [(a + b) / 2 for a, b in pairs]
                     self._each *= 2
@@ -94,6 +95,7 @@ class LossHistory:
 
     def _noise(self) -> float:
         """The standard deviation of one kept value about its neighbours."""
+        # Of differences, so that the trend itself does not count as noise.
         steps = [b - a for a, b in pairwise(self._medians)]
         return _MAD * _deviation(steps) / math.sqrt(2)
 

@@ -26,6 +26,7 @@ class PaceHistory:
         done = step if step is not None else epoch
         if time is None or done is None:
             return
+        # A count that fell belongs to a new attempt or epoch.
         if self._from is None or done < self._from[1]:
             self._from = (time, done)
             self._blocks = 0

@@ -90,6 +90,7 @@ def _extended(rest: list[int], colons: bool) -> tuple[Colour, int]:
     if rest[:1] == [5] and len(rest) >= 2:
         return (rest[1] if rest[1] < 256 else None), 2
     if rest[:1] == [2] and len(rest) >= 4:
+        # `38:2::r:g:b` has an empty colour space, `38;2;r;g;b` has none.
         skip = 1 if colons and len(rest) >= 5 else 0
         red, green, blue = (min(part, 255) for part in rest[1 + skip : 4 + skip])
         return (red, green, blue), 4 + skip

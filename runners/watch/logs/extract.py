@@ -71,6 +71,7 @@ def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
         path = folder / Path(words).expanduser()
         if path.is_dir():
             raise ExtractRefused(f"{path} is a folder")
+        # Not created: a mistyped path would leave folders behind.
         if not path.parent.is_dir():
             raise ExtractRefused(f"there is no folder {path.parent}")
         if not path.exists():

@@ -61,6 +61,7 @@ class LineFilter:
     @property
     def count(self) -> int:
         """Lines found so far."""
+        # The last block is not among the counts yet.
         return self._number + len(self._tail.hits) + self._tail.open_hit
 
     @property
@@ -135,6 +136,7 @@ class LineFilter:
         tail = self._tail
         if block == tail.block:
             return tail.starts()
+        # Read once: `step` may be counting this block in another thread.
         known = self._counts[block] if block < len(self._counts) else _UNKNOWN
         if known == _UNKNOWN and not now:
             return None

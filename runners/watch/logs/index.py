@@ -68,6 +68,7 @@ class LineIndex:
         block = bisect_right(self._marks, line) - 1
         missing = line - self._marks[block]
         low = block * BLOCK
+        # It may begin in an earlier block: the first line of this one is only its rest.
         if not missing:
             return self._source.start_of(low)
         chunk = self._source.read(low, min(low + BLOCK, self.scanned))

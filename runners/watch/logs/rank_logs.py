@@ -44,6 +44,7 @@ def has_rank_logs(run: Path) -> bool:
 def rank_logs(run: Path) -> dict[int, RankLog]:
     """The logs of the newest attempt's ranks, those with any bytes."""
     attempts = [path for path in (run / FOLDER).glob("*/attempt_*") if path.is_dir()]
+    # torchrun makes a folder for every restart of its ranks.
     newest = max(attempts, key=_modified, default=None)
     if newest is None:
         return {}

@@ -91,6 +91,7 @@ class LogSource:
             else:
                 end = base + found + 1 if found >= 0 else base + len(chunk)
                 line = LogLine(start, end, chunk[start - base : end - base])
+            # The file became shorter while it was read.
             if line.end <= start:
                 break
             lines.append(line)

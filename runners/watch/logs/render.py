@@ -50,6 +50,7 @@ def read_line(line: bytes, more: int = 0) -> SafeLine:
     `more` bytes of it were not read, and are counted in the note at its end.
     """
     if _ZEROS in line:
+        # A hole of gigabytes becomes one note: as pictures it would fill the line.
         line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
     line, cut = shorten(_without_ending(line))
     more += cut

@@ -44,4 +44,5 @@ class AlertStream:
             except msgspec.DecodeError:
                 continue
             if line.type == "alert":
+                # Only the newest are shown, and a run in trouble may write thousands.
                 self.alerts = (*self.alerts, Alert(line.time, line.text))[-_KEPT:]

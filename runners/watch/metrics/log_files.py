@@ -13,7 +13,6 @@ import msgspec
 
 from runners.host.tail import Follower
 from runners.watch.metrics.numbers import whole_number
-from runners.watch.metrics.readers.objects import ObjectReader
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -69,6 +68,9 @@ class TrainerState:
     """Hugging Face's `trainer_state.json`: the whole history, rewritten at each checkpoint."""
 
     def __init__(self, path: Path) -> None:
+        # Its patterns take longer to compile than most runs' curves to read.
+        from runners.watch.metrics.readers.objects import ObjectReader
+
         self._path = path
         self._seen: tuple[int, int] = (0, 0)
         self._step = -1.0
@@ -78,6 +80,7 @@ class TrainerState:
         """The entries of its history after the last one seen."""
         try:
             stat = self._path.stat()
+            # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
             state: Any = msgspec.json.decode(self._path.read_bytes())
@@ -121,10 +124,12 @@ class LogFileSource:
         found: list[Path] = []
         for pattern in self.patterns:
             for name in _NAMES:
+                # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
                 for place in (f"{pattern}/{name}", f"{pattern}/*/{name}", f"{pattern}/*/*/{name}"):
                     found += [Path(one) for one in glob.glob(place)]  # noqa: PTH207 — escaped
             if pattern.endswith((".csv", ".json", ".log")):
                 found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
+            # A folder of old runs must not be searched at every look.
             if len(found) > _MOST_FILES:
                 break
         return [

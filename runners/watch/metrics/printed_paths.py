@@ -30,6 +30,7 @@ class PrintedPaths:
         # Cheap tests first: this sees every line that a run prints.
         if not (_SLASH.search(line) or _SUFFIX.search(line) or b"checkpoint-" in line):
             return
+        # A path alone says nothing: tracebacks and argument lists are full of them.
         if not _WORDS.search(line, 0, 400):
             return
         for found in _PATH.finditer(line[:1000]):

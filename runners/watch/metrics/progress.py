@@ -63,6 +63,7 @@ class ProgressTracker:
         self._told_pace = self._told_pace if sample.pace is None else sample.pace
         if sample.eta is not None:
             self._told_eta = sample.eta
+            # With its moment: an ETA that was printed long ago has shrunk since.
             self._told_at = sample.time
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
@@ -75,6 +76,7 @@ class ProgressTracker:
         done = self.step if self.step is not None else self.epoch
         if time is None or done is None:
             return
+        # Which epoch is the first depends on the checkpoint that the run was resumed from.
         if self._first_epoch is None:
             self._first_epoch = epoch or 1
         entry = (time, float(done), epoch or 1)

@@ -80,6 +80,7 @@ class RunFiles:
 
     def add_to(self, found: dict[str, Series]) -> None:
         """Add the series to `found` that are new, under another name where theirs is taken."""
+        # By how much each kind of file says: scalars with steps first, tables last.
         boards = [board.collection for board in self._boards]
         tables = [table.collection for table in self._tables]
         for collection in (*boards, self._wandb.collection, *tables):
@@ -106,8 +107,8 @@ def _is_own_log(path: str, run: Run) -> bool:
 def _boards_of(leader: int, top: str) -> set[str]:
     """TensorBoard files below `top` that have the program's pid in their names.
 
-    A working directory may hold a data set of millions of files: the walk goes by levels and ends
-    after 20,000 entries.
+    A working directory may hold a data set of millions of files, so the walk goes by levels and
+    ends after 20,000 entries.
     """
     found: set[str] = set()
     folders, seen = [Path(top)], 0
@@ -134,6 +135,7 @@ def _open_logs(leader: int) -> set[str]:
     """Log files that the program, or a process it started, has open."""
     found: set[str] = set()
     pids, at = [leader], 0
+    # A program with many workers: its first processes hold the logs.
     while at < len(pids) and at < 64:
         folder = Path(f"/proc/{pids[at]}")
         at += 1

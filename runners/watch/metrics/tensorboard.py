@@ -85,6 +85,7 @@ class EventFile:
                     f"{self.path.name} is damaged at byte {self._file.offset - len(content) + at:,}"
                 )
                 return
+            # 8 bytes of length, 4 of its checksum, the record, 4 of its checksum.
             if len(content) - at < 16 + length:
                 break
             try:
@@ -114,6 +115,7 @@ class BoardSource:
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
+        # Looked for each time: writers make a new file for every start.
         paths = event_files(self.patterns, self._since)
         paths = [
             path
@@ -141,6 +143,7 @@ def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:
         if number == 1 and isinstance(value, int) and kind == 1:
             moment = struct.unpack("<d", value.to_bytes(8, "little"))[0]
         elif number == 2 and isinstance(value, int):
+            # Negative int64 come as large unsigned varints.
             step = value - (1 << 64) if value >> 63 else value
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)

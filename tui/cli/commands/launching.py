@@ -1,4 +1,4 @@
-"""`launch`, `plan`, `verify` and `remedy`."""
+"""`launch`, `plan`, `verify`, `probe` and `remedy`."""
 
 from tui.cli.commands.parts import RUN, examples
 from tui.cli.parsing import CommandParser
@@ -17,11 +17,18 @@ def launch(parser: CommandParser) -> None:
     """`launch`: start runs."""
     _what(parser)
     _how(parser)
+    _sweep(parser)
     parser.add_argument(
         "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
     )
     parser.add_argument(
         "--hosts", metavar="A,B", help="on these rented machines together: on all, or on none"
+    )
+    parser.add_argument(
+        "--stop-hopeless",
+        metavar="median[:METRIC]",
+        help="with a sweep: stop a run whose best is worse than the median of the others so far, "
+        "by its loss or METRIC",
     )
     parser.add_argument(
         "--no-verify", action="store_true", help="leave out the checks that the preset asks for"
@@ -34,7 +41,11 @@ def launch(parser: CommandParser) -> None:
         parser,
         "launch gaussian-fast --set epochs=20 --follow",
         "launch --gpus 2 --name trial -- torchrun --nproc-per-node 2 train.py --lr 3e-4",
+        "launch gaussian-fast --set lr=1e-4,3e-4 --set seed=0..2 --parallel 2",
+        "launch --set lr=1e-5..1e-3:log --samples 8 -- python train.py --lr {lr}",
+        "launch gaussian-fast --set lr=1e-5,1e-4,1e-3,1e-2 --stop-hopeless median",
         "launch --again trial --set lr=1e-4 --after trial",
+        "launch --again trial -- --lr 1e-4 --amp",
         "launch --resume last",
         notes=_NOTES,
     )
@@ -44,6 +55,7 @@ def plan(parser: CommandParser) -> None:
     """`plan`: what launch would run."""
     _what(parser)
     _how(parser)
+    _sweep(parser)
     parser.set_defaults(action="launch:run_plan")
     examples(
         parser,
@@ -57,6 +69,7 @@ def verify(parser: CommandParser) -> None:
     """`verify`: whether what launch would run can work."""
     _what(parser)
     _how(parser)
+    _sweep(parser)
     parser.add_argument(
         "--only",
         action="append",
@@ -73,6 +86,37 @@ def verify(parser: CommandParser) -> None:
         "verify gaussian-fast --set data_dir=images/training --only data",
         "verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16",
         notes=_VERIFY_NOTES,
+    )
+
+
+def probe(parser: CommandParser) -> None:
+    """`probe`: the largest batch that fits."""
+    _what(parser)
+    _how(parser)
+    parser.usage = "fresnel-tui probe PRESET [options]"
+    parser.add_argument(
+        "--batch", default="", metavar="NAME", help="the parameter; by default the preset's own"
+    )
+    parser.add_argument("--first", type=int, metavar="N", help="begin with N, not the preset's")
+    parser.add_argument("--most", type=int, metavar="N", help="try nothing larger")
+    parser.add_argument(
+        "--steps", type=int, default=10, metavar="N", help="steps after the first of each (10)"
+    )
+    parser.add_argument(
+        "--within", default="10m", metavar="TIME", help="how long one trial may take (10m)"
+    )
+    parser.add_argument(
+        "--keep-runs", action="store_true", help="leave the trials in the list of runs"
+    )
+    # A probe is of one run: no sweep.
+    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=None, parallel=None)
+    examples(
+        parser,
+        "probe gaussian-fast",
+        "probe pcdiff --gpu-ids 0-3 --most 256",
+        "probe mine --batch micro_batch --first 4 --steps 20",
+        notes="Doubles the batch until the GPU's memory is not enough, then bisects. Ctrl-C stops\n"
+        "the trial that goes on and leaves nothing behind. `verify` and launches know the result.",
     )
 
 
@@ -113,18 +157,41 @@ def _what(parser: CommandParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         dest="overrides",
-        help="change a parameter or any key of the preset (repeatable)",
+        help="change a parameter or any key of the preset (repeatable); several values "
+        "(lr=1e-4,3e-4 seed=0..2) make a sweep",
     )
     parser.add_argument(
         "--again",
         metavar="RUN",
-        help="as RUN was launched; --set changes its parameters, the other flags the rest",
+        help="as RUN was launched; --set changes its parameters or the flags of its command, the "
+        "other flags the rest; flags behind -- replace its own or are added",
     )
     parser.add_argument(
         "--resume",
         metavar="RUN|PATH",
         help="go on from a run's newest checkpoint, as it was launched; or with PRESET, from a "
         "run's or a checkpoint file",
+    )
+
+
+def _sweep(parser: CommandParser) -> None:
+    group = parser.add_argument_group(
+        "sweeps",
+        "Numbers, yes/no and choices may have several values: a,b,c or FIRST..LAST (whole numbers)"
+        " or FIRST..LAST..STEP. In texts and lists commas stand for themselves; {a,b} sweeps these"
+        " too. In a command of your own, {lr} is replaced by what --set lr=… says.",
+    )
+    group.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="N random combinations instead of all; ranges too, as lr=1e-5..1e-3:log",
+    )
+    group.add_argument(
+        "--sample-seed", type=int, default=0, metavar="N", help="the same N, the same samples (0)"
+    )
+    group.add_argument(
+        "--parallel", type=int, metavar="N", help="at most N runs of the sweep at once"
     )
 
 

@@ -26,12 +26,15 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
+from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
+    from tui.panel.money_commands import MoneyCommands
 
 _TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
 """Actions that change something: a panel that only shows has none of them."""
+_MOST_CURVES = 32
 
 
 class CockpitScreen(Screen[None]):
@@ -53,15 +56,17 @@ class CockpitScreen(Screen[None]):
         hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
         hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
         hotkey("m", "metrics", "metrics: curves of one run or several"),
+        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
         hotkey(
             "equals_sign",
             "compare",
             "compare the marked runs: what differs, and which is best",
             display="=",
         ),
-        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
         hotkey("escape", "back", "leave what is open: the zoom, then the log"),
-        hotkey("p", "postpone", "let the guard hold back for an hour"),
+        hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
+        hotkey("p", "postpone", "postpone the guard; asks for how long"),
+        hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
         hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
@@ -73,6 +78,7 @@ class CockpitScreen(Screen[None]):
         super().__init__()
         self.state = state
         self.commands = runs
+        self._money: MoneyCommands | None = None
         self.read_only = read_only
         self.picture: PanelSnapshot | None = None
         self._wanted: str | None = None
@@ -281,36 +287,68 @@ class CockpitScreen(Screen[None]):
         self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
 
     def action_drain(self) -> None:
-        """Let what runs finish and nothing start, or let the queue go on."""
-        self.commands.drain()
+        """Ask whether the queue shall be drained, or go on."""
+        from tui.panel.screens.dialogs import QuestionScreen
+
+        picture = self.picture
+        on = not (picture is not None and picture.drained)
+        live = sum(view.run.is_live for view in picture.runs) if picture else 0
+        if on:
+            words = f"{live} live runs go on; no new run starts until drain is ended."
+            question = QuestionScreen("Drain?", words, "Drain")
+        else:
+            words = f"Drained {picture.drained if picture else ''}. Waiting runs may start again."
+            question = QuestionScreen("End the drain?", words, "Let the queue go on")
+        self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
+
+    @property
+    def money(self) -> MoneyCommands:
+        """What may be done about session and guard; imported when first asked for."""
+        if self._money is None:
+            from tui.panel.money_commands import MoneyCommands
+
+            runs = self.commands
+            self._money = MoneyCommands(self.app, self.state, runs.feed, runs.log)
+        return self._money
+
+    def action_money(self) -> None:
+        """What everything costs; session and guard."""
+        from tui.panel.screens.money import MoneyScreen
+
+        self.app.push_screen(MoneyScreen(self.state, self.money, self.picture, self.read_only))
 
     def action_postpone(self) -> None:
-        """Let the guard hold back for an hour."""
-        self.commands.postpone()
+        """Ask for how long the guard shall hold back."""
+        from tui.panel.screens.guard_form import ask_to_postpone
+
+        ask_to_postpone(self.app, self.money, self.picture.guard if self.picture else None)
 
     def action_metrics(self) -> None:
-        """The curves of the selected run, on a page of their own."""
+        """The curves of the marked runs, else of the selected one, on a page of their own."""
         from tui.panel.screens.metrics import MetricsScreen
 
-        run = self.selected_run
-        marked = [run.id] if run else []
-        self.app.push_screen(
-            MetricsScreen(self.state, self.picture, marked, run.id if run else None)
-        )
+        marked = self._chosen_views(_MOST_CURVES)
+        self.app.push_screen(MetricsScreen(self.state, self.picture, marked))
+
+    def _chosen_views(self, most: int) -> list[RunView]:
+        """The marked runs, else the selected one, in full; at most so many."""
+        pane = self.query_one(RunPane)
+        views = (pane.view_of(row.id) for row in pane.chosen[:most])
+        return [view for view in views if view is not None]
 
     def action_pictures(self) -> None:
-        """The pictures of the selected run, on a page of their own."""
+        """The pictures of the selected run, or of two marked ones, on a page of their own."""
         from tui.views.picture_file import MISSING, has_pillow
 
-        run = self.selected_run
-        if run is None or self.picture is None:
+        views = self._chosen_views(2)
+        if not views or self.picture is None:
             self.notify("no run is selected", timeout=3)
         elif not has_pillow():
             self.notify(MISSING, timeout=8, markup=False)
         else:
             from tui.panel.screens.pictures import PicturesScreen
 
-            self.app.push_screen(PicturesScreen(self.picture, [run.id]))
+            self.app.push_screen(PicturesScreen(self.picture, views))
 
     def action_hosts(self) -> None:
         """Every rented machine on a screen of its own."""
@@ -349,10 +387,11 @@ class CockpitScreen(Screen[None]):
             ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
             ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
-            ("Drain", "what runs finishes, nothing starts; again: go on", self.action_drain),
-            ("Postpone the guard", "by an hour (p)", self.action_postpone),
+            ("Drain", "running jobs finish, no new ones start; asks (D)", self.action_drain),
+            ("Postpone the guard", "asks for how long (p)", self.action_postpone),
         )
         looking = (
+            ("Money and guard", "costs, session, budget, guard ($)", self.action_money),
             ("Metrics", "curves of one run or several (m)", self.action_metrics),
             ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),

@@ -31,11 +31,13 @@ from tui.panel.widgets.metrics.chart_request import (
 from tui.panel.widgets.metrics.grid import ChartGrid
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
-from tui.panel.widgets.metrics.run_list import MetricRunList
+from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
+from tui.views.run_view import RunView
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100
+_LINES = 2  # of words, above and below the charts
 
 
 class MetricsScreen(Screen[None]):
@@ -48,14 +50,13 @@ class MetricsScreen(Screen[None]):
         self,
         state: StateDirectory,
         picture: PanelSnapshot | None,
-        marked: list[str],
-        at: str | None,
+        marked: Sequence[RunView],
     ) -> None:
-        """`marked`: the runs drawn at first; `at`: the one under the list's cursor."""
+        """`marked`: the runs drawn at first, of which the first is under the list's cursor."""
         super().__init__()
         self._state = state
         self._first_picture = picture
-        self._begin_with = marked, at
+        self._begin_with = marked
         self._book = ChartModel()
         self._worker = ThreadPoolExecutor(1, "metrics")
         look = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
@@ -77,7 +78,7 @@ class MetricsScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show what is known at once, and read."""
         runs = self.runs
-        runs.begin(*self._begin_with)
+        runs.begin(self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
         if self._first_picture is not None:
@@ -130,9 +131,13 @@ class MetricsScreen(Screen[None]):
 
     def _ask(self, **changes: Any) -> None:
         """Ask for the charts as they shall be now; nothing happens when that is as before."""
+        width, height = self.grid.size
+        if not width:
+            # Not laid out yet: charts of the size to come are drawn meanwhile, for the first paint.
+            width, height = self.app.size.width, self.app.size.height - _LINES
+            width -= LIST_WIDTH if self.runs.display else 0
         asked = self._asked._replace(**changes)
-        size = self.grid.size
-        asked = asked._replace(marks=self._marks(), width=size.width, height=size.height)
+        asked = asked._replace(marks=self._marks(), width=width, height=height)
         if asked != self._asked:
             if [mark.run for mark in asked.marks] != [mark.run for mark in self._asked.marks]:
                 self._hurry.set()

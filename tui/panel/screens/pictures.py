@@ -1,6 +1,7 @@
 """The pictures of a run, leafed through by epoch; those of a second run beside them."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
@@ -43,11 +44,12 @@ class PicturesScreen(Screen[None]):
         Binding("question_mark", "app.help", "Help", key_display="?", show=False),
     ]
 
-    def __init__(self, picture: PanelSnapshot, runs: list[str]) -> None:
-        """`runs`: the ids of one run or two that `picture` has."""
+    def __init__(self, picture: PanelSnapshot, runs: Sequence[RunView]) -> None:
+        """`runs`: one or two; one that ended long ago is in no picture of the feed."""
         super().__init__()
         self._picture = picture
-        self._runs = runs[:2]
+        self._first = tuple(runs[:2])
+        self._runs = [view.run.id for view in self._first]
         self._finders: dict[str, PictureFinder] = {}
         self._found: dict[str, list[RunPicture]] = {}
         self._series = ""
@@ -111,7 +113,7 @@ class PicturesScreen(Screen[None]):
 
     @property
     def _views(self) -> list[RunView]:
-        known = {view.run.id: view for view in self._picture.runs}
+        known = {view.run.id: view for view in (*self._first, *self._picture.runs)}
         return [known[one] for one in self._runs if one in known]
 
     @property
@@ -162,7 +164,8 @@ class PicturesScreen(Screen[None]):
     def _title_of(self, view: RunView) -> Text:
         letter = self._picture.letters.get(view.run.id, "")
         colour = run_colour(letter, self.app.current_theme)
-        return Text(f"{letter} {view.run.name or view.run.id}", style=colour, no_wrap=True)
+        words = f"{letter} {view.run.name or view.run.id}".strip()
+        return Text(words, style=colour, no_wrap=True)
 
 
 def _key_line() -> Text:

@@ -13,7 +13,7 @@ from runners.host.clock import moment_now
 from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import bar
 from tui.views.format import DASH, dollars
-from tui.views.guard_text import guard_alarm, guard_text
+from tui.views.guard_text import guard_mark, guard_text
 
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
@@ -78,13 +78,14 @@ def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
     meter, session = picture.meter, picture.session
     guard, now = picture.guard, moment_now()
     urgent = "" if guard is None or not guard.is_urgent else guard_text(guard, now)
-    alarm = "" if guard is None else guard_alarm(guard, now)
+    mark = "" if guard is None else guard_mark(guard, now)
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
     live = f"{sum(view.run.is_live for view in picture.runs)} live"
     parts: list[Callable[[int], str]] = [
-        lambda brief: (urgent or alarm) if brief < 1 else alarm,
+        lambda brief: (urgent or mark) if brief < 1 else _brief_mark(mark, brief),
+        lambda brief: "" if not picture.drained else "⚠ draining" if brief < 6 else "⚠ drain",
         lambda brief: rate + (est if brief < 6 else "") + doubt,
     ]
     if session is None:
@@ -108,6 +109,11 @@ def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
     return [*parts, lambda brief: live if brief < 2 else ""]
+
+
+def _brief_mark(mark: str, brief: int) -> str:
+    """What the guard does, shorter where there is little room: never left away."""
+    return mark if brief < 4 else mark.replace("guard postponed until", "postponed")
 
 
 def _budget(budget: Decimal, meter: Meter, now: float, bar_width: int) -> str:

@@ -116,6 +116,7 @@ class CascadeReader(Reader):
         if bar is None or bar.epoch is None or bar.total is None:
             return None
         self._epoch, self._epochs, self._per_epoch = bar.epoch, bar.epochs, bar.total
+        # Each stage counts its own epochs and batches from the start.
         self._step = self._before + (bar.epoch - 1) * bar.total + bar.done
         return self._at({f"{name}_batch": value for name, value in bar.values.items()}, bar.pace)
 

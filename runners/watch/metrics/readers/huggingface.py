@@ -43,6 +43,7 @@ class HuggingFaceReader(Reader):
         bar = read_bar(line) if "|" in line else None
         if bar is None or (not bar.is_training and bar.text):
             return None
+        # The Trainer's bar over all steps has no text; one with text is the program's own.
         if bar.text or bar.total is None or bar.values:
             return None
         if self._steps is not None and bar.total < self._steps:

@@ -81,6 +81,7 @@ def is_count(name: str) -> bool:
     """Whether a name counts or sets something, and does not measure it."""
     if name in _NOT_METRICS or name.endswith((".py", ".cpp", ".cu", ".sh")):
         return True
+    # `ms/batch` measures a time, although `batch` counts.
     if name.startswith(("ms/", "s/")):
         return False
     last = name.rpartition("_")[2].rpartition("/")[2]

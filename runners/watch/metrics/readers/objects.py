@@ -69,6 +69,7 @@ class ObjectReader(Reader):
         # Only a first epoch of 0 shows that they count from 0.
         self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
         self._begun = self._begun or epoch is not None
+        # Fractions of an epoch are places inside it, and not moved.
         if epoch is not None and epoch == int(epoch):
             epoch += self.from_zero
         if phase:

@@ -72,6 +72,7 @@ class PairsReader(Reader):
         """Every number that has a name; a line of settings says nothing."""
         if self.epoch is not None:
             self._epoch, self._epochs = self.epoch, self.epochs or self._epochs
+        # A section's lines are indented; the first that is not ends it.
         if self._section and line[:1] not in " \t":
             self._section = ""
         if line.endswith(":") and (title := _SECTION.match(line)):
@@ -89,6 +90,7 @@ class PairsReader(Reader):
         values = named_values(text)
         place = find_place(text)
         if place.is_known:
+            # Until the next place: summaries of a test come on lines without one.
             self._test = bool(place.phase)
         measured = any(is_measure(name) for name in values)
         if not values or not (measured or place.is_known or self._section):
@@ -138,6 +140,7 @@ class PairsReader(Reader):
             self._over_all = at > (self._at or 0) and total == self._all_of
         self._epoch = epoch
         if place.epochs:
+            # `Epoch 10/10` counted from 0 would otherwise end beyond its total.
             self._epochs = max(place.epochs, epoch)
         return epoch
 

@@ -21,6 +21,8 @@ from tui.views.format import DASH, indices, memory
 from tui.views.gpu_text import gpu_label, instances_of, strangers
 
 _MOST_ROWS = 8
+Peaks = Mapping[str, tuple[str, GpuUse]]
+"""By UUID: the run that used most of a GPU's memory, and its use."""
 
 
 def spell_request(request: GpuRequest) -> str:
@@ -67,7 +69,8 @@ class GpuPicker(RowList):
         super().__init__(id=id)
         self.picture = picture
         self._taken: Mapping[str, int] = {}
-        self._peaks: Mapping[str, tuple[str, GpuUse]] = {}
+        self._peaks: Peaks = {}
+        self._named: frozenset[str] = frozenset()
         self._typed = ""
 
     @property
@@ -82,15 +85,42 @@ class GpuPicker(RowList):
     def take(self, picture: PanelSnapshot | None) -> None:
         """Take in a new picture: as many rows as there are GPUs, within reason."""
         self.picture = picture
-        self.styles.height = min(_MOST_ROWS, len(self.gpus))
-        self.show(self._taken, self._peaks)
+        self.styles.height = min(_MOST_ROWS, len(self.gpus)) + 1
+        self._lay_out()
 
-    def show(self, taken: Mapping[str, int], peaks: Mapping[str, tuple[str, GpuUse]]) -> None:
-        """Mark the GPUs of the plan (`taken`: logical number by UUID), and what was peaked at
-        against what is free.
+    def show(
+        self,
+        taken: Mapping[str, int],
+        peaks: Peaks,
+        request: GpuRequest | None = None,
+    ) -> None:
+        """Mark the GPUs of the plan (`taken`: logical number by UUID) and those that the `request`
+        names, got or not, and what was peaked at against what is free.
         """
         self._taken, self._peaks = taken, peaks
-        self.set_rows([gpu.uuid for gpu in self.gpus], [self._row(gpu) for gpu in self.gpus])
+        ids = request.ids if request is not None else ()
+        self._named = frozenset(
+            gpu.uuid for gpu in self.gpus if gpu.uuid in ids or str(gpu.index) in ids
+        )
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        rows = [self._row(gpu) for gpu in self.gpus]
+        head = Text(f"    {'':<{self._wide}} {'free':>6}  {'of':>6}", style="dim")
+        if self._peaks:
+            head.append(f"  {'peak':>7}")
+        head.append("  held by")
+        self.set_rows([gpu.uuid for gpu in self.gpus], rows, [head] if rows else [])
+
+    @property
+    def _wide(self) -> int:
+        """Cells for the longest label."""
+        return max((len(gpu_label(gpu, self.gpus)) for gpu in self.gpus), default=0)
+
+    @property
+    def ticked(self) -> frozenset[str]:
+        """UUIDs of the GPUs that are chosen: those named, else those the plan was given."""
+        return self._named or frozenset(self._taken)
 
     def action_move(self, by: int) -> None:
         """Move the cursor; past either end, go to the next field."""
@@ -112,7 +142,8 @@ class GpuPicker(RowList):
         if not self.gpus:
             return
         changed = self.gpus[self.cursor].uuid
-        chosen = [gpu for gpu in self.gpus if (gpu.uuid in self._taken) != (gpu.uuid == changed)]
+        ticked = self.ticked
+        chosen = [gpu for gpu in self.gpus if (gpu.uuid in ticked) != (gpu.uuid == changed)]
         self.post_message(self.Chosen(spell_ids(tuple(_name(gpu) for gpu in chosen))))
 
     def action_all(self) -> None:
@@ -138,28 +169,27 @@ class GpuPicker(RowList):
         self._typed = ""
 
     def _row(self, gpu: GpuSnapshot) -> Text:
-        logical = self._taken.get(gpu.uuid)
-        row = Text(
-            "[x] " if logical is not None else "[ ] ", style="bold" if logical is not None else ""
-        )
-        row.append(f"{gpu_label(gpu, self.gpus):<6} ")
-        row.append_text(self._free(gpu))
+        logical, ticked = self._taken.get(gpu.uuid), gpu.uuid in self.ticked
+        row = Text("[x] " if ticked else "[ ] ", style="bold" if ticked else "")
+        row.append(f"{gpu_label(gpu, self.gpus):<{self._wide}} ")
+        row.append_text(self._memory(gpu)).append("  ").append_text(self._state(gpu))
         if logical is not None:
-            row.append(f"→ device {logical}  ", style="bold")
-        return row.append_text(self._state(gpu))
+            row.append(f"  → device {logical}", style="bold")
+        elif ticked:
+            row.append("  waits for it", style="yellow")
+        return row
 
-    def _free(self, gpu: GpuSnapshot) -> Text:
-        free = (
-            None
-            if gpu.memory_total is None or gpu.memory_used is None
-            else gpu.memory_total - gpu.memory_used
-        )
-        text = Text(f"{memory(free):>6} free")
+    def _memory(self, gpu: GpuSnapshot) -> Text:
+        """Free memory, all of it, and what the last run like this one peaked at."""
+        known = gpu.memory_total is not None and gpu.memory_used is not None
+        free = gpu.memory_total - gpu.memory_used if known else None  # type: ignore[operator]
+        text = Text(f"{memory(free):>6}  {memory(gpu.memory_total):>6}")
+        if not self._peaks:
+            return text
         peak = self._peaks[gpu.uuid][1].peak_memory if gpu.uuid in self._peaks else None
-        if peak is None or free is None:
-            return text.append("  ")
-        sign, style = ("⚠", "yellow") if peak > free else ("·", "dim")
-        return text.append(f" {sign} peaked {memory(peak)}  ", style=style)
+        short = peak is not None and free is not None and peak > free
+        sign, style = ("⚠ ", "yellow") if short else ("", "dim")
+        return text.append(f"  {sign + memory(peak):>7}", style=style)
 
     def _state(self, gpu: GpuSnapshot) -> Text:
         if gpu.error:
@@ -168,7 +198,7 @@ class GpuPicker(RowList):
             return Text("cut into MIG instances", style="dim")
         leases = self.picture.leases.get(gpu.uuid, []) if self.picture else []
         names = {view.run.id: view.run.name for view in self.picture.runs} if self.picture else {}
-        text = Text("held by " if leases else "")
+        text = Text()
         for lease in leases:
             letter = self.picture.letters.get(lease.run, "") if self.picture else ""
             text.append(
@@ -180,6 +210,7 @@ class GpuPicker(RowList):
             text.append(f"⚠ {others[0].user or 'outside'} pid {others[0].pid}", style="yellow")
         elif not leases:
             text.append("free" if gpu.memory_total is not None else DASH, style="green")
+        text.rstrip()
         return text
 
 

@@ -1,19 +1,64 @@
 """The launch form's fields: one per parameter of a preset, and what stands in them."""
 
 import msgspec
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
 from runners.model.errors import WrongInput
-from runners.model.spec import Parameter, RunSpec
+from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.parameters import parse_value, with_value
 from runners.presets.placeholders import check_placeholders
 
 _MARK = "✎ "
+_SHORT = 14
+"""Cells that a number takes at most."""
 
 
-def make_field(parameter: Parameter) -> Horizontal:
-    """Name, input and hint of one parameter."""
+class FormField(Horizontal):
+    """A name, a line to type in, and a hint. `key` says what it stands for."""
+
+    def __init__(
+        self, key: str, name: str, value: str, hint: str = "", empty: str = "", wide: bool = False
+    ) -> None:
+        super().__init__(classes="field wide" if wide else "field")
+        self.key = key
+        self.title = name
+        self.hint = hint
+        self.default = value
+        self._value = value
+        self._empty = empty
+
+    def compose(self) -> ComposeResult:
+        """The three of them."""
+        yield Label(self.title, classes="name", markup=False)
+        yield Input(value=self._value, placeholder=self._empty, compact=True)
+        yield Label(self.hint, classes="hint", markup=False)
+
+    @property
+    def input(self) -> Input:
+        """The line to type in."""
+        return self.query_one(Input)
+
+    @property
+    def value(self) -> str:
+        """What stands in it."""
+        return self.input.value.strip()
+
+    def put(self, text: str) -> None:
+        """Have this stand in it."""
+        if self.input.value != text:
+            self.input.value = text
+
+    def mark(self) -> None:
+        """Show whether it differs from what the preset says: by a sign, and by its colour."""
+        changed = self.value != self.default
+        self.input.set_class(changed, "changed")
+        self.query_one(".name", Label).update(f"{_MARK if changed else ''}{self.title}")
+
+
+def describe_parameter(parameter: Parameter) -> tuple[str, str, bool]:
+    """Value, hint with limits, and whether the line to type in is a long one."""
     limits = []
     if parameter.minimum is not None:
         limits.append(f"≥ {parameter.minimum:g}")
@@ -21,22 +66,10 @@ def make_field(parameter: Parameter) -> Horizontal:
         limits.append(f"≤ {parameter.maximum:g}")
     if parameter.choices:
         limits.append(" | ".join(map(str, parameter.choices)))
-    help_text = " · ".join([*([parameter.help] if parameter.help else []), *limits])
-    return Horizontal(
-        Label(parameter.name, classes="name"),
-        Input(value=spell_value(parameter), id=f"p-{parameter.name}", compact=True),
-        Label(help_text, classes="hint", markup=False),
-        classes="field",
-    )
-
-
-def mark_field(field: Input, parameter: Parameter) -> None:
-    """Show whether `field` differs from what the preset says: by a sign, and by its colour."""
-    default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
-    changed = field.value.strip() != default
-    field.set_class(changed, "changed")
-    if field.parent is not None:
-        field.parent.query_one(".name", Label).update(f"{_MARK if changed else ''}{parameter.name}")
+    hint = " · ".join([*([parameter.help] if parameter.help else []), *limits])
+    value = spell_value(parameter)
+    is_text = parameter.type in ("str", "list") and not parameter.choices
+    return value, hint, is_text or len(value) > _SHORT
 
 
 def spell_value(parameter: Parameter) -> str:
@@ -50,18 +83,26 @@ def spell_value(parameter: Parameter) -> str:
 
 
 def with_texts(spec: RunSpec, texts: dict[str, str]) -> RunSpec:
-    """`spec` with what stands in its fields; WrongInput names the parameter whose text is no value
-    for it.
+    """`spec` with what stands in its fields; WrongInput names every parameter whose text is no
+    value for it.
     """
-    parameters = []
+    parameters, problems = [], []
     for parameter in spec.parameters:
         text = texts.get(parameter.name)
-        if text is None or text == spell_value(parameter):
-            parameters.append(parameter)
-            continue
         try:
-            check_placeholders(text)
-            parameters.append(with_value(parameter, parse_value(parameter, text or "null")))
+            value = _read(parameter, text)
         except ValueError as error:
-            raise WrongInput(f"{parameter.name}: {error}") from None
+            problems.append(f"{parameter.name}: {error}")
+        else:
+            parameters.append(value)
+    if problems:
+        raise WrongInput("\n".join(problems))
     return msgspec.structs.replace(spec, parameters=tuple(parameters))
+
+
+def _read(parameter: Parameter, text: str | None) -> Parameter:
+    if text is None or text == spell_value(parameter):
+        return parameter
+    check_placeholders(text)
+    value: ParameterValue = parse_value(parameter, text or "null")
+    return with_value(parameter, value)

@@ -1,18 +1,56 @@
-"""A preset in the launch form's list: in which order they stand, and what each needs and costs in
-a line.
+"""What can be launched, as the form lists it: in which order, what each needs and costs in a line,
+and why some cannot run here.
 """
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 
+from runners.lifecycle.launch.fitness import why_not_here
 from runners.model.spec import GpuRequest, RunSpec
-from runners.presets.catalogue import PresetEntry
+from runners.presets.catalogue import PresetEntry, list_presets
+from runners.presets.load import command_spec
 from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.gpu.picker import spell_ids
 from tui.views.format import dollars, duration
 from tui.views.run_view import RunView
+
+OWN_COMMAND = "own command"
+
+
+class LaunchChoice(NamedTuple):
+    """Something to launch; `obstacle` says why it cannot run here."""
+
+    entry: PresetEntry
+    obstacle: str = ""
+    is_new: bool = False
+    """A command that is typed in the form."""
+
+    @property
+    def runs_here(self) -> bool:
+        """False when it cannot be loaded or cannot run."""
+        return not self.obstacle and not self.entry.problem
+
+
+def own_command() -> LaunchChoice:
+    """The choice to type a command."""
+    words = "any command line, as in a shell: python train.py --epochs 10"
+    spec = command_spec(["true"])
+    return LaunchChoice(PresetEntry(OWN_COMMAND, "", (spec,), words), "", True)
+
+
+def read_choices(picture: PanelSnapshot | None) -> list[LaunchChoice]:
+    """Every preset, newest launched first; those that cannot run here after those that can, those
+    that cannot be loaded last. Reads files: not for the thread that paints.
+    """
+    reading = picture.reading if picture else None
+    choices = []
+    for entry in newest_first(list_presets(), picture):
+        reasons = [] if entry.problem else [why_not_here(spec, reading) for spec in entry.specs]
+        choices.append(LaunchChoice(entry, next(filter(None, reasons), "")))
+    return sorted(choices, key=lambda one: (bool(one.entry.problem), bool(one.obstacle)))
 
 
 def newest_first(
@@ -40,10 +78,17 @@ def last_runs(picture: PanelSnapshot | None) -> dict[str, RunView]:
     return last
 
 
-def describe_entry(entry: PresetEntry, last: RunView | None) -> Text:
-    """The preset's name, and below it what it needs, what it should take, and when it ran last."""
+def describe_choice(choice: LaunchChoice, last: RunView | None) -> Text:
+    """The name, and below it what it needs, what it should take, and when it ran last; or why it
+    cannot run here.
+    """
+    entry = choice.entry
     if entry.problem:
         return Text.assemble((f"✘ {entry.name}", "red"), ("\n  cannot be loaded", "dim"))
+    if choice.obstacle:
+        return Text.assemble((f"⊘ {entry.name}", "dim"), (f"\n  {choice.obstacle}", "dim"))
+    if choice.is_new:
+        return Text.assemble((entry.name, "bold"), ("\n  type any command line", "dim"))
     needs = " + ".join(_needs(spec.gpus) for spec in entry.specs)
     words = [needs, *([_estimate(entry.specs)] if _estimate(entry.specs) else [])]
     if last is not None:

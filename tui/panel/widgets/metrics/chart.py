@@ -99,14 +99,15 @@ def _letter(canvas, line, owner, part, place, lettered) -> None:  # type: ignore
         return
     x, y = place(*part[-1])
     column = min(canvas.width - 1, int(x) >> 1)
-    canvas.write(column, _cell_row(canvas, y), line.letter, owner)
+    for i, sign in enumerate(line.letter):
+        canvas.write(column - len(line.letter) + 1 + i, _cell_row(canvas, y), sign, owner)
     if not lettered:
         return
     next_at = 4 + (ord(line.letter[:1] or "A") * 5) % _LETTERS_EVERY
     for point in part:
         x, y = place(*point)
         if int(x) >> 1 >= next_at and int(x) >> 1 < column - 2:
-            canvas.write(int(x) >> 1, _cell_row(canvas, y), line.letter, owner)
+            canvas.write(int(x) >> 1, _cell_row(canvas, y), line.letter[:1], owner)
             next_at = (int(x) >> 1) + _LETTERS_EVERY
 
 

@@ -35,23 +35,28 @@ class CurveStore:
         for run_id in self._metrics.keys() - {run.id for run in wanted}:
             del self._metrics[run_id]
             self._whole.discard(run_id)
-        self._turn += 1
         deadline = time.monotonic() + _PATIENCE_S
-        more = False
-        for i in range(len(wanted)):
-            run = wanted[(self._turn + i) % len(wanted)]
-            if run.id in self._whole:
-                continue
+        while True:
+            unread = [run for run in wanted if run.id not in self._whole]
+            if not [run for run in self._in_turn(unread) if self._read_on(run)]:
+                return False
             if time.monotonic() > deadline:
                 return True
-            metrics = self._metrics.get(run.id) or self._metrics.setdefault(
-                run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(state_of(run)))
-            )
-            ended = not run.is_live
-            unread = metrics.poll(run, _PIECE)
-            more = more or unread
-            if ended and not unread:
-                self._whole.add(run.id)  # what has ended stays as it is
+
+    def _in_turn(self, runs: list[Run]) -> list[Run]:
+        """Another one first each time, so that none waits for the others."""
+        self._turn += 1
+        at = self._turn % len(runs) if runs else 0
+        return runs[at:] + runs[:at]
+
+    def _read_on(self, run: Run) -> bool:
+        """Read a piece of one run; True while there is more of it."""
+        metrics = self._metrics.get(run.id) or self._metrics.setdefault(
+            run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(state_of(run)))
+        )
+        more = metrics.poll(run, _PIECE)
+        if not run.is_live and not more:
+            self._whole.add(run.id)  # what has ended stays as it is
         return more
 
     def line(self, run: Run, joined: bool = True) -> Line:

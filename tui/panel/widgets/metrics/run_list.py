@@ -1,5 +1,8 @@
 """The runs beside the charts: which ones are drawn, in which colour, and which is on top."""
 
+from collections.abc import Sequence
+from itertools import count
+from string import ascii_lowercase
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,6 +16,8 @@ from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.run_view import RunView
 
+LIST_WIDTH = 27
+"""Cells, its border included, as panel.tcss has it."""
 _MOST_ENDED = 12
 
 
@@ -30,22 +35,41 @@ class MetricRunList(RowList):
         self.pinned: str | None = None
         self.views: tuple[RunView, ...] = ()
         self.letters: dict[str, str] = {}
+        """What stands for each live run and each that is drawn."""
+        self._living: dict[str, str] = {}
+        self._also: tuple[RunView, ...] = ()
 
     @property
     def selected(self) -> RunView | None:
         """The run under the cursor."""
         return self.views[self.cursor] if self.views else None
 
-    def begin(self, marked: list[str], at: str | None) -> None:
-        """The runs that are drawn at first."""
-        self.marked, self.key = list(marked), at
+    def begin(self, marked: Sequence[RunView]) -> None:
+        """The runs that are drawn at first; one that ended long ago stands in no picture."""
+        self._also = tuple(marked)
+        self.marked = [view.run.id for view in marked]
+        self.key = self.marked[0] if marked else None
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture; what is marked stays so."""
-        self.views, self.letters = picture.runs, picture.letters
-        known = {view.run.id for view in self.views}
+        known = {view.run.id for view in picture.runs}
+        older = [view for view in self._also if view.run.id not in known]
+        self.views = (*picture.runs, *older)
+        self._living = picture.letters
+        known.update(view.run.id for view in older)
         self.marked = [run_id for run_id in self.marked if run_id in known]
         self._repaint()
+
+    def _give_letters(self) -> None:
+        """A live run has its own letter; one that ended keeps that while no other has it, else it
+        gets a small one, for as long as this page is open.
+        """
+        taken = set(self._living.values())
+        kept = {run: one for run, one in self.letters.items() if one not in taken}
+        self.letters = {**kept, **self._living}
+        for run_id in self.marked:
+            if run_id not in self.letters:
+                self.letters[run_id] = _small_letter(set(self.letters.values()))
 
     def mark(self, run_ids: list[str]) -> None:
         """Draw exactly these runs."""
@@ -108,6 +132,7 @@ class MetricRunList(RowList):
         self._repaint()
 
     def _repaint(self) -> None:
+        self._give_letters()
         self.set_rows(
             [view.run.id for view in self.views], [self._row(view) for view in self.views]
         )
@@ -118,6 +143,18 @@ class MetricRunList(RowList):
         sign = "★" if run.id == self.pinned else "●" if run.id in self.marked else "○"
         colour = run_colour(letter, self.app.current_theme) if run.id in self.marked else "dim"
         row = Text(no_wrap=True)
-        row.append(f"{sign} {letter} ", style=f"{colour} bold" if run.id in self.marked else "dim")
+        row.append(
+            f"{sign} {letter:<2}", style=f"{colour} bold" if run.id in self.marked else "dim"
+        )
         row.append(f"{SIGNS[run.state]} ", style=STATE_STYLES[run.state])
         return row.append(run.name or run.id, style="" if run.id in self.marked else "dim")
+
+
+def _small_letter(taken: set[str]) -> str:
+    """The first of a, b … z, a2, b2 … that is free."""
+    return next(
+        letter
+        for level in count(1)
+        for one in ascii_lowercase
+        if (letter := one if level == 1 else f"{one}{level}") not in taken
+    )

@@ -1,0 +1,189 @@
+"""The median rule over a sweep: a run that does clearly worse than the others did is stopped.
+
+A run is hopeless when its best value so far is worse than the median of the others' running means
+up to the same step (Golovin et al., "Google Vizier", KDD 2017, section 3.2). Pure but for `main`,
+which watches one sweep from a process of its own until its last run has ended.
+"""
+
+import math
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from runners.host import helpers
+from runners.host.files import append_event, replace
+from runners.host.identity import host_name
+from runners.host.locks import acquire, is_held
+from runners.lifecycle.control.stop import request_stop
+from runners.model.errors import FresnelError
+from runners.model.run import Run
+from runners.state.codec import read
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from runners.watch.metrics.run_metrics import RunMetrics
+from runners.watch.metrics.sample import headline
+
+LEAST_OTHERS = 3
+LEAST_VALUES = 5
+_EVERY_S = 3.0
+
+
+class SweepWatch(msgspec.Struct, frozen=True):
+    """sweeps/GROUP.json: the runs of a sweep on one host, and the metric they are judged by (empty:
+    the one that tells a run in one number).
+    """
+
+    group: str
+    runs: tuple[str, ...]
+    host: str
+    metric: str = ""
+
+
+class Course(NamedTuple):
+    """The values of the metric in one run so far, at rising steps."""
+
+    steps: Sequence[float]
+    values: Sequence[float]
+
+
+_watch = msgspec.json.Decoder(SweepWatch)
+
+
+def watch_for_hopeless(
+    state: StateDirectory, group: str, runs: Sequence[str], metric: str = ""
+) -> None:
+    """Have the runs of a sweep judged by the median rule until the last has ended."""
+    state.sweeps.mkdir(mode=0o700, exist_ok=True)
+    rule = SweepWatch(group, tuple(runs), host_name(), metric)
+    replace(state.sweeps / f"{group}.json", msgspec.json.encode(rule))
+    ensure_sweep_watches(state)
+
+
+def ensure_sweep_watches(state: StateDirectory) -> None:
+    """Start the process of every sweep of this host that is to be watched and is not."""
+    try:
+        rules = list(state.sweeps.glob("*.json"))
+    except OSError:
+        return
+    for path in rules:
+        rule = read(path, _watch)
+        if rule is not None and rule.host == host_name() and not is_held(_lock(path)):
+            helpers.spawn("watch-sweep", state.root, path.stem)
+
+
+def hopeless(
+    courses: Mapping[str, Course], live: Sequence[str], higher: bool, metric: str
+) -> dict[str, str]:
+    """The runs among `live` that the median rule stops, each with the reason in words.
+
+    A run is judged once it has LEAST_VALUES values, and LEAST_OTHERS others have come as far.
+    """
+    found = {}
+    for run_id in live:
+        mine = courses.get(run_id)
+        if mine is None or len(mine.values) < LEAST_VALUES:
+            continue
+        step, best = mine.steps[-1], _best(mine.values, higher)
+        means = [
+            mean
+            for other, course in courses.items()
+            if other != run_id and course.steps and course.steps[-1] >= step
+            if (mean := _mean_until(course, step)) is not None
+        ]
+        if best is None or len(means) < LEAST_OTHERS:
+            continue
+        middle = median(means)
+        if best < middle if higher else best > middle:
+            found[run_id] = (
+                f"hopeless by the median rule: best {metric} {best:.4g} at step {step:g}, "
+                f"median of {len(means)} others {middle:.4g}"
+            )
+    return found
+
+
+def _best(values: Sequence[float], higher: bool) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return math.inf if not higher else -math.inf
+    return max(finite) if higher else min(finite)
+
+
+def _mean_until(course: Course, step: float) -> float | None:
+    values = course.values[: bisect_right(course.steps, step)]
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else None
+
+
+class _SweepWatcher:
+    """Looks at the runs of one sweep again and again, and stops the hopeless ones, each once."""
+
+    def __init__(self, state: StateDirectory, rule: SweepWatch) -> None:
+        self._state = state
+        self._rule = rule
+        self._metrics: dict[str, RunMetrics] = {}
+        self._asked: set[str] = set()
+
+    def look(self) -> bool:
+        """Judge the runs as they stand; False once the last of them has ended."""
+        present = [one for one in self._rule.runs if self._state.run(one).path.is_dir()]
+        runs = [read_run(self._state, run_id) for run_id in present]
+        for run in runs:
+            if run.started is not None:
+                known = self._metrics.get(run.id)
+                if known is None or known.run.is_live:
+                    metrics = self._metrics.setdefault(run.id, RunMetrics(run))
+                    while metrics.poll(run):
+                        pass
+        name = self._rule.metric or self._headline()
+        higher = None if name is None else self._higher(name)
+        if name is not None and higher is not None:
+            live = [run.id for run in runs if run.is_live and run.id not in self._asked]
+            for run_id, words in hopeless(self._courses(name), live, higher, name).items():
+                self._stop(next(run for run in runs if run.id == run_id), words)
+        return any(run.is_live for run in runs)
+
+    def _headline(self) -> str | None:
+        return headline({name for one in self._metrics.values() for name in one.series()})
+
+    def _higher(self, name: str) -> bool | None:
+        return next((one.higher(name) for one in self._metrics.values()), None)
+
+    def _courses(self, name: str) -> dict[str, Course]:
+        found = {run_id: one.series().get(name) for run_id, one in self._metrics.items()}
+        return {
+            run_id: Course(series.steps, series.values)
+            for run_id, series in found.items()
+            if series is not None
+        }
+
+    def _stop(self, run: Run, words: str) -> None:
+        self._asked.add(run.id)
+        with suppress(FresnelError, OSError):
+            request_stop(self._state, run, reason=words)
+            append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=words)
+
+
+def _lock(path: Path) -> Path:
+    return path.with_suffix(".lock")
+
+
+def main() -> None:
+    """Watch the sweep named on the command line, behind the state folder; one process at most."""
+    state, group = StateDirectory(Path(sys.argv[-2])), sys.argv[-1]
+    path = state.sweeps / f"{group}.json"
+    if acquire(_lock(path), 0.0) is None:
+        return
+    rule = read(path, _watch)
+    if rule is not None:
+        watcher = _SweepWatcher(state, rule)
+        while path.exists() and watcher.look():
+            time.sleep(_EVERY_S)
+    path.unlink(missing_ok=True)
+    _lock(path).unlink(missing_ok=True)

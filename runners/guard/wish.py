@@ -1,0 +1,141 @@
+"""What a person asks the guard for, as text, checked and turned into a rule."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from runners.guard.idleness import LEAST_S
+from runners.guard.rule import GuardRule, new_rule
+from runners.model.errors import WrongInput
+from runners.presets.reading.units import parse_duration
+
+WATCHABLE = ("budget_stop", "max_age", "no_run", "idle")
+_MAY_BE_NOTHING = ("countdown", "warm_up")
+
+
+class GuardWish(msgspec.Struct, frozen=True):
+    """The words for each part of a rule; empty where nothing was said."""
+
+    budget_stop: str = ""
+    max_age: str = ""
+    no_run: str = ""
+    idle: str = ""
+    countdown: str = "10m"
+    warm_up: str = "30m"
+    warn_command: str = ""
+    end_command: str = ""
+    webhook: str = ""
+    destroys: bool = False
+
+
+def spell_length(seconds: float) -> str:
+    """A length of time as a person types it: `8h`, `30m`, `90s`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def wish_of(rule: GuardRule) -> GuardWish:
+    """The words that make this rule."""
+    lengths = ("max_age", "no_run", "idle", "countdown", "warm_up")
+    told = {part: getattr(rule, f"{part}_s") for part in lengths}
+    return GuardWish(
+        budget_stop=rule.budget_stop or "",
+        warn_command=rule.warn_command,
+        end_command=rule.end_command,
+        webhook=rule.webhook,
+        destroys=rule.destroys,
+        **{part: "" if told[part] is None else spell_length(told[part]) for part in lengths},
+    )
+
+
+def wish_words(wish: GuardWish) -> list[str]:
+    """The headless flags that say the same."""
+    words = []
+    plain = GuardWish()
+    for part in GuardWish.__struct_fields__:
+        value = getattr(wish, part)
+        if value is True:
+            words.append(flag_of(part))
+        elif value and value != getattr(plain, part):
+            words += [flag_of(part), value]
+    return words
+
+
+def flag_of(part: str) -> str:
+    """`--max-age` of `max_age`."""
+    return f"--{part.replace('_', '-')}"
+
+
+def rule_from(
+    wish: GuardWish, budget: str | None, named: Callable[[str], str] = flag_of
+) -> GuardRule:
+    """The rule that `wish` describes; `budget` is that of the open session, in dollars.
+
+    WrongInput names the part that is wrong, as `named` spells it.
+    """
+    lengths = {
+        part: length_of(named(part), getattr(wish, part), part in _MAY_BE_NOTHING)
+        for part in ("max_age", "no_run", "idle", "countdown", "warm_up")
+    }
+    if not any(getattr(wish, part) for part in WATCHABLE):
+        watchable = ", ".join(named(part) for part in WATCHABLE)
+        raise WrongInput(
+            "guard set: say what the guard should watch", f"{watchable} may be combined"
+        )
+    idle = lengths["idle"]
+    if idle is not None and idle < LEAST_S:
+        raise WrongInput(
+            f"{named('idle')} {wish.idle}: expected at least {spell_length(LEAST_S)}",
+            "use is kept as means of 10 s, and three windows in a row must be idle",
+        )
+    if wish.destroys and not wish.end_command:
+        raise WrongInput(f"{named('destroys')} goes with {named('end_command')}")
+    if wish.webhook and not re.match(r"https?://[^/\s]+", wish.webhook):
+        raise WrongInput(
+            f"{named('webhook')} {wish.webhook}: expected an address such as "
+            "https://example.org/hook"
+        )
+    return new_rule(
+        budget_stop=_budget(named("budget_stop"), wish.budget_stop, budget),
+        max_age_s=lengths["max_age"],
+        no_run_s=lengths["no_run"],
+        idle_s=idle,
+        countdown_s=lengths["countdown"] or 0.0,
+        warm_up_s=lengths["warm_up"] or 0.0,
+        warn_command=wish.warn_command,
+        end_command=wish.end_command,
+        webhook=wish.webhook,
+        destroys=wish.destroys,
+    )
+
+
+def length_of(name: str, text: str, may_be_nothing: bool = False) -> float | None:
+    """Seconds in `text`; None for no text. WrongInput for what is no length of time."""
+    if not text:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise WrongInput(f"{name}: {error}") from None
+    if seconds == 0 and not may_be_nothing:
+        raise WrongInput(f"{name} {text}: expected more than nothing")
+    return seconds
+
+
+def _budget(name: str, text: str, budget: str | None) -> str | None:
+    if not text:
+        return None
+    stripped = text.strip().removeprefix("$")
+    if not re.fullmatch(r"\d+(\.\d+)?%?", stripped):
+        raise WrongInput(
+            f"{name} {text}: expected US dollars such as 95, or a part of the budget such as 95%"
+        )
+    if stripped.endswith("%") and budget is None:
+        raise WrongInput(
+            f"{name} {text}: a part of which budget?",
+            "fresnel-tui session budget 100 sets one",
+        )
+    return stripped

@@ -1,0 +1,89 @@
+"""A variation of an old run: parameters, or flags of its command line, with other values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
+from runners.presets.flags import change_flag, change_flags, flag_names
+from runners.presets.parameters import parse_scalar, parse_value, with_value
+from runners.presets.scaling import with_values
+
+
+def _as_patterns(text: str) -> tuple[str, ...]:
+    value = parse_scalar(text)
+    return tuple(map(str, value)) if isinstance(value, list) else (text,)
+
+
+_KEYS: dict[str, Callable[[str], Any]] = {
+    "working_directory": str,
+    "checkpoints": _as_patterns,
+}
+"""What can be changed besides parameters and flags, and how its text is read."""
+
+
+def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
+    """`spec` of an old run with parameters, or flags of its command, changed by `NAME=VALUE`; under
+    another name if one is given. WrongInput for what it does not have.
+    """
+    changes = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if equals and key in _KEYS:
+            spec = msgspec.structs.replace(spec, **{key: _KEYS[key](text)})
+            continue
+        key = key.removeprefix("parameters.")
+        parameter = next((one for one in spec.parameters if one.name == key), None)
+        if parameter is None:
+            changed = _with_flag(spec, key, text) if equals else None
+            if changed is None:
+                raise WrongInput(
+                    f"--set {override}: --again changes parameters and flags as NAME=VALUE",
+                    _changeable(spec),
+                )
+            spec = changed
+            continue
+        try:
+            changes[parameter.name] = with_value(parameter, parse_value(parameter, text)).value
+        except ValueError as error:
+            raise WrongInput(f"--set {override}: {error}") from None
+    return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+
+
+def with_flags(spec: RunSpec, flags: Sequence[str]) -> RunSpec:
+    """`spec` with `flags` in place of its command's own, or added; WrongInput for other words."""
+    try:
+        return _with_words(spec, change_flags(_words(spec), [_literal(word) for word in flags]))
+    except ValueError as error:
+        raise WrongInput(
+            f"behind `--` of --again: {error}", "fresnel-tui launch --again RUN -- --lr 1e-4"
+        ) from None
+
+
+def _with_flag(spec: RunSpec, name: str, value: str) -> RunSpec | None:
+    changed = change_flag(_words(spec), name, _literal(value))
+    return None if changed is None else _with_words(spec, changed)
+
+
+def _words(spec: RunSpec) -> tuple[str, ...]:
+    """The command, or the program and its arguments: the first word is never a flag."""
+    return spec.command or (spec.script or spec.module, *spec.arguments)
+
+
+def _with_words(spec: RunSpec, words: Sequence[str]) -> RunSpec:
+    if spec.command:
+        return msgspec.structs.replace(spec, command=tuple(words))
+    return msgspec.structs.replace(spec, arguments=tuple(words[1:]))
+
+
+def _literal(word: str) -> str:
+    return word.replace("${", "$${")
+
+
+def _changeable(spec: RunSpec) -> str:
+    names = dict.fromkeys(
+        [*_KEYS, *(one.name for one in spec.parameters), *flag_names(_words(spec))]
+    )
+    return f"those of this run: {', '.join(names)}; others: -- --flag value"

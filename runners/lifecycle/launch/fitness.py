@@ -1,0 +1,32 @@
+"""Whether a preset can run on this machine at all, told without launching it."""
+
+import msgspec
+
+from runners.lifecycle.launch.planning import spell_command
+from runners.lifecycle.launch.requirements import missing_packages
+from runners.model.errors import FresnelError
+from runners.model.gpus import GpuReading
+from runners.model.spec import RunSpec
+from runners.scheduling.allocation import Denied, allocate
+
+
+def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
+    """Why `spec` can never run here: no such program or file, packages that are missing, GPUs that
+    this machine has not got; empty when it can. GPUs that are busy now are no reason, and neither
+    are those that nobody has read yet (`reading` None).
+    """
+    try:
+        argv, environment = spell_command(spec)
+    except FresnelError as error:
+        return error.message
+    missing = missing_packages(spec, argv, environment)
+    if missing is not None:
+        return f"missing: {', '.join(missing.packages)}"
+    if reading is None:
+        return ""
+    idle = tuple(
+        msgspec.structs.replace(gpu, processes=(), memory_used=0, error=None)
+        for gpu in reading.gpus
+    )
+    verdict = allocate(spec.gpus, msgspec.structs.replace(reading, gpus=idle), {})
+    return verdict.reason if isinstance(verdict, Denied) else ""

@@ -1,0 +1,139 @@
+"""What a preset needs installed and its interpreter has not got, said before the launch.
+
+Packages are looked for as files, as `provenance` does; only where one is not found is the
+interpreter asked, which also knows of editable installs. Nothing is imported.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from runners.host.helpers import ROOT
+from runners.lifecycle.launch.interpreter import (
+    interpreter_of,
+    package_folders,
+    package_version,
+)
+from runners.model.spec import RunSpec
+
+OURS = "fresnel-tui"
+_EXTRA = "train"
+_SHIPPED = "${trainers}/"
+_OF_TRAINERS = ("torch", "numpy")
+_OF_TRAINER = {"gaussian": ("PIL",), "skulls": ("scipy",)}
+_OF_LAUNCHER = {"torchrun": ("torch",), "accelerate": ("accelerate",)}
+_DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "nrrd": "pynrrd",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_ASK = (
+    "import sys; from importlib.util import find_spec; sys.path[:1] = []\n"
+    "print(*[one for one in sys.argv[1:] if find_spec(one) is None])"
+)
+_ANSWER_S = 10.0
+_answers: dict[tuple[object, ...], tuple[str, ...]] = {}
+
+
+class MissingPackages(NamedTuple):
+    """Packages that an interpreter has not got, and the one command that installs them."""
+
+    packages: tuple[str, ...]
+    interpreter: Path
+    install: str
+
+    @property
+    def text(self) -> str:
+        """What is missing, in words."""
+        several = "s" if len(self.packages) > 1 else ""
+        return f"{self.interpreter} lacks the Python package{several} {', '.join(self.packages)}"
+
+
+def needed_packages(spec: RunSpec) -> tuple[str, ...]:
+    """The packages that `spec` imports: those its preset names, else those of our own trainer,
+    and its launcher's.
+    """
+    found = spec.needs.packages
+    if not found and spec.script.startswith(_SHIPPED):
+        trainer = spec.script.removeprefix(_SHIPPED).partition("/")[0]
+        found = (*_OF_TRAINERS, *_OF_TRAINER.get(trainer, ()))
+    return tuple(dict.fromkeys((*found, *_OF_LAUNCHER.get(spec.launcher, ()))))
+
+
+def missing_packages(
+    spec: RunSpec, argv: Sequence[str], environment: Mapping[str, str]
+) -> MissingPackages | None:
+    """What the Python that `argv` runs has not got of what `spec` needs; None when nothing is
+    known to be missing.
+    """
+    wanted = needed_packages(spec)
+    interpreter = interpreter_of(argv) if wanted else None
+    if interpreter is None:
+        return None
+    folders = [folder for folder in package_folders(interpreter, environment) if folder.is_dir()]
+    unseen = tuple(name for name in wanted if not any(_holds(f, name) for f in folders))
+    missing = _ask(interpreter, unseen, folders, environment) if unseen else ()
+    if not missing:
+        return None
+    return MissingPackages(missing, interpreter, _install(spec, missing, interpreter, folders))
+
+
+def _holds(folder: Path, package: str) -> bool:
+    place = folder / package.partition(".")[0]
+    return (
+        place.is_dir() or place.with_suffix(".py").is_file() or any(folder.glob(f"{package}.*so"))
+    )
+
+
+def _ask(
+    interpreter: Path,
+    names: tuple[str, ...],
+    folders: Sequence[Path],
+    environment: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Those of `names` that the interpreter does not find; none when it cannot be asked.
+
+    Asked again only when something was installed or removed since.
+    """
+    path = environment.get("PYTHONPATH", "")
+    key = (interpreter, names, path, *(folder.stat().st_mtime_ns for folder in folders))
+    if key not in _answers:
+        try:
+            answer = subprocess.run(
+                [interpreter, "-c", _ASK, *names],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_ANSWER_S,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ()
+        _answers[key] = tuple(answer.stdout.split())
+    return _answers[key]
+
+
+def _install(
+    spec: RunSpec, missing: Sequence[str], interpreter: Path, folders: Sequence[Path]
+) -> str:
+    if spec.needs.install:
+        return spec.needs.install
+    if spec.script.startswith(_SHIPPED):
+        installed = package_version(OURS, iter(folders)) is not None
+        wanted = [f"{OURS if installed else ROOT}[{_EXTRA}]"]
+    else:
+        wanted = [_DISTRIBUTIONS.get(name, name) for name in missing]
+    has_pip = any(_holds(folder, "pip") for folder in folders)
+    uv = None if has_pip else shutil.which("uv", path=os.environ.get("PATH"))
+    words = [str(interpreter), "-m", "pip", "install"]
+    if uv is not None:
+        words = ["uv", "pip", "install", "--python", str(interpreter)]
+    return shlex.join([*words, *wanted])

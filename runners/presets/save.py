@@ -1,0 +1,152 @@
+"""Write a RunSpec down as a preset of the user's own."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from runners.host.files import replace
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.spec import GpuRequest, Parameter, RunSpec
+from runners.presets.load import load_preset, open_preset
+from runners.state.layout import config_dir
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def preset_path(name: str) -> Path:
+    """Where a preset of the user's own with this name lies; WrongInput when it is no name."""
+    if not _NAME.fullmatch(name) or name.endswith((".yaml", ".yml")):
+        raise WrongInput(
+            f"preset name {name!r}: letters, digits, `-`, `_` and `.`", "for example lr-sweep"
+        )
+    return config_dir() / "presets" / f"{name}.yaml"
+
+
+def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
+    """Write `spec` as the user's preset `name` and return its path.
+
+    A spec of a preset is that preset's file with the values of `spec`; one of a command is written
+    anew. The loader checks it before it stands under its name. WrongInput when the name is taken
+    and `overwrite` is false, or when the preset that it came from is gone.
+    """
+    path = preset_path(name)
+    if path.exists() and not overwrite:
+        raise WrongInput(f"{path} exists already", "choose another name, or overwrite it")
+    text = preset_text(spec)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}.yaml")
+    try:
+        replace(draft, text.encode())
+        load_preset(draft)
+        if overwrite:
+            draft.replace(path)
+        else:
+            os.link(draft, path)
+    except FileExistsError:
+        raise WrongInput(f"{path} exists already", "choose another name") from None
+    except OSError as error:
+        raise FresnelError(f"{path}: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def preset_text(spec: RunSpec) -> str:
+    """The YAML of a preset that does what `spec` says."""
+    values = _from_source(spec) if spec.source else _from_command(spec)
+    origin = f"from {spec.preset} " if spec.source else ""
+    head = f"# Saved {origin}by the launch form; `fresnel-tui presets` checks it.\n"
+    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _from_command(spec: RunSpec) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "description": spec.description or f"saved from the command of {spec.name}",
+        "launcher": "command",
+        "command": list(spec.command),
+        "working_directory": spec.working_directory,
+        "gpus": gpu_keys(spec.gpus),
+    }
+    return values | _common(spec)
+
+
+def _from_source(spec: RunSpec) -> dict[str, Any]:
+    source = Path(spec.source)
+    if not source.is_file():
+        raise WrongInput(f"its preset {source} is gone", "launch it again as it was, with a")
+    values, _ = open_preset(source)
+    before = load_preset(source)
+    _put_parameters(values, spec.parameters)
+    folder = spec.working_directory
+    # What was relative to the old file's folder, or names it, is not in the new one's.
+    if folder and not folder.startswith(("/", "~", "$")):
+        folder = str((source.absolute().parent / folder).resolve())
+    if folder:
+        values["working_directory"] = folder
+    values = {
+        key: _with_folder(value, str(source.absolute().parent)) for key, value in values.items()
+    }
+    if spec.gpus != before.gpus:
+        values["gpus"] = gpu_keys(spec.gpus)
+    if spec.scaling is not None and spec.scaling != before.scaling:
+        values["scaling"] = {**values["scaling"], "rule": spec.scaling.rule}
+    changed = _common(spec)
+    known = _common(before)
+    return values | {key: value for key, value in changed.items() if known.get(key) != value}
+
+
+def _common(spec: RunSpec) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "checkpoints": list(spec.checkpoints),
+        "priority": spec.priority,
+        "price": spec.price,
+        "after": None if spec.after is None else msgspec.to_builtins(spec.after),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _put_parameters(values: dict[str, Any], parameters: tuple[Parameter, ...]) -> None:
+    places = [values.get("parameters")]
+    if isinstance(values.get("config"), dict):
+        places.append(values["config"].get("parameters"))
+    for parameter in parameters:
+        for place in places:
+            if isinstance(place, dict) and parameter.name in place:
+                entry = place[parameter.name]
+                if isinstance(entry, dict):
+                    place[parameter.name] = {**entry, "value": parameter.value}
+                elif parameter.value != parameter.default:
+                    place[parameter.name] = {"value": parameter.value, "type": parameter.type}
+
+
+def _with_folder(value: Any, folder: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("${preset_dir}", folder)
+    if isinstance(value, dict):
+        return {key: _with_folder(child, folder) for key, child in value.items()}
+    return [_with_folder(child, folder) for child in value] if isinstance(value, list) else value
+
+
+def gpu_keys(request: GpuRequest) -> Any:
+    """A wish for GPUs as a preset says it."""
+    keys: dict[str, Any] = {}
+    if request.all:
+        keys["count"] = "all"
+    elif request.ids:
+        keys["ids"] = ",".join(request.ids)
+    else:
+        keys["count"] = request.count
+    if request.required:
+        keys["required"] = True
+    for name in ("memory", "model"):
+        if getattr(request, name):
+            keys[name] = getattr(request, name)
+    if request.share_memory:
+        keys["share"] = {"memory": request.share_memory}
+    if request.foreign:
+        keys["allow_foreign"] = True
+    return keys["count"] if keys.keys() == {"count"} else keys

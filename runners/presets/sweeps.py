@@ -1,0 +1,165 @@
+"""Several values of a parameter on one command line: a grid of all combinations, or random samples.
+
+`lr=1e-4,3e-4` and `seed=0..2` are values; `lr=1e-5..1e-3:log` is a range to sample from. Commas
+and ranges count where the value is a number, yes or no, or one of a few choices; in texts and
+lists they stand for themselves, and `{a,b}` around the values makes a sweep of these too.
+"""
+
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from runners.model.errors import WrongInput
+
+MOST_RUNS = 200
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
+_SAYING = "values as lr=1e-4,3e-4 or seed=0..2; with --samples ranges as lr=1e-5..1e-3:log"
+
+
+class SampleRange(NamedTuple):
+    """Numbers to choose from at random, both ends included; evenly in the logarithm if `log`."""
+
+    low: float
+    high: float
+    log: bool
+    whole: bool
+
+    def draw(self, source: random.Random) -> str:
+        """One of them, with four significant digits."""
+        if self.log:
+            value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
+        elif self.whole:
+            return str(source.randint(round(self.low), round(self.high)))
+        else:
+            value = source.uniform(self.low, self.high)
+        return str(round(value)) if self.whole else f"{value:.4g}"
+
+
+class Variant(NamedTuple):
+    """One run of a sweep: its overrides, and those of them that vary."""
+
+    overrides: list[str]
+    varied: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        """What tells it from the others, for its name: `lr1e-4-seed0`."""
+        return "-".join(f"{key.rpartition('.')[2]}{text}" for key, text in self.varied.items())
+
+
+def expand(
+    overrides: Sequence[str],
+    takes_several: Callable[[str], bool],
+    samples: int | None = None,
+    seed: int = 0,
+) -> list[Variant]:
+    """The runs that `KEY=VALUE` overrides stand for; one without varied values where none has
+    several. `takes_several` says of a key whether commas and ranges count in its value.
+
+    WrongInput for a range without `samples`, samples of nothing, and more than MOST_RUNS.
+    """
+    axes: dict[int, tuple[str, list[str] | SampleRange]] = {}
+    for i, override in enumerate(overrides):
+        key, _, text = override.partition("=")
+        found = _values(override, text, takes_several(key.removeprefix("parameters.")))
+        if found is not None:
+            axes[i] = key.removeprefix("parameters."), found
+    if samples is not None and not axes:
+        raise WrongInput(f"--samples {samples}: nothing varies", _SAYING)
+    if samples is not None and not 1 <= samples <= MOST_RUNS:
+        raise WrongInput(f"--samples {samples}: expected 1 to {MOST_RUNS}")
+    if not axes:
+        return [Variant(list(overrides), {})]
+    combinations = _grid(axes) if samples is None else _sampled(axes, samples, seed)
+    variants = []
+    for texts in combinations:
+        chosen = dict(zip(axes, texts, strict=True))
+        changed = [
+            f"{override.partition('=')[0]}={chosen[i]}" if i in chosen else override
+            for i, override in enumerate(overrides)
+        ]
+        variants.append(Variant(changed, {axes[i][0]: text for i, text in chosen.items()}))
+    return variants
+
+
+def _values(override: str, text: str, several: bool) -> list[str] | SampleRange | None:
+    """The values of one override, or the range; None where it is one value."""
+    braces = text.startswith("{") and text.endswith("}") and "," in text
+    if braces:
+        return _parted(override, text[1:-1])
+    if not several:
+        return None
+    matched = _RANGE.fullmatch(text)
+    if matched:
+        return _range(override, *matched.groups())
+    return _parted(override, text) if "," in text and not text.startswith("[") else None
+
+
+def _parted(override: str, text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise WrongInput(f"--set {override}: a value between the commas is missing", _SAYING)
+    return list(dict.fromkeys(parts))
+
+
+def _range(
+    override: str, low: str, high: str, step: str | None, log: str | None
+) -> list[str] | SampleRange:
+    whole = all(re.fullmatch(r"[-+]?\d+", word) for word in (low, high, step or "1"))
+    first, last = float(low), float(high)
+    if last < first:
+        raise WrongInput(f"--set {override}: the range ends before it begins")
+    if log and first <= 0:
+        raise WrongInput(f"--set {override}: a logarithmic range begins above 0")
+    if step is None:
+        return SampleRange(first, last, bool(log), whole)
+    pace = float(step)
+    if log or pace <= 0:
+        raise WrongInput(f"--set {override}: expected FIRST..LAST..STEP with a step above 0")
+    count = math.floor((last - first) / pace + 1e-9) + 1
+    if count > MOST_RUNS:
+        raise WrongInput(f"--set {override}: {count} values; {MOST_RUNS} runs are the most")
+    return [
+        f"{round(first + i * pace, 12):g}" if not whole else str(int(low) + i * int(step))
+        for i in range(count)
+    ]
+
+
+def _grid(axes: dict[int, tuple[str, list[str] | SampleRange]]) -> list[tuple[str, ...]]:
+    columns = []
+    for key, values in axes.values():
+        if isinstance(values, SampleRange):
+            if values.log or not values.whole:
+                raise WrongInput(
+                    f"--set {key}: a range of numbers has to be sampled",
+                    "add --samples N, or give the values themselves: a,b,c",
+                )
+            count = round(values.high - values.low) + 1
+            if count > MOST_RUNS:
+                raise WrongInput(f"--set {key}: {count} values; {MOST_RUNS} runs are the most")
+            values = [str(round(values.low) + i) for i in range(count)]
+        columns.append(values)
+    total = math.prod(map(len, columns))
+    if total > MOST_RUNS:
+        raise WrongInput(
+            f"these are {total:,} combinations; {MOST_RUNS} runs are the most",
+            "--samples N takes some of them at random",
+        )
+    return list(product(*columns))
+
+
+def _sampled(
+    axes: dict[int, tuple[str, list[str] | SampleRange]], samples: int, seed: int
+) -> list[tuple[str, ...]]:
+    source = random.Random(seed)
+    return [
+        tuple(
+            values.draw(source) if isinstance(values, SampleRange) else source.choice(values)
+            for _, values in axes.values()
+        )
+        for _ in range(samples)
+    ]

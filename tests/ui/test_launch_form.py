@@ -1,0 +1,177 @@
+"""The launch form in a real terminal: own commands, presets that cannot run, busy GPUs, saving."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+F4, F5, F6 = "\x1bOS", "\x1b[15~", "\x1b[17~"
+
+
+@pytest.fixture
+def presets(tmp_path: Path) -> Path:
+    folder = tmp_path / "config" / "fresnel-tui" / "presets"
+    folder.mkdir(parents=True)
+    (folder / "aa-sleep.yaml").write_text(
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 2\n"
+        "parameters: {x: {value: 1, flag: '', minimum: 1, help: a number}}\n"
+    )
+    (folder / "aa-broken.yaml").write_text("launcher: python\nscript: nowhere.py\ngpus: 0\n")
+    return folder
+
+
+@pytest.fixture
+def show(presets: Path) -> Iterator[object]:
+    opened: list[Terminal] = []
+
+    def show_it(columns: int = 168, rows: int = 40, **environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(), columns, rows, **environment))
+        opened[-1].wait_for(r"press n|in all")
+        return opened[-1]
+
+    yield show_it
+    for terminal in opened:
+        terminal.close()
+    assert headless("stop", "--all", "--force", "--wait").returncode == 0
+
+
+def headless(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "tui", "--no-ui", *words],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def plan_of(name: str) -> dict[str, object]:
+    runs = json.loads(headless("list", "--json", "--all").stdout)
+    (found,) = [run for run in runs if run["name"] == name]
+    plan: dict[str, object] = json.loads((Path(found["directory"]) / "plan.json").read_text())
+    return plan
+
+
+def test_a_command_is_typed_named_launched_edited_and_launched_again(show, tmp_path: Path) -> None:
+    panel = show(rows=50)
+    panel.press("n")
+    panel.wait_for("own command")
+    panel.wait_for(r"aa-sleep")
+    panel.press("echo 'hello  world'; pwd", "Enter")
+    panel.wait_for(r"✎ command +echo 'hello  world'; pwd")
+    panel.wait_for("command: as in a shell")
+    panel.wait_for(r"command +stdbuf .*sh -c")
+    panel.press("Tab")
+    panel.wait_for("name: what the run is called")
+    panel.press("mine", "Tab")
+    panel.wait_for("folder: where it runs")
+    panel.press(str(tmp_path))
+    panel.wait_for(rf"directory +{tmp_path}")
+    panel.press("F2")
+    panel.wait_for(r"✔ done\s+mine")
+    panel.wait_for(r"hello  world")
+    first = plan_of("mine")
+    assert first["argv"][-1] == "echo 'hello  world'; pwd"
+    assert first["working_directory"] == str(tmp_path)
+    panel.press("a")
+    panel.wait_for("mine again")
+    panel.wait_for(r"command +echo 'hello  world'; pwd")
+    panel.press("Enter")
+    panel.wait_for("command: as in a shell")
+    panel.press("echo second", "Tab")
+    panel.wait_for("name: what the run is called")
+    panel.press("other")
+    panel.wait_for(r"command +\S*echo second")
+    panel.press("F2")
+    panel.wait_for(r"✔ done\s+other")
+    second = plan_of("other")
+    assert second["argv"][-1] == "second"
+    assert second["working_directory"] == str(tmp_path), "it runs where the first one ran"
+    panel.press("c")
+    panel.wait_for(r"launch .*--name other .*-- echo second")
+
+
+def test_what_cannot_run_here_says_why_and_stands_last(show) -> None:
+    panel = show()
+    panel.press("n")
+    panel.wait_for(r"x +1 ")
+    text = panel.wait_for(r"(?s)own command.*aa-sleep").group(0)
+    assert "aa-broken" not in text
+    panel.press("broken")
+    panel.wait_for(r"⊘ aa-broken")
+    panel.wait_for(r"cannot run here: script: no file \S+nowhere.py")
+    panel.wait_gone("aa-sleep")
+
+
+def test_ticks_stay_when_a_busy_gpu_is_chosen(show, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
+    held = headless("launch", "--gpu-ids", "1", "--name", "holder", "--", "sleep", "600")
+    assert held.returncode == 0, held.stderr
+    panel = show()
+    panel.wait_for(r"▶ running\s+holder")
+    panel.press("n")
+    panel.wait_for(r"\[x\] GPU 2 .*→ device 1")
+    panel.press("Enter")
+    panel.wait_for("x: a number")
+    panel.press("Tab", "Tab", "Down", " ")
+    panel.wait_for(r"GPUs +0-2 ")
+    panel.wait_for(r"\[x\] GPU 1 .*holder.*waits for it")
+    panel.wait_for("queued: waits")
+    assert panel.wait_for(r"\[x\] GPU 0 ") and panel.wait_for(r"\[x\] GPU 2 ")
+    panel.press(" ")
+    panel.wait_for(r"GPUs +0,2 ")
+    panel.wait_for(r"\[x\] GPU 2 .*→ device 1")
+
+
+def test_the_form_becomes_a_preset_and_an_editor_s_mistake_is_told(
+    show, presets: Path, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\necho "lancher: x" >> "$1"\n')
+    editor.chmod(0o755)
+    panel = show(EDITOR=str(editor), FRESNEL_GPUS="sim:4xH100")
+    panel.press("n")
+    panel.wait_for(r"x +1 ")
+    panel.press("Enter")
+    panel.wait_for("x: a number")
+    panel.press("7", F4)
+    panel.wait_for(r"✎ x +7")
+    panel.wait_for(r"name +aa-sleep")
+    panel.press(F5)
+    panel.wait_for("Save as a preset")
+    panel.press("Enter")
+    panel.wait_for("Overwrite aa-sleep")
+    panel.press("n")
+    panel.wait_gone("Overwrite aa-sleep")
+    panel.press(F5)
+    panel.wait_for("Save as a preset")
+    panel.press("aa-mine", "Enter")
+    panel.wait_for("saved as")
+    saved = presets / "aa-mine.yaml"
+    assert "value: 7" in saved.read_text()
+    panel.wait_for(r"x +7 ")
+    panel.press(F6)
+    panel.wait_for(r"✘ aa-mine")
+    panel.wait_for(r"lancher: unknown key; did you mean")
+
+
+def test_a_missing_package_is_said_before_the_launch(presets: Path, tmp_path: Path) -> None:
+    script = tmp_path / "t.py"
+    script.write_text("import no_such_package_x\n")
+    (presets / "needy.yaml").write_text(
+        f"launcher: python\ninterpreter: {sys.executable}\nscript: {script}\ngpus: 0\n"
+        "needs: {packages: [no_such_package_x]}\n"
+    )
+    plan = headless("plan", "needy")
+    assert plan.returncode == 0
+    assert "lacks the Python package no_such_package_x; to install: " in plan.stdout
+    launched = headless("launch", "needy")
+    assert launched.returncode == 2 and "install no_such_package_x" in launched.stderr
+    assert json.loads(headless("list", "--json", "--all").stdout) == []

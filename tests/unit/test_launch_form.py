@@ -1,0 +1,187 @@
+"""What stands in the launch form, the spec that it comes to, and the headless words for it."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.model.errors import WrongInput
+from runners.model.spec import After, RunSpec
+from runners.presets.catalogue import resolve_runs
+from runners.presets.command_line import spell_command_line, split_command
+from runners.presets.load import command_spec, load_preset
+from runners.presets.save import save_preset
+from tui.panel.widgets.launch.details import detail_texts, detail_words, with_details
+from tui.panel.widgets.launch.drafts import RunDraft
+
+PRESET = """\
+launcher: python
+interpreter: python3
+script: train.py
+working_directory: ..
+parameters:
+  lr: {value: 1e-3, type: float, minimum: 0}
+  epochs: 3
+  out: {value: '${preset_dir}/out', type: str}
+gpus: 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("python train.py --lr 1e-3", ["python", "train.py", "--lr", "1e-3"]),
+        ("python a.py 'two words' \"a;b\"", ["python", "a.py", "two words", "a;b"]),
+        ("cd x && python a.py", ["sh", "-c", "cd x && python a.py"]),
+        ("LR=3 python a.py", ["sh", "-c", "LR=3 python a.py"]),
+        ('python a.py "$HOME"', ["sh", "-c", 'python a.py "$HOME"']),
+        ("python a.py name=run layers=[1,2]", ["python", "a.py", "name=run", "layers=[1,2]"]),
+        (r"python a.py \$5", ["python", "a.py", "$5"]),
+    ],
+)
+def test_a_command_is_split_as_a_shell_would_and_spelled_back(typed: str, words: list[str]) -> None:
+    assert split_command(typed) == words
+    spec = command_spec(words)
+    assert split_command(spell_command_line(spec.command)) == words
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "python 'a"])
+def test_what_is_no_command_is_said(typed: str) -> None:
+    with pytest.raises(WrongInput):
+        split_command(typed)
+
+
+def own(command: str) -> RunDraft:
+    draft = RunDraft.of(command_spec(["true"]), is_new=True)
+    draft.command = command
+    return draft
+
+
+def test_an_own_command_is_what_launch_makes_of_the_same_words() -> None:
+    draft = own("python train.py '${literal}'")
+    draft.gpus = "2"
+    spec = draft.spec()
+    assert spec.name == "train" and spec.gpus.count == 2
+    assert spec.command == command_spec(["python", "train.py", "${literal}"]).command
+    assert draft.words() == ["--gpus", "2"]
+    assert draft.command_words() == ["--", "python", "train.py", "${literal}"]
+
+
+def test_a_shell_s_line_is_called_after_its_script() -> None:
+    assert own("cd x && python -u sub/train_big.py | tee log").spec().name == "train_big"
+    assert own("echo a; echo b").spec().name == "sh"
+
+
+def test_a_command_that_ran_is_edited_and_keeps_the_rest() -> None:
+    ran = msgspec.structs.replace(command_spec(["python", "t.py", "--lr", "1"]), name="first")
+    ran = msgspec.structs.replace(ran, checkpoints=("ckpt/*.pt",))
+    draft = RunDraft.of(ran)
+    assert draft.command == "python t.py --lr 1" and not draft.command_changed
+    draft.command = "python t.py --lr 5"
+    spec = draft.spec()
+    assert draft.command_changed and spec.command[-1] == "5"
+    assert (spec.name, spec.checkpoints) == ("first", ("ckpt/*.pt",))
+
+
+def test_every_wrong_field_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(PRESET)
+    draft = RunDraft.of(load_preset(tmp_path / "p.yaml"))
+    draft.texts |= {"lr": "abc", "epochs": "1.5"}
+    with pytest.raises(WrongInput, match=r"(?s)lr: expected a number.*epochs: expected a whole"):
+        draft.spec()
+
+
+def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = command_spec(["true"])
+    texts = detail_texts(spec) | {
+        "name": "mine",
+        "priority": "5",
+        "after": "other:any",
+        "price": "1.99",
+        "folder": "sub",
+        "checkpoints": "a/*.pt b/*.pt",
+    }
+    changed = with_details(spec, texts)
+    assert (changed.name, changed.priority, changed.after) == ("mine", 5, After("other", "any"))
+    assert (changed.price, changed.price_basis) == ("1.99", "flag")
+    assert changed.working_directory == str(tmp_path / "sub")
+    assert changed.checkpoints == ("a/*.pt", "b/*.pt")
+    words = detail_words(spec, texts)
+    assert words[:8] == [
+        "--name",
+        "mine",
+        "--priority",
+        "5",
+        "--after",
+        "other:any",
+        "--price",
+        "1.99",
+    ]
+    assert f"working_directory={tmp_path / 'sub'}" in words
+    assert json.loads(words[-1].removeprefix("checkpoints=")) == ["a/*.pt", "b/*.pt"]
+    assert with_details(spec, detail_texts(spec)) == spec and not detail_words(
+        spec, detail_texts(spec)
+    )
+
+
+@pytest.mark.parametrize(("key", "text"), [("priority", "high"), ("after", "x:never")])
+def test_a_wrong_detail_names_its_field(key: str, text: str) -> None:
+    spec = command_spec(["true"])
+    with pytest.raises(WrongInput, match=key):
+        with_details(spec, detail_texts(spec) | {key: text})
+
+
+def _resolved(path: Path) -> RunSpec:
+    (spec,) = resolve_runs(str(path))
+    return spec
+
+
+def test_a_saved_preset_loads_as_what_was_in_the_form(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "p.yaml").write_text(PRESET)
+    draft = RunDraft.of(load_preset(home / "p.yaml"))
+    draft.texts["lr"], draft.gpus = "0.5", "4-5"
+    wanted = with_details(draft.spec(), {**detail_texts(draft.spec()), "priority": "3"})
+    saved = _resolved(save_preset(wanted, "mine"))
+    assert {one.name: one.value for one in saved.parameters} == {
+        "lr": 0.5,
+        "epochs": 3,
+        "out": str(home) + "/out",
+    }
+    assert (saved.gpus.ids, saved.priority) == (("4", "5"), 3)
+    assert saved.working_directory == str(tmp_path), "what was relative to the old file is not"
+    with pytest.raises(WrongInput, match="exists already"):
+        save_preset(wanted, "mine")
+    assert _resolved(save_preset(wanted, "mine", overwrite=True)).priority == 3
+
+
+def test_a_saved_command_runs_the_same_words(tmp_path: Path) -> None:
+    draft = own("python train.py '${x}' 3")
+    saved = _resolved(save_preset(draft.spec(), "cmd"))
+    assert saved.command == draft.spec().command and saved.preset == "cmd"
+    leftover = list((tmp_path / "config" / "fresnel-tui" / "presets").iterdir())
+    assert [path.name for path in leftover] == ["cmd.yaml"]
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", ".hidden", "x.yaml"])
+def test_a_preset_needs_a_name(name: str) -> None:
+    with pytest.raises(WrongInput, match="preset name"):
+        save_preset(command_spec(["true"]), name)
+
+
+def test_a_member_s_gpus_are_changed_by_set(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "presets"
+    folder.mkdir()
+    (folder / "one.yaml").write_text("launcher: command\ncommand: echo\ngpus: 1\n")
+    (folder / "both.yaml").write_text(
+        "runs:\n  - preset: one\n    gpus: {ids: '7'}\n  - {preset: one, name: two}\n"
+    )
+    specs = resolve_runs("both", ["one.gpus=2-3", "two.priority=4"])
+    assert [spec.gpus.ids for spec in specs] == [("2", "3"), ()]
+    draft = RunDraft.of(specs[0])
+    draft.gpus = "5"
+    assert draft.words() == ["--set", "one.gpus=5"]

@@ -1,0 +1,118 @@
+"""Several values on one command line, flags changed by name, and the median rule."""
+
+import math
+
+import pytest
+
+from runners.guard.hopeless import Course, hopeless
+from runners.model.errors import WrongInput
+from runners.model.spec import GpuRequest
+from runners.presets.flags import change_flag, change_flags, flag_names
+from runners.presets.sweeps import expand
+from runners.scheduling.policy import Candidate, Granted, Waiting, decide
+
+
+def overrides(*words: str, **more: int) -> list[list[str]]:
+    return [one.overrides for one in expand(words, lambda key: key != "text", **more)]  # type: ignore[arg-type]
+
+
+def test_a_grid_has_every_combination_the_last_key_fastest() -> None:
+    assert overrides("lr=1,2", "fixed=7", "seed=0..2") == [
+        [f"lr={lr}", "fixed=7", f"seed={seed}"] for lr in (1, 2) for seed in (0, 1, 2)
+    ]
+    variant = expand(["parameters.lr=1e-4,3e-4", "seed=0"], lambda _: True)[1]
+    assert variant.varied == {"lr": "3e-4"} and variant.label == "lr3e-4"
+    assert overrides("x=0..10..5", "y=0.1..0.3..0.1")[-1] == ["x=10", "y=0.3"]
+
+
+def test_a_comma_in_a_text_or_list_is_a_comma_and_braces_make_values_of_it() -> None:
+    assert overrides("text=a,b") == [["text=a,b"]]
+    assert overrides("lr=[1, 2]") == [["lr=[1, 2]"]]
+    assert overrides("text={a,b}") == [["text=a"], ["text=b"]]
+    assert overrides("text=1..3") == [["text=1..3"]]
+    assert overrides("lr=1e-3") == [["lr=1e-3"]]
+
+
+def test_samples_lie_in_their_ranges_and_come_again() -> None:
+    words = ("lr=1e-5..1e-3:log", "layers=2..8", "kind=a,b", "drop=0..0.5")
+    found = overrides(*words, samples=40)
+    rates = [float(one[0].partition("=")[2]) for one in found]
+    assert len(found) == 40 and all(1e-5 <= rate <= 1e-3 for rate in rates)
+    assert 8 < sum(rate < 1e-4 for rate in rates) < 32, "even in the logarithm"
+    assert {one[1] for one in found} <= {f"layers={n}" for n in range(2, 9)}
+    assert {one[2] for one in found} == {"kind=a", "kind=b"}
+    assert found == overrides(*words, samples=40) != overrides(*words, samples=40, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "samples", "said"),
+    [
+        (["lr=1e-5..1e-3"], None, "has to be sampled"),
+        (["seed=0..999"], None, "200 runs are the most"),
+        (["a=0..19", "b=0..19"], None, "400 combinations"),
+        (["lr=1,"], None, "is missing"),
+        (["lr=0..1:log"], 3, "begins above 0"),
+        (["lr=3..1"], 3, "ends before"),
+        (["lr=1"], 3, "nothing varies"),
+        (["lr=1,2"], 0, "expected 1 to 200"),
+    ],
+)
+def test_what_makes_no_sweep_is_said(words: list[str], samples: int | None, said: str) -> None:
+    with pytest.raises(WrongInput, match=said):
+        expand(words, lambda _: True, samples)
+
+
+def test_flags_are_changed_where_they_stand() -> None:
+    words = ["python", "t.py", "--lr", "3e-4", "--batch-size=8", "--amp", "-b", "2", "optim.wd=0"]
+    assert flag_names(words) == ["lr", "batch-size", "amp", "b", "optim.wd"]
+    changes = {"lr": "5", "batch_size": "9", "amp": "false", "b": "-3", "optim.wd": "1"}
+    for name, value in changes.items():
+        words = change_flag(words, name, value) or []
+    assert words == ["python", "t.py", "--lr", "5", "--batch-size=9", "-b", "-3", "optim.wd=1"]
+    assert change_flag(words, "nothing", "1") is None
+    added = change_flags(words, ["--lr", "7", "--amp", "--betas", "0.9", "0.99", "--name=x"])
+    assert added[2:4] == ["--lr", "7"] and added[-5:] == [
+        "--amp", "--betas", "0.9", "0.99", "--name=x",
+    ]  # fmt: skip
+    assert change_flags(added, ["--amp"]) == added
+    with pytest.raises(ValueError, match="expected a flag"):
+        change_flags(words, ["train.py"])
+
+
+def candidates(count: int, parallel: int | None) -> list[Candidate]:
+    return [
+        Candidate(f"r{i}", GpuRequest(), created=float(i), group="g", parallel=parallel)
+        for i in range(count)
+    ]
+
+
+def test_at_most_so_many_of_a_sweep_start_and_the_others_say_why_they_wait() -> None:
+    verdicts = decide(candidates(4, 2), None, {}, {}, running={"g": 1})
+    assert [type(verdicts[f"r{i}"]) for i in range(4)] == [Granted, Waiting, Waiting, Waiting]
+    waits = verdicts["r1"]
+    assert isinstance(waits, Waiting) and waits.reason == "waits: g runs 2 at a time"
+    unlimited = decide(candidates(4, 0), None, {}, {}, running={"g": 9})
+    assert all(isinstance(one, Granted) for one in unlimited.values())
+
+
+def course(*values: float) -> Course:
+    return Course(list(range(1, len(values) + 1)), values)
+
+
+def test_the_median_rule_stops_what_is_worse_than_the_others_were() -> None:
+    good = {f"good{i}": course(0.5, 0.4, 0.3, 0.2, 0.1, 0.1) for i in range(3)}
+    bad = {"bad": course(0.9, 0.9, 0.9, 0.8, 0.8)}
+    found = hopeless({**good, **bad}, [*good, "bad"], False, "loss")
+    assert list(found) == ["bad"] and "median of 3 others 0.3" in found["bad"]
+    assert not hopeless({**good, **bad}, [*good], False, "loss"), "it has ended"
+    assert not hopeless({**good, "bad": course(0.9, 0.9, 0.9, 0.9)}, ["bad"], False, "loss")
+    two = {name: good[name] for name in ("good0", "good1")}
+    assert not hopeless({**two, **bad}, ["bad"], False, "loss"), "too few to judge by"
+    ahead = {"bad": course(*[0.9] * 9)}
+    assert not hopeless({**good, **ahead}, ["bad"], False, "loss"), "nobody has come as far"
+    lost = {"lost": course(*[math.nan] * 5)}
+    assert "lost" in hopeless({**good, **lost}, ["lost"], False, "loss")
+    up = {f"up{i}": course(1, 2, 3, 4, 5) for i in range(3)}
+    assert hopeless({**up, "low": course(1, 1, 1, 1, 1)}, ["low", "up0"], True, "psnr").keys() == {
+        "low"
+    }

@@ -1,0 +1,88 @@
+"""Two small dialogs: a question, and a line to type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from runners.model.errors import FresnelError
+
+
+class QuestionScreen(ModalScreen[bool]):
+    """Asks before something is done; the harmless answer has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape", "dismiss(False)", "No"),
+    ]
+
+    def __init__(self, title: str, text: str, yes: str, no: str = "Leave it") -> None:
+        super().__init__()
+        self._title, self._text, self._yes, self._no = title, text, yes, no
+
+    def compose(self) -> ComposeResult:
+        """What would happen, two buttons."""
+        with Vertical(classes="dialog") as dialog:
+            dialog.border_title = self._title
+            yield Static(Text(self._text))
+            with Horizontal(classes="buttons"):
+                yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
+                yield Button(f"{self._no} (n)", id="no", compact=True)
+
+    def on_mount(self) -> None:
+        """Enter does nothing that could be regretted."""
+        self.query_one("#no").focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Answer."""
+        self.dismiss(event.button.id == "yes")
+
+
+class LineScreen(ModalScreen[str | None]):
+    """Asks for one line; `check` raises FresnelError for one that will not do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        value: str = "",
+        check: Callable[[str], object] | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__()
+        self._title, self._text, self._value, self._hint = title, text, value, hint
+        self._check = check
+
+    def compose(self) -> ComposeResult:
+        """What is asked for, the line, what is wrong with it."""
+        with Vertical(classes="dialog") as dialog:
+            dialog.border_title = self._title
+            dialog.border_subtitle = "Enter takes it · Esc close"
+            yield Static(Text(self._text))
+            yield Input(value=self._value, placeholder=self._hint, compact=True, id="line")
+            yield Static(id="wrong")
+
+    def on_mount(self) -> None:
+        """The line has the keys."""
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Answer, unless it will not do."""
+        event.stop()
+        text = event.value.strip()
+        try:
+            if self._check is not None:
+                self._check(text)
+        except FresnelError as error:
+            self.query_one("#wrong", Static).update(Text(str(error), style="red"))
+        else:
+            self.dismiss(text)

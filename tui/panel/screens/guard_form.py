@@ -1,0 +1,146 @@
+"""Setting the guard, and postponing it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from runners.cost.sessions import read_session
+from runners.guard.rule import GuardRule, GuardView
+from runners.guard.wish import GuardWish, length_of, rule_from, wish_of
+from runners.host.clock import moment_now
+from runners.model.errors import FresnelError, WrongInput
+from runners.state.layout import StateDirectory
+from tui.panel.money_commands import MoneyCommands
+from tui.panel.screens.dialogs import LineScreen
+from tui.panel.widgets.launch.fields import FormField
+from tui.views.guard_text import consequences, guard_text, postponed_text
+
+_FIELDS = (
+    ("budget_stop", "budget stop", "session total in dollars, or part of its budget: 95%"),
+    ("max_age", "max age", "age of the session, or of the boot without one: 8h"),
+    ("no_run", "no run", "no run for so long: 30m"),
+    ("idle", "idle", "GPUs below 5 % for so long while runs say they train: 30m"),
+    ("countdown", "countdown", "between the warning and the stop"),
+    ("warm_up", "warm up", "how long a first epoch may idle"),
+    ("warn_command", "warn command", "run at the warning; FRESNEL_GUARD_TEXT says why"),
+    ("webhook", "webhook", "posted to as JSON at every step"),
+    ("end_command", "end command", "run once every run has stopped; none when empty"),
+    ("destroys", "destroys", "true: the end command destroys; only when all is fetched"),
+)
+_WIDE = ("warn_command", "webhook", "end_command")
+
+
+class GuardScreen(ModalScreen[None]):
+    """The parts of a rule as fields, and what the guard would do by it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close"),
+        Binding("f2,ctrl+s", "set", "Set"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(
+        self, state: StateDirectory, commands: MoneyCommands, rule: GuardRule | None
+    ) -> None:
+        super().__init__()
+        self.state = state
+        self.commands = commands
+        self.wish = GuardWish() if rule is None else wish_of(rule)
+        self._is_new = rule is None
+
+    def compose(self) -> ComposeResult:
+        """Fields, consequences, two buttons."""
+        with Vertical(classes="dialog wide fit") as dialog:
+            dialog.border_title = "Set the guard" if self._is_new else "Change the guard"
+            dialog.border_subtitle = "Tab next field · F2 set · Esc close"
+            for key, name, words in _FIELDS:
+                value = getattr(self.wish, key)
+                text = str(value).lower() if isinstance(value, bool) else value
+                yield FormField(key, name, text, words, wide=key in _WIDE)
+            yield Static(id="guard-says", classes="heading")
+            with Horizontal(classes="buttons"):
+                yield Button("Set it (F2)", id="set", variant="success", compact=True)
+                yield Button("Close (Esc)", id="close", compact=True)
+
+    def on_mount(self) -> None:
+        """The first field has the keys."""
+        self.query(Input).first().focus()
+        self._show()
+
+    def _read(self) -> GuardWish:
+        """What the fields say; WrongInput for `destroys` that is neither true nor false."""
+        texts = {field.key: field.value for field in self.query(FormField)}
+        destroys = texts.pop("destroys").lower()
+        if destroys not in ("true", "false", ""):
+            raise WrongInput(f"destroys: expected true or false, got {destroys!r}")
+        return GuardWish(**texts, destroys=destroys == "true")
+
+    def _rule(self) -> GuardRule:
+        session = read_session(self.state)
+        names = {key: name for key, name, _ in _FIELDS}
+        return rule_from(self._read(), session.budget if session else None, names.__getitem__)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show()
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus_next()
+
+    def _show(self) -> None:
+        try:
+            text = Text("\n".join(consequences(self.state, self._rule())))
+        except FresnelError as error:
+            text = Text(str(error), style="yellow")
+        self.query_one("#guard-says", Static).update(text)
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss(None)
+
+    @on(Button.Pressed, "#set")
+    def action_set(self) -> None:
+        """Set it."""
+        try:
+            self._rule()
+        except FresnelError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.commands.set_guard(self._read())
+            self.dismiss(None)
+
+
+def ask_to_postpone(app: App[Any], commands: MoneyCommands, guard: GuardView | None) -> None:
+    """Ask for how long the guard shall hold back, and say until when; 0 undoes it."""
+    if guard is None or guard.rule is None:
+        app.notify("no guard is set: $ opens money and guard, g there sets one", timeout=5)
+        return
+    now = moment_now()
+    said = [
+        postponed_text(guard, now) or guard_text(guard, now),
+        f"It is {time.strftime('%H:%M')}. For how long from now shall it hold back? 0 undoes it.",
+    ]
+
+    def check(text: str) -> None:
+        if not text:
+            raise WrongInput("for how long?", "for example 1h, 30m; 0 lets it go on")
+        length_of("postpone", text, may_be_nothing=True)
+
+    def answered(text: str | None) -> None:
+        if text:
+            commands.postpone_guard(text)
+
+    app.push_screen(LineScreen("Postpone the guard", "\n".join(said), "1h", check), answered)

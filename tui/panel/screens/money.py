@@ -1,0 +1,267 @@
+"""Money and guard: what the session, each run, preset and day cost; what may be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from runners.guard.rule import GuardView
+from runners.host.clock import moment_now
+from runners.model.errors import FresnelError
+from runners.state.layout import StateDirectory
+from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
+from tui.panel.money_commands import MoneyCommands
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.views.cost_report import (
+    CostReport,
+    CostTable,
+    cost_notes,
+    cost_tables,
+    padded,
+    read_report,
+)
+from tui.views.guard_text import guard_text, watched_text
+from tui.views.money_text import ended_text, session_pairs
+
+_AGAIN_S = 15.0
+_KEYS = (
+    ("s", "start a session"),
+    ("b", "budget"),
+    ("e", "end the session"),
+    ("g", "set the guard"),
+    ("p", "postpone it"),
+    ("u", "undo that"),
+    ("o", "guard off"),
+)
+
+
+class MoneyScreen(ModalScreen[None]):
+    """The cost page; its keys act on session and guard."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),
+        hotkey("s", "start", "start a session: price, budget"),
+        hotkey("b", "budget", "another budget for the session"),
+        hotkey("e", "end", "end the session; asks, and says the total"),
+        hotkey("g", "guard", "set the guard, or change it"),
+        hotkey("p", "postpone", "postpone the guard; asks for how long"),
+        hotkey("u", "resume_guard", "undo the postponement"),
+        hotkey("o", "lift", "guard off; asks"),
+    ]
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        commands: MoneyCommands,
+        picture: PanelSnapshot | None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__()
+        self.state = state
+        self.commands = commands
+        self.picture = picture
+        self.read_only = read_only
+
+    def compose(self) -> ComposeResult:
+        """Session and guard, keys, tables."""
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_title = "Money and guard · estimates of GPU time"
+            dialog.border_subtitle = "Esc close"
+            with VerticalScroll(id="money"):
+                yield Static(id="money-now")
+                yield Static(_keys_text(), id="money-keys", classes="heading")
+                yield Static("reading the ledger…", id="money-tables", classes="heading")
+
+    def on_mount(self) -> None:
+        """Show what is known; the ledger is read beside it, now and every so often."""
+        self.query_one("#money-keys").display = not self.read_only
+        self.commands.done = self._read_again
+        self._show_now()
+        self._read()
+        self.set_interval(_AGAIN_S, self._read)
+        self.query_one("#money").focus()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self.commands.done = lambda: None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Read-only: nothing but looking."""
+        return not self.read_only or action == "dismiss" or "scroll" in action
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new picture."""
+        self.picture = picture
+        self._show_now()
+
+    def _show_now(self) -> None:
+        picture = self.picture
+        if picture is None:
+            return
+        guard = picture.guard or GuardView(None, None, False)
+        pairs = session_pairs(picture.meter, picture.session, moment_now(), guard)
+        if picture.session is None:
+            pairs.insert(0, ("session", "none is open: s starts one"))
+        if guard.rule is None and not guard.problems:
+            pairs.append(("guard", "none is set: g sets one"))
+        text = Text()
+        for name, value in pairs:
+            text.append(f"{name:<10}", style="dim")
+            text.append(f"{value}\n", style="yellow" if value.startswith("⚠") else "")
+        text.rstrip()
+        self.query_one("#money-now", Static).update(text)
+
+    def _read_again(self) -> None:
+        self._read()
+
+    @work(thread=True, exclusive=True, group="ledger")
+    def _read(self) -> None:
+        try:
+            report = read_report(self.state)
+        except FresnelError as error:
+            self.app.call_from_thread(self._show_tables, Text(str(error), style="red"))
+            return
+        self.app.call_from_thread(self._show_tables, _tables_text(report))
+
+    def _show_tables(self, text: Text) -> None:
+        if self.is_attached:
+            self.query_one("#money-tables", Static).update(text)
+
+    # ---- the session
+
+    @property
+    def _has_session(self) -> bool:
+        return self.picture is not None and self.picture.session is not None
+
+    def action_start(self) -> None:
+        """Open the form for a session."""
+        from tui.panel.screens.session_form import SessionScreen
+
+        if self._has_session:
+            self._tell("a session is open already: e ends it")
+            return
+        reading = self.picture.reading if self.picture else None
+        self.app.push_screen(SessionScreen(self.state, self.commands, reading))
+
+    def action_budget(self) -> None:
+        """Ask for another budget."""
+        from runners.cost.prices import parse_rate
+        from runners.model.errors import WrongInput
+
+        if not self._need_session():
+            return
+
+        def check(text: str) -> None:
+            try:
+                parse_rate(text)
+            except ValueError:
+                raise WrongInput("expected US dollars such as 100") from None
+
+        session = self.picture.session if self.picture else None
+        before = "" if session is None else session.budget or ""
+        screen = LineScreen("Budget of the session", "US dollars in all:", before, check, "100")
+
+        def answered(text: str | None) -> None:
+            if text:
+                self.commands.change_budget(text)
+
+        self.app.push_screen(screen, answered)
+
+    def action_end(self) -> None:
+        """Ask whether the session shall end; its total is said."""
+        if not self._need_session() or self.picture is None or self.picture.session is None:
+            return
+        session = self.picture.session
+        live = sum(view.run.is_live for view in self.picture.runs)
+        words = [
+            f"{ended_text(session).replace('session ended', 'So far')}.",
+            "Nothing is stopped and nothing is shut down: only counting ends.",
+            f"{live} runs go on." if live else "",
+            session.stopping,
+        ]
+        self._ask("End the session?", words, "End it", self.commands.end_session)
+
+    def _need_session(self) -> bool:
+        if not self._has_session:
+            self._tell("no session is open: s starts one")
+        return self._has_session
+
+    # ---- the guard
+
+    def action_guard(self) -> None:
+        """Open the form for the guard."""
+        from tui.panel.screens.guard_form import GuardScreen
+
+        rule = self.picture.guard.rule if self.picture and self.picture.guard else None
+        self.app.push_screen(GuardScreen(self.state, self.commands, rule))
+
+    def action_postpone(self) -> None:
+        """Ask for how long the guard shall hold back."""
+        from tui.panel.screens.guard_form import ask_to_postpone
+
+        ask_to_postpone(self.app, self.commands, self.picture.guard if self.picture else None)
+
+    def action_resume_guard(self) -> None:
+        """Undo a postponement."""
+        guard = self.picture.guard if self.picture else None
+        if guard is None or guard.rule is None or not guard.rule.postponed_left(moment_now()):
+            self._tell("the guard is not postponed")
+        else:
+            self.commands.postpone_guard("0")
+
+    def action_lift(self) -> None:
+        """Ask whether the guard shall go."""
+        guard = self.picture.guard if self.picture else None
+        if guard is None or guard.rule is None:
+            self._tell("no guard is set: g sets one")
+            return
+        words = [
+            f"It watches {watched_text(guard.rule)}.",
+            guard_text(guard, moment_now()),
+            "Without it nothing stops what runs when that is reached.",
+        ]
+        self._ask("Guard off?", words, "Guard off", self.commands.lift_guard)
+
+    def _ask(self, title: str, words: list[str], yes: str, do: Callable[[], None]) -> None:
+        text = "\n".join(filter(None, words))
+        self.app.push_screen(
+            QuestionScreen(title, text, yes), lambda answer: do() if answer else None
+        )
+
+    def _tell(self, words: str) -> None:
+        self.notify(words, timeout=4, markup=False)
+
+
+def _keys_text() -> Text:
+    return Text(" · ").join(Text.assemble((key, "bold"), f" {words}") for key, words in _KEYS)
+
+
+def _tables_text(report: CostReport) -> Text:
+    text = Text(no_wrap=True)
+    for table in cost_tables(report, by_name=True):
+        text.append_text(_table_text(table)).append("\n")
+    for note in cost_notes(report):
+        text.append(f"{note}\n", style="yellow")
+    if not text.plain:
+        text.append("nothing has cost anything yet: no run had a price, and no session was open")
+    return text
+
+
+def _table_text(table: CostTable) -> Text:
+    widths = [
+        max(len(row[place]) for row in (table.headings, *table.rows))
+        for place in range(len(table.headings))
+    ]
+    text = Text(padded(table.headings, widths) + "\n", style="bold")
+    for row in table.rows:
+        text.append(f"{padded(row, widths)}\n", style="not bold")
+    return text

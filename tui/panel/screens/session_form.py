@@ -1,0 +1,211 @@
+"""Starting a session: a price among those that are known, a budget, and since when."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from runners.cost.cloud import Instance, find_instance
+from runners.cost.opening import Per, prices_for, rate_caveat, recognised_price
+from runners.cost.prices import PriceEntry
+from runners.cost.sessions import Session, start_session
+from runners.gpus.cards import list_cards
+from runners.gpus.client import read_gpus
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.gpus import GpuReading
+from runners.state.layout import StateDirectory
+from tui.panel.money_commands import MoneyCommands
+from tui.panel.screens.dialogs import QuestionScreen
+from tui.panel.widgets.launch.fields import FormField
+
+
+class SessionScreen(ModalScreen[None]):
+    """Prices that fit this machine stand first; an amount for the whole machine goes as well."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close"),
+        Binding("f2,ctrl+s", "start", "Start"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(
+        self, state: StateDirectory, commands: MoneyCommands, reading: GpuReading | None
+    ) -> None:
+        super().__init__()
+        self.state = state
+        self.commands = commands
+        self.reading = reading
+        self.instance = Instance("")
+        self.prices: list[PriceEntry] = []
+
+    def compose(self) -> ComposeResult:
+        """Prices, fields, what it comes to."""
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_title = "Start a session"
+            dialog.border_subtitle = "Tab next field · F2 start · Esc close"
+            yield Label("Price", classes="heading")
+            yield OptionList(id="prices", compact=True)
+            yield FormField("rate", "or a rate", "", "dollars per hour for the whole machine")
+            yield FormField("gpus", "GPUs", "", "how many this machine has")
+            yield FormField("budget", "budget", "", "dollars you mean to spend at most", "none")
+            yield FormField("since", "since", "boot", "boot, now, or 2026-11-20T14:00")
+            yield Static(id="session-says")
+            with Horizontal(classes="buttons"):
+                yield Button("Start (F2)", id="start", variant="success", compact=True)
+                yield Button("Close (Esc)", id="close", compact=True)
+
+    def on_mount(self) -> None:
+        """Find out what this machine is, beside the screen."""
+        self.query_one(OptionList).focus()
+        self._look()
+
+    @work(thread=True, group="prices")
+    def _look(self) -> None:
+        reading = self.reading or read_gpus(self.state)
+        try:
+            instance = find_instance() or Instance("")
+            prices, fitting = prices_for(reading, instance)
+        except FresnelError as error:
+            self.app.call_from_thread(self._say, str(error), True)
+            return
+        self.app.call_from_thread(self._list, reading, instance, prices, fitting)
+
+    def _list(
+        self, reading: GpuReading, instance: Instance, prices: list[PriceEntry], fitting: int
+    ) -> None:
+        self.reading, self.instance, self.prices = reading, instance, prices
+        names = self.query_one(OptionList)
+        names.add_options([Option(_price_line(one, i < fitting)) for i, one in enumerate(prices)])
+        known = recognised_price(prices[:fitting], instance)
+        names.highlighted = prices.index(known) if known is not None else 0 if prices else None
+        field = self._fields()["gpus"]
+        field.default = str(max(1, len(list_cards(reading.gpus))))
+        field.put(field.default)
+        self._show()
+
+    def _fields(self) -> dict[str, FormField]:
+        return {field.key: field for field in self.query(FormField)}
+
+    @on(OptionList.OptionHighlighted)
+    @on(Input.Changed)
+    def _changed(self, event: Message) -> None:
+        event.stop()
+        self._show()
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.screen.focus_next()
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self) -> None:
+        self._fields()["budget"].input.focus()
+
+    def _wish(self) -> tuple[str, Per, int]:
+        """The price, what an amount is for, and the number of GPUs; WrongInput names the field."""
+        texts = {key: field.value for key, field in self._fields().items()}
+        if not texts["gpus"].isdigit() or int(texts["gpus"]) < 1:
+            raise WrongInput(f"GPUs: expected how many this machine has, got {texts['gpus']!r}")
+        if texts["rate"]:
+            return texts["rate"], "machine", int(texts["gpus"])
+        place = self.query_one(OptionList).highlighted
+        if place is None or place >= len(self.prices):
+            raise WrongInput("choose a price, or give a rate")
+        return self.prices[place].name, "gpu", int(texts["gpus"])
+
+    def _show(self) -> None:
+        """What it comes to, and what speaks against it."""
+        from runners.cost.prices import choose_price
+        from runners.cost.rates import hourly_rate
+
+        if self.reading is None or not self.prices:
+            return
+        try:
+            price, per, gpus = self._wish()
+            chosen = choose_price(price, "session", per)
+        except FresnelError as error:
+            self._say(str(error), True)
+            return
+        text = Text(f"${hourly_rate(chosen, gpus)}/h for this machine", style="bold")
+        if chosen.source:
+            text.append(f"  {chosen.source}, {chosen.date}", style="dim")
+        caveat = self._caveat(price, per, gpus)
+        if caveat:
+            text.append(f"\n⚠ {caveat}", style="yellow")
+        self.query_one("#session-says", Static).update(text)
+
+    def _caveat(self, price: str, per: Per, gpus: int) -> str:
+        if self.reading is None:
+            return ""
+        told = self._fields()["gpus"]
+        return rate_caveat(price, per, self.reading, gpus if told.value != told.default else None)
+
+    def _say(self, words: str, wrong: bool = False) -> None:
+        self.query_one("#session-says", Static).update(Text(words, style="red" if wrong else ""))
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss(None)
+
+    @on(Button.Pressed, "#start")
+    def action_start(self) -> None:
+        """Start it, once what speaks against its price is taken."""
+        try:
+            price, per, gpus = self._wish()
+        except FresnelError as error:
+            self._say(str(error), True)
+            return
+        caveat = self._caveat(price, per, gpus)
+        if not caveat:
+            self._start(price, per, gpus, "")
+            return
+        question = QuestionScreen("Take this price?", caveat, "Take it all the same")
+        self.app.push_screen(
+            question, lambda yes: self._start(price, per, gpus, caveat) if yes else None
+        )
+
+    def _start(self, price: str, per: Per, gpus: int, caveat: str) -> None:
+        texts = {key: field.value for key, field in self._fields().items()}
+        cards = list_cards(self.reading.gpus) if self.reading is not None else ()
+        instance = self.instance
+
+        def start() -> Session:
+            return start_session(
+                self.state,
+                price,
+                gpus,
+                texts["since"] or "boot",
+                texts["budget"] or None,
+                per,
+                cards,
+                instance.provider,
+                " ".join(filter(None, (instance.kind, instance.id))),
+                caveat,
+            )
+
+        words = ["--rate" if per == "machine" else "--price", price]
+        words += ["--gpus", str(gpus)] if gpus != max(1, len(cards)) else []
+        words += ["--budget", texts["budget"]] if texts["budget"] else []
+        words += ["--since", texts["since"]] if texts["since"] not in ("", "boot") else []
+        self.commands.start_session(start, [*words, *(["--anyway"] if caveat else [])])
+        self.dismiss(None)
+
+
+def _price_line(entry: PriceEntry, fits: bool) -> Text:
+    whole = " a machine" if entry.per == "machine" else ""
+    rate = f"${entry.usd_per_hour}/h{whole}"
+    text = Text.assemble(
+        ("● " if fits else "  ", "green"), f"{entry.name:<26} ", f"{rate:<20} ", entry.gpu
+    )
+    text.append(f"  {entry.provider}" + ("  fits this machine" if fits else ""), style="dim")
+    return text

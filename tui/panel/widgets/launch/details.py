@@ -1,0 +1,120 @@
+"""The launch form's fields that every run has: name, place in the queue, price, folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from runners.model.errors import WrongInput
+from runners.model.spec import After, RunSpec
+
+HERE = "${working_directory}"
+
+
+class DetailField(NamedTuple):
+    """One of them: its key, what its empty field says, its help, and whether each run of a group
+    takes it.
+    """
+
+    key: str
+    hint: str
+    help: str
+    in_groups: bool = True
+
+
+FIELDS = (
+    DetailField("name", "", "what the run is called in every list", False),
+    DetailField("folder", "", "where it runs; relative to where the panel was started", False),
+    DetailField(
+        "checkpoints",
+        "${run_dir}/checkpoints/*",
+        "glob patterns of its checkpoints, such as ckpt/*.pt; several with blanks between them",
+        False,
+    ),
+    DetailField("priority", "0", "higher goes first in the queue"),
+    DetailField("after", "nobody", "wait for a run: ID or name, ID:failure, ID:any"),
+    DetailField("price", "the session's", "dollars per GPU and hour, or a price's name"),
+)
+
+
+def detail_texts(spec: RunSpec) -> dict[str, str]:
+    """What stands in the fields for `spec`."""
+    after = "" if spec.after is None else f"{spec.after.run}:{spec.after.on}"
+    return {
+        "name": "" if spec.group else spec.name,
+        "folder": "" if spec.working_directory == HERE else spec.working_directory,
+        "checkpoints": " ".join(spec.checkpoints),
+        "priority": str(spec.priority) if spec.priority else "",
+        "after": after.removesuffix(":success"),
+        "price": spec.price or "",
+    }
+
+
+def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
+    """`spec` with what was typed; fields that are as they were change nothing. WrongInput names the
+    field.
+    """
+    changed = _changed(spec, texts)
+    values: dict[str, object] = {}
+    if changed.get("name"):
+        values["name"] = changed["name"]
+    if "folder" in changed:
+        values["working_directory"] = absolute_folder(changed["folder"])
+    if "checkpoints" in changed:
+        values["checkpoints"] = tuple(changed["checkpoints"].split())
+    if "priority" in changed:
+        values["priority"] = _priority(changed["priority"])
+    if "after" in changed:
+        values["after"] = parse_after(changed["after"])
+    if "price" in changed:
+        values["price"] = changed["price"] or None
+        values["price_basis"] = "flag" if changed["price"] else "preset"
+    return msgspec.structs.replace(spec, **values)
+
+
+def detail_words(spec: RunSpec, texts: Mapping[str, str]) -> list[str]:
+    """The headless flags for what was typed."""
+    changed = _changed(spec, texts)
+    words: list[str] = []
+    for key in ("name", "priority", "after", "price"):
+        if changed.get(key):
+            words += [f"--{key}", changed[key]]
+    if "folder" in changed:
+        words += ["--set", f"working_directory={absolute_folder(changed['folder'])}"]
+    if "checkpoints" in changed:
+        patterns = changed["checkpoints"].split()
+        text = patterns[0] if len(patterns) == 1 else json.dumps(patterns)
+        words += ["--set", f"checkpoints={text}"]
+    return words
+
+
+def absolute_folder(text: str) -> str:
+    """A folder as typed, from where the panel was started; what has `${…}` in it stays."""
+    if "${" in text or not text:
+        return text or HERE
+    return os.path.normpath(Path.cwd() / Path(text).expanduser())
+
+
+def parse_after(text: str) -> After | None:
+    """`RUN`, `RUN:success`, `RUN:failure` or `RUN:any`; WrongInput for another condition."""
+    name, _, on = text.partition(":")
+    if on not in ("", "success", "failure", "any"):
+        raise WrongInput(f"after: {text}: expected RUN, RUN:success, RUN:failure or RUN:any")
+    return After(name, on or "success") if name else None  # type: ignore[arg-type]
+
+
+def _priority(text: str) -> int:
+    try:
+        return int(text or "0")
+    except ValueError:
+        raise WrongInput(f"priority: expected a whole number, got {text!r}") from None
+
+
+def _changed(spec: RunSpec, texts: Mapping[str, str]) -> dict[str, str]:
+    before = detail_texts(spec)
+    return {key: text.strip() for key, text in texts.items() if text.strip() != before[key]}

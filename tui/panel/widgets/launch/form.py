@@ -1,0 +1,283 @@
+"""The launch form's fields: what is chosen, as fields to edit; and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Label, Static
+
+from runners.model.spec import Parameter, RunSpec
+from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
+from tui.panel.widgets.gpu.picker import GpuPicker
+from tui.panel.widgets.launch.details import (
+    FIELDS,
+    detail_texts,
+    detail_words,
+    with_details,
+)
+from tui.panel.widgets.launch.drafts import RunDraft
+from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
+from tui.panel.widgets.launch.presets import LaunchChoice
+
+_GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
+_SHELL = "as in a shell: pipes, variables and `cd … && …` work"
+_SHORTEST, _LONGEST = 15, 28
+"""Cells for the names of fields."""
+_RULES = ("linear", "sqrt", "none")
+
+
+class LaunchForm(VerticalScroll):
+    """Fields of one choice. Announces every change; `specs` and `words` say what it comes to."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("down", "screen.focus_next", "the next field"),
+        hotkey("up", "screen.focus_previous", "the field before"),
+    ]
+
+    class FormChanged(Message):
+        """Something was typed, picked or chosen."""
+
+    def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
+        super().__init__(id=id, can_focus=False)
+        self.picture = picture
+        self.drafts: list[RunDraft] = []
+        self.unfolded = False
+        self._spec: RunSpec | None = None
+
+    def compose(self) -> ComposeResult:
+        """About, fields, details, GPUs, batch, plan."""
+        yield Static(id="about")
+        yield Vertical(id="parameters")
+        yield Static(id="fold")
+        yield Vertical(id="details")
+        yield Static(id="gpulist", classes="heading")
+        yield Vertical(id="gpufield")
+        yield GpuPicker(self.picture, id="picker")
+        yield Static(id="batch")
+        yield Label("Plan: exactly what runs", classes="heading")
+        yield Static(id="plan")
+
+    @property
+    def picker(self) -> GpuPicker:
+        """The list of GPUs."""
+        return self.query_one(GpuPicker)
+
+    @property
+    def single(self) -> RunDraft | None:
+        """The one run of the form; None for a group and for nothing."""
+        return self.drafts[0] if len(self.drafts) == 1 and not self.drafts[0].member else None
+
+    async def load(self, choice: LaunchChoice) -> None:
+        """Show the fields of another choice."""
+        entry = choice.entry
+        self.drafts = [RunDraft.of(spec, choice.is_new) for spec in entry.specs]
+        self._spec = entry.specs[0] if entry.specs else None
+        self.unfolded = choice.is_new or bool(self.drafts and self.drafts[0].has_command)
+        await self._replace("#parameters", list(self._parameter_fields()))
+        await self._replace("#details", self._detail_fields())
+        single = self.single
+        gpus = [] if single is None else [_DraftField(single, "gpus", "GPUs", single.gpus, _GPUS)]
+        await self._replace("#gpufield", gpus)
+        self.fold()
+        self.picker.show({}, {})
+        self.describe_gpus()
+        fields = list(self.query(FormField))
+        longest = max((len(field.title) for field in fields), default=0)
+        for field in fields:
+            field.query_one(".name").styles.width = min(_LONGEST, max(_SHORTEST, longest + 3))
+            field.mark()
+        self.scroll_home(animate=False)
+
+    async def _replace(self, place: str, fields: Sequence[Widget]) -> None:
+        box = self.query_one(place, Vertical)
+        await box.remove_children()
+        if fields:
+            await box.mount_all(fields)
+
+    def _parameter_fields(self) -> Iterator[Widget]:
+        for draft in self.drafts:
+            if draft.member:
+                yield Label(draft.member, classes="heading", markup=False)
+                yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
+            if draft.has_command:
+                words = "python train.py --epochs 10"
+                yield _DraftField(
+                    draft, "command", "command", draft.command, _SHELL, words, wide=True
+                )
+            for parameter in draft.base.parameters:
+                yield _DraftField.of(draft, parameter)
+
+    def _detail_fields(self) -> list[Widget]:
+        if self._spec is None:
+            return []
+        texts, group = detail_texts(self._spec), self.single is None
+        if self.drafts[0].is_new:
+            texts["name"] = ""
+        empty = {"folder": str(Path.cwd()), "name": "from the command"}
+        return [
+            FormField(
+                f"d:{one.key}",
+                one.key,
+                texts[one.key],
+                one.help,
+                empty.get(one.key, one.hint),
+                wide=one.key in ("name", "folder", "checkpoints"),
+            )
+            for one in FIELDS
+            if one.in_groups or not group
+        ]
+
+    # ---- folded, unfolded
+
+    def toggle_fold(self) -> None:
+        """Show name, queue, price and folder, or hide them."""
+        self.unfolded = not self.unfolded
+        self.fold()
+        if self.unfolded:
+            first = self.query("#details Input")
+            if first:
+                first.first().focus()
+
+    def fold(self) -> None:
+        """As `unfolded` says."""
+        details, sign = self.query_one("#details"), "▾" if self.unfolded else "▸"
+        keys = [field.title for field in details.query(FormField)]
+        details.display = self.unfolded
+        head = self.query_one("#fold", Static)
+        head.display = bool(keys)
+        head.update(f"[b]{sign} More (F4)[/b]" + ("" if self.unfolded else f": {', '.join(keys)}"))
+
+    # ---- what is typed and picked
+
+    @on(Input.Changed)
+    def _edited(self, event: Input.Changed) -> None:
+        event.stop()
+        field = event.input.parent
+        if isinstance(field, FormField):
+            field.mark()
+        if isinstance(field, _DraftField):
+            self._take_text(field)
+        self.post_message(self.FormChanged())
+
+    def _take_text(self, field: _DraftField) -> None:
+        """What stands in a field goes into its draft; another one's if that was replaced since."""
+        draft = field.draft
+        if field.key == "command":
+            draft.command = field.value
+        elif field.key != "gpus":
+            draft.texts[field.title] = field.value
+        elif draft.gpus != field.value:
+            draft.gpus = field.value
+            draft.rescale(len(self.picker.gpus))
+            self._show_texts()
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.screen.focus_next()
+
+    @on(GpuPicker.Chosen)
+    def _picked(self, message: GpuPicker.Chosen) -> None:
+        message.stop()
+        for field in self.query("#gpufield FormField").results(FormField):
+            field.put(message.words)
+
+    def type_command(self, text: str) -> None:
+        """Have this stand in the command's field."""
+        for field in self.query(_DraftField):
+            if field.key == "command":
+                field.put(text)
+
+    def next_rule(self) -> None:
+        """How the learning rate follows the batch: the next rule."""
+        for draft in self.drafts:
+            scaling = draft.base.scaling
+            if scaling is not None and draft.rule is not None:
+                rules = _RULES if scaling.base_rate is not None else ("none",)
+                place = rules.index(draft.rule) if draft.rule in rules else -1
+                draft.rule = rules[(place + 1) % len(rules)]  # type: ignore[assignment]
+                draft.rescale(len(self.picker.gpus))
+        self._show_texts()
+        self.post_message(self.FormChanged())
+
+    def _show_texts(self) -> None:
+        for field in self.query(_DraftField):
+            if field.key == "parameter":
+                field.put(field.draft.texts[field.title])
+
+    # ---- the GPUs
+
+    def take(self, picture: PanelSnapshot) -> None:
+        """Take in a new picture; what was typed stays."""
+        self.picture = picture
+        self.picker.take(picture)
+
+    def describe_gpus(self) -> None:
+        """What GPUs there are; the list to pick from, for a single run."""
+        from tui.panel.widgets.gpu.pane import describe_reading
+
+        reading = self.picture.reading if self.picture else None
+        self.query_one("#gpulist", Static).update(describe_reading(reading))
+        self.picker.display = bool(self.picker.gpus) and self.single is not None
+
+    # ---- what it comes to
+
+    def specs(self) -> list[RunSpec]:
+        """The specs that the fields describe; FresnelError names the fields that are wrong."""
+        texts = self._detail_values()
+        return [with_details(draft.spec(), texts) for draft in self.drafts]
+
+    def words(self) -> list[str]:
+        """The headless flags that make the same of what was chosen."""
+        return [word for draft in self.drafts for word in draft.words()] + self.detail_words()
+
+    def detail_words(self) -> list[str]:
+        """Those of them for name, queue, price and folder."""
+        return [] if self._spec is None else detail_words(self._spec, self._details())
+
+    def _details(self) -> dict[str, str]:
+        return {
+            field.key.partition(":")[2]: field.value
+            for field in self.query("#details FormField").results(FormField)
+        }
+
+    def _detail_values(self) -> dict[str, str]:
+        values = self._details()
+        if self.drafts and self.drafts[0].is_new and not values.get("name"):
+            values.pop("name", None)
+        return values
+
+
+class _DraftField(FormField):
+    """A field of one run: a parameter, its command, its GPUs."""
+
+    def __init__(
+        self,
+        draft: RunDraft,
+        key: str,
+        name: str,
+        value: str,
+        hint: str = "",
+        empty: str = "",
+        wide: bool = False,
+    ) -> None:
+        super().__init__(key, name, value, hint, empty, wide)
+        self.draft = draft
+
+    @classmethod
+    def of(cls, draft: RunDraft, parameter: Parameter) -> _DraftField:
+        """The field of one parameter."""
+        value, hint, wide = describe_parameter(parameter)
+        field = cls(draft, "parameter", parameter.name, value, hint, wide=wide)
+        field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
+        return field

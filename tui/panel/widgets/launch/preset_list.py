@@ -1,0 +1,117 @@
+"""The launch form's list of what can be launched: what is typed narrows it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
+from tui.panel.widgets.launch.presets import LaunchChoice, describe_choice, last_runs
+
+
+class PresetList(Vertical):
+    """A line to type in above the names. The arrows move the cursor while one types."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("down", "move('cursor_down')", "the next one"),
+        hotkey("up", "move('cursor_up')", "the one before"),
+        hotkey("pagedown", "move('page_down')", "a screen of them on"),
+        hotkey("pageup", "move('page_up')", "a screen of them back"),
+    ]
+
+    class ChoiceMoved(Message):
+        """The cursor is on another choice."""
+
+        def __init__(self, choice: LaunchChoice) -> None:
+            super().__init__()
+            self.choice = choice
+
+    class ChoiceEntered(Message):
+        """Enter: go on to the form. `typed` is a command, where no preset has such a name."""
+
+        def __init__(self, typed: str) -> None:
+            super().__init__()
+            self.typed = typed
+
+    def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.picture = picture
+        self._choices: Sequence[LaunchChoice] = ()
+        self._shown: list[LaunchChoice] = []
+        self._in_vain = False
+
+    def compose(self) -> ComposeResult:
+        """The line, the names."""
+        yield Input(placeholder="type to filter: reading presets…", id="filter", compact=True)
+        names = OptionList(id="names", compact=True)
+        names.can_focus = False
+        yield names
+
+    @property
+    def choice(self) -> LaunchChoice | None:
+        """The one under the cursor."""
+        place = self.query_one(OptionList).highlighted
+        return self._shown[place] if place is not None and place < len(self._shown) else None
+
+    def set_choices(self, choices: Sequence[LaunchChoice], keep: str = "") -> None:
+        """List these; the cursor goes to the one called `keep`, else to the first that can run and
+        needs nothing typed.
+        """
+        self._choices = choices
+        self.query_one(Input).placeholder = "type to filter"
+        self._lay_out(keep)
+
+    def _lay_out(self, keep: str = "") -> None:
+        names, last = self.query_one(OptionList), last_runs(self.picture)
+        part = self.query_one(Input).value.strip().lower()
+        shown = [one for one in self._choices if part in one.entry.name.lower()]
+        self._in_vain = not shown
+        if self._in_vain:
+            shown = [one for one in self._choices if one.is_new]
+        self._shown = shown
+        names.clear_options()
+        names.add_options([Option(describe_choice(one, last.get(one.entry.name))) for one in shown])
+        if shown:
+            names.highlighted = _first(shown, keep)
+
+    @on(Input.Changed)
+    def _narrow(self, event: Input.Changed) -> None:
+        event.stop()
+        self._lay_out()
+
+    @on(Input.Submitted)
+    def _enter(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.ChoiceEntered(event.value.strip() if self._in_vain else ""))
+
+    @on(OptionList.OptionHighlighted)
+    def _moved(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        if self.choice is not None:
+            self.post_message(self.ChoiceMoved(self.choice))
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.ChoiceEntered(""))
+
+    def action_move(self, how: str) -> None:
+        """Move the cursor."""
+        getattr(self.query_one(OptionList), f"action_{how}")()
+
+
+def _first(choices: Sequence[LaunchChoice], keep: str) -> int:
+    for place, one in enumerate(choices):
+        if keep and one.entry.name == keep:
+            return place
+    fit = (place for place, one in enumerate(choices) if one.runs_here and not one.is_new)
+    return next(fit, 0)
