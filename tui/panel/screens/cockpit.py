@@ -55,7 +55,7 @@ class CockpitScreen(Screen[None]):
             "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
         ),
         hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
-        hotkey("K", "stacks", "where every rank of the selected run is, or was when it hung"),
+        hotkey("T", "stacks", "where every rank of the selected run is, or was when it hung"),
         hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
         hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
         hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
@@ -490,7 +490,7 @@ class CockpitScreen(Screen[None]):
             ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
-            ("Stacks", "where every rank is, or was when it hung (K)", self.action_stacks),
+            ("Stacks", "where every rank is, or was when it hung (T)", self.action_stacks),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
             ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
