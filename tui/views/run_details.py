@@ -82,6 +82,10 @@ def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequenc
     if error:
         pairs.append(("error", error))
     pairs += diagnosis_pairs(view.diagnosis)
+    if view.diagnosis is not None:
+        from tui.views.stack_text import stack_pairs  # only where a run ended badly
+
+        pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [
