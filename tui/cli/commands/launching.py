@@ -109,7 +109,7 @@ def probe(parser: CommandParser) -> None:
         "--keep-runs", action="store_true", help="leave the trials in the list of runs"
     )
     # A probe is of one run: no sweep.
-    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=None, parallel=None)
+    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=0, parallel=None)
     examples(
         parser,
         "probe gaussian-fast",
