@@ -377,5 +377,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     """The run that this one continues, and the checkpoint that it continues from."""
     resumed_from: str = ""
     nodes: NodePlace | None = None
+    node_hosts: tuple[str, ...] = ()
+    """The rented machines that a launch without a place starts it on, and where they meet."""
+    node_port: int = 29500
     warnings: tuple[str, ...] = ()
     """What is to be said of the preset itself, such as a key that was renamed."""

@@ -52,9 +52,15 @@ def both(line: CommandLine, rent: Callable[..., RentedMachine]) -> list[RentedMa
 @pytest.mark.skipif(find_spec("torch") is None, reason="no torch here")
 def test_two_machines_compute_together(line: CommandLine, both: list[RentedMachine]) -> None:
     port = ("--master-port", str(free_port()))
-    started = line.json("launch", "both", "--hosts", "a,b", *port)
+    (line.folder / "presets").mkdir()
+    words = f"nodes: {{hosts: [a, b], port: {port[1]}}}\n"
+    (line.folder / "presets" / "both.yaml").write_text(PRESET + words)
+    refused = line.run("plan", "both", exits=2).stderr
+    assert "runs on a, b together" in refused
+    started = line.json("launch", "both")
     assert [node["host"] for node in started["nodes"]] == ["a", "b"]
-    line.run("nodes", "wait", "last")
+    waiting = line.begin("nodes", "wait", "last")
+    assert waiting.wait(100) == 0, waiting.communicate()
     for machine, node in zip(both, started["nodes"], strict=True):
         output = (machine.state / "runs" / node["run"] / "output.log").read_text()
         assert "sum 3 of 2" in output
@@ -66,11 +72,12 @@ def test_when_one_machine_fails_all_end_and_it_is_named(
     line: CommandLine, both: list[RentedMachine]
 ) -> None:
     port = ("--master-port", str(free_port()))
-    done = line.run(
-        *("launch", "both", "--hosts", "a,b", "--set", "fails=1", "--wait", *port), exits=1
-    )
-    assert "node 1 on b failed" in done.stderr and "has had enough" in done.stderr
-    assert "running" not in done.stdout
+    line.run("launch", "both", "--hosts", "a,b", "--set", "fails=1", *port)
+    waiting = line.begin("nodes", "wait", "last")
+    shown, said = (stream.decode() for stream in waiting.communicate(timeout=100))
+    assert waiting.returncode == 1
+    assert "node 1 on b failed" in said and "has had enough" in said
+    assert "running" not in shown
 
 
 def test_all_or_none(line: CommandLine, both: list[RentedMachine]) -> None:

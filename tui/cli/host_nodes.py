@@ -21,7 +21,7 @@ from runners.remote.pushed import pushed_overrides
 from runners.remote.registry import RemoteRegistry
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import output_there
+from tui.cli.host_run import output_there, said_over
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH
 
@@ -40,21 +40,24 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     if arguments.preset is None:
         raise WrongInput("--hosts goes with a preset that torchrun or accelerate launches")
     machines = [Ssh(registry, registry.find(name)) for name in names]
-    port = arguments.master_port
-    address = _meet(machines, port, arguments.master_addr)
-    say(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
-    words = _words_there(arguments.words_there)
-    name = arguments.name or new_name(arguments.preset)
-    told = []
-    for rank, ssh in enumerate(machines):
-        place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
-        place += ["--master-addr", address, "--master-port", str(port), "--name", name]
-        place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
-        told.append([*words[1:], *place])
-    _check_plans(machines, told)
-    group = NodeGroup(
-        name, arguments.preset, time.time(), address, port, _launch_all(machines, told)
-    )
+    port, name = arguments.master_port, arguments.name or new_name(arguments.preset)
+    with ExitStack() as stack:
+        lines = []
+        for ssh in machines:
+            lines.append(stack.enter_context(AgentConnection(ssh)))
+            lines[-1].begin()
+        address = _meet(machines, lines, port, arguments.master_addr)
+        say(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
+        words = _words_there(arguments.words_there)
+        told = []
+        for rank, ssh in enumerate(machines):
+            place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
+            place += ["--master-addr", address, "--master-port", str(port), "--name", name]
+            place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
+            told.append([*words[1:], *place])
+        _check_plans(machines, lines, told)
+        nodes = _launch_all(machines, lines, told)
+    group = NodeGroup(name, arguments.preset, time.time(), address, port, nodes)
     save_group(state, group)
     if arguments.wait or arguments.follow:
         return _wait(registry, group, arguments.json)
@@ -68,24 +71,19 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _meet(machines: Sequence[Ssh], port: int, wanted: str | None) -> str:
+def _meet(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], port: int, wanted: str | None
+) -> str:
     """The address of the first machine that all others reach, after they were compared; tried in
     both directions, as NCCL's connections go.
     """
-    with ExitStack() as stack:
-        lines = []
-        for ssh in machines:
-            line = stack.enter_context(AgentConnection(ssh))
-            line.begin()
-            lines.append(line)
-        try:
-            hellos = [line.ask({"do": "hello"}) for line in lines]
-            _compare(machines, hellos)
-            address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
-            for i in range(1, len(lines)):
-                _reach(machines[i], lines[i], machines[:1], lines[:1], port, None)
-        except LineLost as error:
-            raise RemoteTrouble(Trouble.NOT_REACHED, str(error)) from None
+    try:
+        _compare(machines, [line.ask({"do": "hello"}) for line in lines])
+        address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
+        for i in range(1, len(lines)):
+            _reach(machines[i], lines[i], machines[:1], lines[:1], port, None)
+    except LineLost as error:
+        raise RemoteTrouble(Trouble.NOT_REACHED, str(error)) from None
     return address
 
 
@@ -145,11 +143,13 @@ def _words_there(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def _check_plans(machines: Sequence[Ssh], told: Sequence[list[str]]) -> None:
+def _check_plans(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+) -> None:
     """Refuse before anything starts where one machine would; compare what would run."""
     versions: dict[str, str] = {}
-    for ssh, words in zip(machines, told, strict=True):
-        done = output_there(ssh, ["plan", "--json", *words], keep=False)
+    for ssh, line, words in zip(machines, lines, told, strict=True):
+        done = said_over(line, ssh, ["plan", "--json", *words], keep=False)
         try:
             plan = json.loads(done.output)
         except ValueError:
@@ -166,15 +166,17 @@ def _check_plans(machines: Sequence[Ssh], told: Sequence[list[str]]) -> None:
         say(f"⚠ torch differs: {each}")
 
 
-def _launch_all(machines: Sequence[Ssh], told: Sequence[list[str]]) -> tuple[NodeRun, ...]:
+def _launch_all(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+) -> tuple[NodeRun, ...]:
     """Start every node; until the last has come they wait for each other, and nothing is lost when
     one is refused: those that wait are ended again.
     """
     started: list[NodeRun] = []
-    for ssh, words in zip(machines, told, strict=True):
+    for ssh, line, words in zip(machines, lines, told, strict=True):
         problem, run = "", ""
         try:
-            done = output_there(ssh, ["launch", *words, "--no-queue"])
+            done = said_over(line, ssh, ["launch", *words, "--no-queue"])
             run = done.output.decode().strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
         except FresnelError as error:

@@ -37,6 +37,12 @@ def run_launch(arguments: argparse.Namespace) -> int:
     tend(state)
     judged_by = sweep_metric(arguments)
     specs = specs_from(arguments)
+    if specs[0].node_hosts and specs[0].nodes is None:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        arguments.hosts = ",".join(specs[0].node_hosts)
+        arguments.master_port = specs[0].node_port
+        return launch_on_hosts(arguments)
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
     runs = start_together(state, specs, queue=not arguments.no_queue)

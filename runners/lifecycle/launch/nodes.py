@@ -29,6 +29,16 @@ def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
     return msgspec.structs.replace(spec, nodes=nodes)
 
 
+def require_place(spec: RunSpec) -> None:
+    """WrongInput for a spec for several machines together that does not say which this is."""
+    if spec.node_hosts and spec.nodes is None:
+        raise WrongInput(
+            f"`{spec.preset}` runs on {', '.join(spec.node_hosts)} together",
+            f"`fresnel-tui launch {spec.preset}` starts it there; one machine's plan: --nodes "
+            f"{len(spec.node_hosts)} --node-rank 0 --master-addr ADDRESS",
+        )
+
+
 def torchrun_nodes(nodes: NodePlace | None, port: int | None) -> list[str]:
     """What torchrun is told of where its ranks meet.
 

@@ -17,7 +17,7 @@ from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
-from runners.lifecycle.launch.nodes import node_environment, nodes_note
+from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.words import (
@@ -69,6 +69,7 @@ def make_plan(
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
+    require_place(spec)
     processes = spec.processes or len(allocation.gpus) or 1
     words = words_of(spec, run.id, run.path, allocation, processes)
     added, environment, removed = _environment(spec, allocation, reading, words)
