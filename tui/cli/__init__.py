@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from runners.model.errors import ExitCode, FresnelError, NotFound
-from runners.state.layout import state_dir
+from runners.state.layout import config_dir, state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
 from tui.cli.elsewhere import is_elsewhere, take_host
 from tui.cli.parsing import UsageError
@@ -21,6 +21,9 @@ _CODES = {
 """What an error is called in JSON, by its exit code."""
 
 
+_TELLING = frozenset({"launch", "list", "status", "monitor", "doctor"})
+
+
 def run_command(words: Sequence[str]) -> int:
     """Run one headless command and return its exit code."""
     mine, command = split_command(words)
@@ -33,6 +36,8 @@ def run_command(words: Sequence[str]) -> int:
         if name:
             arguments.host, arguments.words_there = name, there
             arguments.action = "host_run:run_there"
+        if arguments.command_name in _TELLING:
+            _warn_of_settings()
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
     except FresnelError as error:
@@ -57,6 +62,20 @@ def run_command(words: Sequence[str]) -> int:
         # A full disk, a folder that may not be written: a traceback would say no more.
         where = error.filename or state_dir()
         return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
+
+
+def _warn_of_settings() -> None:
+    """Say what is wrong with the settings: notices are given without any panel, and would be lost
+    without a word.
+    """
+    if not (config_dir() / "settings.yaml").exists():
+        return
+    from runners.presets.reading.settings import read_settings
+
+    try:
+        read_settings()
+    except FresnelError as error:
+        print(f"⚠ {error}\n  until then, no notices are given", file=sys.stderr)
 
 
 def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from runners.model.errors import WrongInput
 from runners.state.layout import config_dir
 
 
@@ -102,5 +103,8 @@ def _read(path: Path, changed: int) -> Settings:
     source = Diagnostics(path, lines)
     if values is not None and not isinstance(values, dict):
         raise source.error((), f"expected sections: {', '.join(Settings.__struct_fields__)}")
+    mistakes = source.mistakes(values or {}, Settings)
+    if mistakes:
+        raise WrongInput("\n".join(error.message for error in mistakes))
     settings: Settings = source.convert(values or {}, Settings, ())
     return settings
