@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from runners.state.layout import config_dir
 from tests.process.conftest import CommandLine
 from tui.cli.arguments import command_parser, overall_help
 from tui.cli.command_table import ALIASES, COMMANDS
@@ -97,15 +96,9 @@ def test_logs_as_json(cli: CommandLine, tmp_path: Path) -> None:
     assert [json.loads(line)["text"] for line in lines] == found["lines"]
 
 
-def test_every_mistake_is_told_and_those_in_the_settings_too(cli: CommandLine) -> None:
+def test_every_mistake_of_set_is_told(cli: CommandLine) -> None:
     Path(cli.folder, "mine.yaml").write_text(
         "launcher: command\ncommand: [echo]\ngpus: 0\nparameters: {lr: 0.1, epochs: {value: 1, minimum: 1}}\n"
     )
     said = cli.run("plan", "./mine.yaml", "--set", "lr=abc", "--set", "epochs=0", exits=2).stderr
     assert "--set lr=abc" in said and "--set epochs=0" in said
-    settings = config_dir() / "settings.yaml"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text("notices:\n  bel: true\n  on: [dine]\npanel:\n  mouse: 7\n")
-    done = cli.run("list")
-    for words in ("bel", "notices.on", "panel.mouse", "no notices are given"):
-        assert words in done.stderr, words

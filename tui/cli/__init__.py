@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from runners.model.errors import ExitCode, FresnelError, NotFound
-from runners.state.layout import config_dir, state_dir
+from runners.state.layout import state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
 from tui.cli.elsewhere import is_elsewhere, take_host
 from tui.cli.parsing import UsageError
@@ -19,9 +19,8 @@ _CODES = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 """What an error is called in JSON, by its exit code."""
-
-
-_TELLING = frozenset({"launch", "list", "status", "monitor", "doctor"})
+_WARNED = frozenset({"launch", "plan", "list", "status", "monitor"})
+"""Commands that say so when the settings cannot be read."""
 
 
 def run_command(words: Sequence[str]) -> int:
@@ -33,10 +32,11 @@ def run_command(words: Sequence[str]) -> int:
         arguments = parse(there)
         if arguments is None:
             return ExitCode.DONE
+        arguments.words_there = there
         if name:
-            arguments.host, arguments.words_there = name, there
+            arguments.host = name
             arguments.action = "host_run:run_there"
-        if arguments.command_name in _TELLING:
+        if mine and mine[0] in _WARNED:
             _warn_of_settings()
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
@@ -65,17 +65,13 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def _warn_of_settings() -> None:
-    """Say what is wrong with the settings: notices are given without any panel, and would be lost
-    without a word.
-    """
-    if not (config_dir() / "settings.yaml").exists():
-        return
+    """Say what is wrong with settings.yaml: until it is mended no notice of it is sent."""
     from runners.presets.reading.settings import read_settings
 
     try:
         read_settings()
     except FresnelError as error:
-        print(f"⚠ {error}\n  until then, no notices are given", file=sys.stderr)
+        print(f"⚠ settings are ignored, notices too: {error}", file=sys.stderr)
 
 
 def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:

@@ -2,7 +2,6 @@
 nearest valid key.
 """
 
-import copy
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +34,6 @@ _CHOICES = {
     "type": ["int", "float", "str", "bool", "list"],
     "verify": list(get_args(CheckGroup)),
 }
-
-
-_MOST_MISTAKES = 20
 
 
 class Diagnostics:
@@ -77,35 +73,6 @@ class Diagnostics:
             message, _, place = str(error).partition(" - at `$")
             below = _parse_place(place.rstrip("`"))
             raise self.error(*_explain(message, (*key, *below), fields_of(kind, below))) from None
-
-    def mistakes(self, values: dict[str, Any], kind: Any) -> list[WrongInput]:
-        """Everything that is wrong with `values` as `kind`, not only the first; at most 20."""
-        rest = copy.deepcopy(values)
-        found: list[WrongInput] = []
-        while len(found) < _MOST_MISTAKES:
-            try:
-                msgspec.convert(rest, kind, strict=True)
-            except msgspec.ValidationError as error:
-                message, _, place = str(error).partition(" - at `$")
-                below = _parse_place(place.rstrip("`"))
-                key, words = _explain(message, below, fields_of(kind, below))
-                found.append(self.error(key, words))
-                if not _remove(rest, key):
-                    break
-            else:
-                break
-        return found
-
-
-def _remove(values: Any, key: tuple[str | int, ...]) -> bool:
-    """Take the value at `key` out, so that what else is wrong shows; False where there is none."""
-    try:
-        for part in key[:-1]:
-            values = values[part]
-        del values[key[-1]]
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
 
 
 @contextmanager
