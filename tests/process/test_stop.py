@@ -81,7 +81,7 @@ def test_while_it_stops_the_rung_and_its_countdown_are_shown(cli: CommandLine) -
     stop = found["stop"]
     assert (stop["rung"], stop["step"], stop["steps"]) == ("SIGINT", 1, 3)
     assert 500 < stop["until"] - stop["asked_at"] < 700
-    assert "stopping    rung 1 of 3: SIGINT" in cli.run("status", run.id).stdout
+    assert "SIGINT, step 1 of 3, the next in" in cli.run("status", run.id).stdout
 
 
 def test_asked_again_it_takes_the_next_rung_at_once(cli: CommandLine) -> None:

@@ -39,6 +39,16 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
         print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
 
 
+def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> None:
+    """Sections of names and values, one pair a line, an empty line between two sections."""
+    width = max(len(name) for _, pairs in sections for name, _ in pairs)
+    for i, (_, pairs) in enumerate(sections):
+        if i:
+            print()
+        for name, value in pairs:
+            print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
+
+
 def print_summary(run: Run) -> None:
     """Print what a person wants to know of an ended run."""
     print("\n" + "─" * 78)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -27,7 +26,7 @@ from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
 from runners.state.live_letters import live_letters
-from runners.state.runs import list_run_ids, list_runs, read_run
+from runners.state.runs import list_run_ids, list_runs
 from runners.watch.metrics.live import LiveReport
 from tui.views.ended_index import EndedIndex, EndedRows
 from tui.views.run_view import RunView, view_run
@@ -90,7 +89,6 @@ class SnapshotFeed:
         self._ids_of: tuple[int, list[str]] = (-1, [])
         self._index = EndedIndex(state, may_write=not read_only)
         self._unread = True
-        self._also: frozenset[str] = frozenset()
         self._hurry = asyncio.Event()
         self._stop = asyncio.Event()
         # The first picture is taken while the terminal is still being set up.
@@ -100,10 +98,6 @@ class SnapshotFeed:
     def refresh_now(self) -> None:
         """Take the next picture now: something was just done."""
         self._hurry.set()
-
-    def look_at(self, run_ids: Iterable[str]) -> None:
-        """Have these runs in full in every picture from now on, however long ago they ended."""
-        self._also = frozenset(run_ids)
 
     async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
         """Put a picture into `post` whenever there is something new to see; runs until
@@ -222,19 +216,12 @@ class SnapshotFeed:
         return sum(run_id not in live for run_id in ids)
 
     def _list_runs(self, ids: list[str]) -> list[Run]:
-        runs = list_runs(
+        return list_runs(
             self.state,
             _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
             {k: v.run for k, v in self._ended.items()},
             ids,
         )
-        listed = {run.id for run in runs}
-        also = sorted(self._also & set(ids) - listed) if self._also else []
-        older = [
-            self._ended[one].run if one in self._ended else read_run(self.state, one)
-            for one in also
-        ]
-        return sorted(older + runs, key=lambda run: run.id) if older else runs
 
     def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
         views = []

@@ -18,6 +18,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
 from tui.panel.feed import SnapshotFeed
+from tui.panel.label_commands import LabelCommands
 from tui.views.format import duration
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class RunCommands:
         self._app = app
         self._state = state
         self.feed = feed
+        self.labels = LabelCommands(state, self.log, self._in_thread, self._tell)
 
     def start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
         """Start runs; `started` is called with the id of the first."""
@@ -73,6 +75,13 @@ class RunCommands:
 
         self.log.note(["stop", run.id, *(["--force"] if force else [])])
         self._in_thread(lambda: request_stop(self._state, run, force))
+
+    def stop_all(self, runs: Sequence[Run], force: bool = False) -> None:
+        """Ask runs to stop, all at once; `force`: SIGKILL now."""
+        from runners.lifecycle.control.stop import request_stop
+
+        self.log.note(["stop", *(["--force"] if force else []), *(run.id for run in runs)])
+        self._in_thread(lambda: [request_stop(self._state, run, force) for run in runs])
 
     def drain(self, on: bool) -> None:
         """Let running jobs finish and no new ones start, or let the queue go on."""

@@ -21,10 +21,10 @@ def queue_lines(
     )
     ids = [one.run.id for one in queue]
     lines = [f"It is queued: {run.reason.removeprefix('waits: ') or 'not looked at yet'}."]
-    if run.id in ids:
-        lines.append(
-            f"Place {ids.index(run.id) + 1} of {len(ids)} in the queue, priority {_priority(view)}."
-        )
+    place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
+    if place is not None:
+        of = f" of {len(ids)}" if run.id in ids else ""
+        lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
     holders = [one for one in runs if any(one.run.id == held.run for held in _all(leases))]
     if holders and run.plan is not None and run.plan.after is None:
         lines.append("Who holds GPUs, and when that may end by its own pace:")

@@ -64,10 +64,12 @@ class SortKey(NamedTuple):
 
 
 def parse_sort(text: str) -> tuple[SortKey, ...]:
-    """`state,-best:loss` as keys: `-` before one turns it round; WrongInput for an empty one."""
+    """`state,best:loss-` as keys: `-` behind one, or before it, turns it round; WrongInput for an
+    empty one.
+    """
     keys = []
     for word in (word.strip() for word in text.split(",")):
-        column = word.removeprefix("-")
+        column = word.removeprefix("-").removesuffix("-")
         column = column.lower() if column.lower() in SORTABLE else column
         if not column or column in ("last:", "best:"):
             raise WrongInput(
@@ -76,7 +78,7 @@ def parse_sort(text: str) -> tuple[SortKey, ...]:
             )
         if column not in SORTABLE and not column.startswith(("last:", "best:")):
             column = f"last:{column}"
-        keys.append(SortKey(column, word.startswith("-")))
+        keys.append(SortKey(column, word.startswith("-") or word.endswith("-")))
     return tuple(keys)
 
 

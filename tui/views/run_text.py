@@ -54,7 +54,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     stop = run.record.stop if run.record else None
     if stop is not None:
         left = duration(max(0.0, stop.until - time.time()))
-        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
+        pairs.append(("stopping", f"step {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(
@@ -64,14 +64,14 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += [("expected", line) for line in shortfalls(view)]
     pairs += [
-        (readable_metric(name), format_metric(name, value) + _best(view, name))
+        (readable_metric(name), format_metric(name, value) + best_words(view, name))
         for name, value in (view.summary or view.metrics).items()
     ]
-    pairs += _progress(view)
+    pairs += progress_pairs(view)
     pairs.append(("checkpoint", _checkpoint(view)))
     pairs += [("picture", path) for path in view.images]
     pairs.append(("wall time", duration(view.seconds)))
-    pairs.append(("cost", _cost(view)))
+    pairs.append(("cost", cost_words(view)))
     pairs.append(("folder", run.directory))
     return pairs
 
@@ -124,7 +124,7 @@ def format_metric(name: str, value: float | int | None) -> str:
     return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
 
 
-def _best(view: RunView, name: str) -> str:
+def best_words(view: RunView, name: str) -> str:
     """The best value of a metric and where it was, unless it is the last one."""
     final = view.final.get(name)
     if final is None or final.best is None or final.best == final.last:
@@ -132,7 +132,8 @@ def _best(view: RunView, name: str) -> str:
     return f" (best {format_metric(name, final.best)} at step {final.best_step:,g})"
 
 
-def _progress(view: RunView) -> list[tuple[str, str]]:
+def progress_pairs(view: RunView) -> list[tuple[str, str]]:
+    """How far a run is, and how that is known."""
     progress = view.progress
     pairs = []
     if progress.epoch is not None:
@@ -165,7 +166,8 @@ def _checkpoint(view: RunView) -> str:
     return f"{view.checkpoint.path} ({size(view.checkpoint.bytes)})"
 
 
-def _cost(view: RunView) -> str:
+def cost_words(view: RunView) -> str:
+    """What a run cost, and by which price."""
     price = view.run.plan.price if view.run.plan else None
     money = view.money
     if money.cost is None:

@@ -18,6 +18,7 @@ from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
+from runners.state.codec import read_waits
 from runners.state.layout import TERMINAL_STATUS
 from runners.watch.health.store import health_of
 from runners.watch.metrics.alerts import Alert
@@ -54,6 +55,8 @@ class RunView(msgspec.Struct, frozen=True):
     """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
     """The prompt at which its terminal waits for somebody to type; None when it does not."""
+    queue_place: int | None = None
+    """From 1; None of a run that does not wait."""
     diagnosis: Diagnosis | NotKnown | None = None
     """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
     health: Health | None = None
@@ -123,8 +126,16 @@ def view_run(
         epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
+        queue_place=_queue_place(run),
         health=health_of(run, now),
     )
+
+
+def _queue_place(run: Run) -> int | None:
+    if run.state is not State.QUEUED:
+        return None
+    waits = read_waits(state_of(run).run(run.id))
+    return waits.place if waits else None
 
 
 def _goes_on(run: Run) -> bool:
@@ -169,6 +180,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "state": str(run.state),
         "reason": run.reason or None,
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
+        "error": _error_json(view),
         "health": _health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
@@ -198,6 +210,17 @@ def to_json(view: RunView) -> dict[str, Any]:
             for use in view.usage
         ],
         "priority": plan.priority if plan else None,
+        "queue_place": view.queue_place,
+        "user": plan.origin.user if plan else None,
+        "command": list(plan.argv) if plan else None,
+        "working_directory": plan.working_directory if plan else None,
+        "commit": plan.provenance.commit if plan else None,
+        "branch": plan.provenance.branch if plan else None,
+        "interpreter": plan.provenance.interpreter if plan else None,
+        "python": plan.provenance.python if plan else None,
+        "torch": plan.provenance.torch if plan else None,
+        "parent": plan.parent or None if plan else None,
+        "resumed_from": plan.resumed_from or None if plan else None,
         "created": iso(run.created),
         "started": iso(run.started),
         "ended": iso(run.ended),
@@ -233,6 +256,16 @@ def _health_json(health: Health | None) -> dict[str, Any] | None:
         return None
     value: dict[str, Any] = msgspec.to_builtins(health)
     return {**value, "since": iso(health.since), "time": iso(health.time)}
+
+
+def _error_json(view: RunView) -> dict[str, Any] | None:
+    """The line that tells why it ended, and its number in the log."""
+    if view.diagnosis is None or not view.diagnosis.line:
+        return None
+    from tui.views.error_place import error_line  # it reads the log
+
+    line = view.diagnosis.line
+    return {"text": line, "line": error_line(view.run.directory, line)}
 
 
 def money_json(money: RunCost) -> dict[str, Any]:

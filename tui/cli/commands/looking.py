@@ -25,7 +25,7 @@ def list_runs(parser: CommandParser) -> None:
     parser.add_argument(
         "--sort",
         metavar="COLUMNS",
-        help="by these, e.g. best:loss or state,-age; - turns one round (default: live, newest)",
+        help="by these, e.g. best:loss or state,age-; - turns one round (default: live, newest)",
     )
     parser.add_argument("--state", metavar="STATES", help="in these states, e.g. failed,lost")
     parser.add_argument("--preset", metavar="TEXT", help="whose preset's name has this")
@@ -43,7 +43,7 @@ def list_runs(parser: CommandParser) -> None:
         "list --sort best:loss --limit 10",
         "list --state failed --since 7d",
         "list 'loss<0.1' tag:good --columns run,last:loss,best:psnr,age,cost",
-        "list --sort preset,-elapsed --all --json",
+        "list --sort preset,elapsed- --all --json",
         notes=_FIND,
     )
 

@@ -31,8 +31,14 @@ from tui.views.run_view import RunView
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
     from tui.panel.money_commands import MoneyCommands
+    from tui.panel.run_actions import RunActions
 
-_TOUCHING = frozenset({"launch", "again", "resume", "stop", "drain", "postpone", "remedy"})
+_TOUCHING = frozenset(
+    {
+        *("launch", "again", "resume", "stop", "stop_group", "stop_all", "drain", "postpone"),
+        *("remedy", "runs"),
+    }
+)
 """Actions that change something: a panel that only shows has none of them."""
 _MOST_CURVES = 32
 
@@ -158,7 +164,16 @@ class CockpitScreen(Screen[None]):
 
     @on(RunPane.Opened)
     def _open(self) -> None:
-        self.area.log_pane.focus()
+        from tui.panel.screens.run_detail import RunDetailScreen
+
+        row = self.query_one(RunPane).selected_row
+        if row is not None:
+            screen = RunDetailScreen(self.state, row.id, self.picture)
+            self.app.push_screen(screen, lambda then: self._go_on(then))
+
+    def _go_on(self, then: str | None) -> None:
+        if then == "log":
+            self.area.log_pane.focus()
 
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
@@ -258,8 +273,12 @@ class CockpitScreen(Screen[None]):
             self.app.push_screen(screen, answered)
 
     def action_stop(self) -> None:
-        """Ask whether the selected run shall stop."""
-        view = self.query_one(RunPane).selected
+        """Ask whether the chosen run, or runs, shall stop."""
+        pane = self.query_one(RunPane)
+        if len(pane.chosen) > 1:
+            self.actions.stop(self.chosen_runs, pane.forget_marks)
+            return
+        view = pane.view_of(pane.chosen[0].id) if pane.chosen else None
         if view is None or not view.run.is_live:
             words = "the selected run has ended already" if view else "no run is selected"
             self.notify(words, timeout=3)
@@ -269,10 +288,63 @@ class CockpitScreen(Screen[None]):
         def answered(how: str | None) -> None:
             if how:
                 self.commands.stop(run, force=how == "kill")
+                pane.forget_marks()
 
         from tui.panel.screens.stop import StopScreen
 
         self.app.push_screen(StopScreen(view), answered)
+
+    @property
+    def chosen_runs(self) -> list[Run]:
+        """The marked runs, else those of the folded group, else the one under the cursor."""
+        pane = self.query_one(RunPane)
+        views = [pane.view_of(row.id) for row in pane.chosen]
+        return [view.run for view in views if view is not None]
+
+    @property
+    def actions(self) -> RunActions:
+        """What keys do to runs, asked for first."""
+        from tui.panel.run_actions import RunActions
+
+        return RunActions(self.app, self.commands, self.commands.labels)
+
+    def action_runs(self, what: str) -> None:
+        """Do something to the chosen runs, or to the first of them."""
+        runs, actions = self.chosen_runs, self.actions
+        done = self.query_one(RunPane).forget_marks
+        if what == "undo":
+            actions.undo()
+        elif not runs:
+            self.notify("no run is selected", timeout=3)
+        elif what == "delete":
+            actions.delete(runs, done)
+        elif what == "kill":
+            actions.kill(runs)
+        elif what == "rename":
+            actions.rename(runs[0])
+        elif what == "tag":
+            actions.tag(runs)
+        elif what == "note":
+            actions.note(runs[0])
+        elif what == "star":
+            actions.star(runs)
+        else:
+            actions.priority(runs, 1 if what == "sooner" else -1)
+
+    def action_stop_group(self) -> None:
+        """Ask whether all runs of the selected run's group shall stop."""
+        row, picture = self.query_one(RunPane).selected_row, self.picture
+        if row is None or picture is None or not row.group:
+            self.notify("the selected run is in no group", timeout=3)
+            return
+        runs = [view.run for view in picture.runs if view.run.plan is not None]
+        mine = [run for run in runs if run.plan is not None and run.plan.group == row.group]
+        self.actions.stop(mine, self.query_one(RunPane).forget_marks)
+
+    def action_stop_all(self) -> None:
+        """Ask whether every live run shall stop."""
+        runs = [view.run for view in self.picture.runs] if self.picture else []
+        self.actions.stop(runs, self.query_one(RunPane).forget_marks)
 
     def action_remedy(self) -> None:
         """Say why the selected run ended, and offer what mends it."""
@@ -403,6 +475,15 @@ class CockpitScreen(Screen[None]):
             ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
             ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
             ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
+            ("Stop its group", "every live run of the selected run's (S)", self.action_stop_group),
+            ("Stop all runs", "every live run", self.action_stop_all),
+            ("Kill now", "the chosen runs, by SIGKILL (K)", lambda: self.action_runs("kill")),
+            ("Delete", "the chosen runs, to the trash (x)", lambda: self.action_runs("delete")),
+            ("Bring back", "what was deleted last (u)", lambda: self.action_runs("undo")),
+            ("Rename", "the selected run (R)", lambda: self.action_runs("rename")),
+            ("Tags", "of the chosen runs (t)", lambda: self.action_runs("tag")),
+            ("Note", "on the selected run (N)", lambda: self.action_runs("note")),
+            ("Star", "the chosen runs, or no longer (*)", lambda: self.action_runs("star")),
             ("Drain", "running jobs finish, no new ones start; asks (D)", self.action_drain),
             ("Postpone the guard", "asks for how long (p)", self.action_postpone),
         )

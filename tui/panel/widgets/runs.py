@@ -45,6 +45,16 @@ class RunPane(RowList):
         hotkey("f", "fold", "fold the group into one line, or unfold it; F: all groups"),
         hotkey("F", "fold_all", "fold the group into one line, or unfold it; F: all groups"),
         hotkey("y", "screen.copy_command", "copy the run's command"),
+        hotkey("R", "screen.runs('rename')", "another name for the run"),
+        hotkey("t", "screen.runs('tag')", "tags"),
+        hotkey("N", "screen.runs('note')", "a note on the run"),
+        hotkey("asterisk", "screen.runs('star')", "star, or no longer", display="*"),
+        hotkey("x,delete", "screen.runs('delete')", "delete ended runs; u: bring them back"),
+        hotkey("u", "screen.runs('undo')", "delete ended runs; u: bring them back"),
+        hotkey("plus", "screen.runs('sooner')", "a queued run sooner, or later", display="+"),
+        hotkey("minus", "screen.runs('later')", "a queued run sooner, or later", display="-"),
+        hotkey("S", "screen.stop_group", "stop all runs of its group"),
+        hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),
         hotkey("escape", "clear", "all runs again, then no marks, then newest first"),
         Binding("a", "screen.again", "Again"),
         Binding("m", "screen.metrics", "Metrics"),
@@ -208,6 +218,11 @@ class RunPane(RowList):
     def on_key(self, event: events.Key) -> None:
         """While one types, what is typed goes into the filter, and the table follows."""
         if not self._typing:
+            if event.key == "slash":
+                # Not by its binding: what is typed behind it may be here before that has run.
+                self.action_filter()
+                event.stop()
+                event.prevent_default()
             return
         text = self.lines.choice.query.text
         if event.key in ("enter", "escape"):

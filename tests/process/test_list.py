@@ -1,0 +1,65 @@
+"""`list` finds, sorts and shows what is asked for; `status` says everything about one run."""
+
+import sys
+
+from tests.process.conftest import CommandLine
+from tests.support import eventually
+
+
+def trained(cli: CommandLine, name: str, *losses: float) -> None:
+    """A run that printed these losses and has ended, its final values kept."""
+    script = "; ".join(f"print('step: {i} | loss: {x}')" for i, x in enumerate(losses, 1))
+    options = ("--gpus", "0", "--name", name)
+    run = cli.launch(*options, "--", sys.executable, "-c", script)
+    cli.ended(run)
+    eventually((run.path / "final.json").exists, what="its last values kept")
+
+
+def names(cli: CommandLine, *words: str) -> list[str]:
+    return [run["name"] for run in cli.json("list", *words)]
+
+
+def test_which_run_was_best_is_one_command(cli: CommandLine) -> None:
+    trained(cli, "first", 0.9, 0.4, 0.6)
+    trained(cli, "second", 0.8, 0.1, 0.7)
+    trained(cli, "third", 0.7, 0.5)
+    assert names(cli) == ["third", "second", "first"], "the newest first, as in the panel"
+    assert names(cli, "--sort", "best:loss") == ["second", "first", "third"]
+    assert names(cli, "--sort", "best:loss-", "--limit", "1") == ["third"]
+    assert names(cli, "best:loss<0.45", "--sort", "name") == ["first", "second"]
+    assert names(cli, "--name", "ir", "--since", "1h") == ["third", "first"]
+    table = cli.run("list", "--sort", "best:loss", "--columns", "name,last:loss,best:loss").stdout
+    assert [line.split() for line in table.splitlines()] == [
+        ["name", "last:loss", "best:loss"],
+        ["second", "0.7", "0.1"],
+        ["first", "0.6", "0.4"],
+        ["third", "0.5", "0.5"],
+    ]
+    cli.run("tag", "second", "good")
+    assert names(cli, "tag:good") == ["second"]
+    assert "no run matches" in cli.run("list", "--state", "failed").stderr
+
+
+def test_what_cannot_be_asked_is_said(cli: CommandLine) -> None:
+    for words, told in (
+        (("--state", "fialed"), "expected queued"),
+        (("--sort", ","), "a column is missing"),
+        (("--columns", "colour"), "no column `colour`"),
+        (("--since", "soon"), "is no time"),
+        (("--limit", "-1"), "expected 0 or more"),
+    ):
+        assert told in cli.run("list", *words, exits=2).stderr
+
+
+def test_status_says_what_ran_where_when_and_what_ended_it(cli: CommandLine) -> None:
+    script = "print('step: 1 | loss: 0.5'); raise ValueError('the data is gone')"
+    run = cli.launch("--gpus", "0", "--name", "lost", "--", sys.executable, "-c", script)
+    cli.ended(run)
+    text = cli.run("status", run.id).stdout
+    for words in (f"{sys.executable} -c", str(cli.folder), "created", "ended", "name", "python"):
+        assert words in text, words
+    assert "ValueError: the data is gone (line 4 of output.log)" in text
+    found = cli.json("status", run.id)
+    assert found["command"][0] == sys.executable and found["command"][-1] == script
+    assert found["working_directory"] == str(cli.folder) and found["user"]
+    assert found["error"] == {"text": "ValueError: the data is gone", "line": 4}

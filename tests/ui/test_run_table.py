@@ -1,0 +1,166 @@
+"""The run table in a real terminal: every run reached, found, sorted, labelled, by keys alone."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from runners.host.files import replace
+from runners.host.identity import host_name
+from runners.state.layout import StateDirectory
+from tests.support import eventually, make_plan
+from tests.terminal import Terminal, panel_command
+from tests.ui.test_panel import headless
+
+Show = Callable[..., Terminal]
+HOUR = 3600
+
+
+def ended(home: StateDirectory, name: str, age_s: float, now: float, **fields: object) -> str:
+    """A run that has ended, as its supervisor leaves it."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(now - age_s))
+    run_id = f"{moment}-{name}-7f3a"
+    directory = home.run(run_id)
+    directory.path.mkdir(parents=True)
+    origin = {"user": "anna", "host": host_name(), "boot_id": "b", "created": now - age_s}
+    plan = msgspec.to_builtins(make_plan(run_id, name=name, argv=("python", "train.py", name)))
+    replace(directory.plan, msgspec.json.encode({**plan, "origin": origin}))
+    record = {"state": "done", "started": now - age_s, "ended": now - age_s + 60, "exit_code": 0}
+    replace(directory.state, msgspec.json.encode({**record, **fields}))
+    loss = {"last": age_s / 1e5, "step": 9, "count": 9, "best": age_s / 2e5, "best_step": 7}
+    final = {"ended": record["ended"], "progress": {"fraction": 1.0}, "metrics": {"loss": loss}}
+    content = msgspec.json.encode({**final, "headline": "loss"})
+    replace(directory.path / "final.json", content)
+    directory.output.write_text(f"the log of {name}\n")
+    return run_id
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xMI300X")
+    now = time.time()
+    state = StateDirectory().create()
+    for i in range(130):
+        ended(state, f"old-{i:03}", (i + 2) * HOUR, now)
+    words = {"state": "failed", "exit_code": 1, "reason": "RuntimeError: no space left"}
+    ended(state, "broken", HOUR, now, **words)
+    return state
+
+
+@pytest.fixture
+def show(state: StateDirectory) -> Iterator[Show]:
+    opened: list[Terminal] = []
+
+    def open_panel(columns: int = 80, rows: int = 24) -> Terminal:
+        opened.append(Terminal(panel_command(), columns, rows, FRESNEL_GPUS="sim:2xMI300X"))
+        return opened[-1]
+
+    yield open_panel
+    for terminal in opened:
+        terminal.close()
+    headless("stop", "--all", "--force", "--wait")
+
+
+def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show) -> None:
+    launched = headless("launch", "--gpus", "0", "--name", "alive", "--", "sleep", "600")
+    assert launched.returncode == 0, launched.stderr
+    panel = show()
+    panel.wait_for(r"state +name +prog +loss +ETA")
+    panel.wait_for(r"(?m)│ *state.*\n.*│A ▶ running +alive")
+    panel.wait_for(r"alive · output\.log")
+    panel.wait_for(r"✘ failed +broken +RuntimeError: no")
+    panel.wait_for("1 live · 132 in all")
+    panel.press("End")
+    panel.wait_for("old-129 · output.log")
+    panel.wait_for("the log of old-129")
+
+    panel.press("/state:failed")
+    panel.wait_for("find: state:failed▏")
+    panel.wait_for("1 of 132")
+    panel.wait_for("broken · output.log")
+    panel.press("Escape")
+    panel.wait_for("old-129 · output.log")
+    panel.press("/old loss<1", "Enter", "Home")
+    panel.wait_for("26 of 132")
+    panel.press("/")
+    panel.wait_for("▏")
+    panel.press("Escape")
+    panel.wait_gone("find:")
+
+    panel.press("<", "<")
+    panel.wait_for(r"loss▲")
+    panel.press("Home")
+    panel.wait_for(r"loss▲(.|\n)*✘ failed +broken(.|\n)*old-000(.|\n)*old-001")
+    panel.press("o", "Home")
+    panel.wait_for(r"loss▼(.|\n)*old-129(.|\n)*old-128")
+
+
+def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:
+    panel = show(120, 40)
+    panel.wait_for(r"✘ failed +broken")
+    panel.wait_for("131 in all")
+    panel.press("Enter")
+    panel.wait_for(r"command +python train\.py broken")
+    panel.wait_for(r"by +anna on \S")
+    panel.wait_for(r"reason +RuntimeError: no space left")
+    panel.press("Escape")
+    panel.wait_gone("by +anna on")
+
+    panel.press("t")
+    panel.wait_for("Tags of broken")
+    panel.press("good", "Enter")
+    panel.wait_gone("Tags of broken")
+    panel.press("*")
+    panel.wait_for("★ broken")
+    panel.press("/tag:good", "Enter")
+    panel.wait_for("1 of 131")
+    panel.press("Escape")
+    panel.wait_gone("find:")
+
+    panel.press("Home", "j", "  ")
+    panel.wait_for("2 marked")
+    panel.press("x")
+    panel.wait_for("Delete 2 runs")
+    panel.press("y")
+    panel.wait_for("129 in all")
+    assert "old-000" not in panel.text.split("output.log")[0]
+    panel.press("u")
+    panel.wait_for("131 in all")
+    panel.wait_for("old-000")
+    found = json.loads(headless("list", "tag:good", "--json").stdout)
+    assert [(run["name"], run["starred"]) for run in found] == [("broken", True)]
+
+
+def test_a_queued_run_says_why_it_waits_where_its_log_will_be(show: Show) -> None:
+    for name in ("holder", "waiter"):
+        done = headless(
+            *("launch", "--gpu-ids", "0", "--name", name, "--", "sleep", "600"),
+        )
+        assert done.returncode == 0, done.stderr
+    panel = show()
+    panel.wait_for(r"▶ running +holder")
+    panel.wait_for(r"◷ queued +waiter +GPU 0 held by h")
+    panel.press("j")
+    panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
+    panel.wait_for(r"Place 1 of 1 in the queue")
+    panel.wait_for(r"holder: GPU 0, runs for")
+
+
+def test_letters_are_the_same_in_the_next_panel(show: Show, state: StateDirectory) -> None:
+    for name in ("first", "second"):
+        done = headless(
+            *("launch", "--gpus", "1", "--name", name, "--", "sleep", "600"),
+        )
+        assert done.returncode == 0, done.stderr
+    panel = show()
+    panel.wait_for(r"B ▶ running +second")
+    panel.wait_for(r"(?m)^│ 1 .*B:0")
+    headless("stop", "first", "--force", "--wait")
+    panel.wait_gone(r"A ▶ running +first")
+    panel.press("q")
+    panel.wait_end()
+    again = show()
+    again.wait_for(r"B ▶ running +second")
+    eventually(lambda: "A ▶" not in again.text)

@@ -1,0 +1,37 @@
+"""The error that ended a run, and where in its log it stands."""
+
+import mmap
+import re
+from pathlib import Path
+
+_MOST_BYTES = 1 << 30
+"""Of a longer log the line's number is not counted."""
+_PIECE = 80
+
+
+def error_words(directory: str, line: str) -> str:
+    """The `line` that tells why the run in `directory` ended, and its number in the log."""
+    number = error_line(directory, line) if line else None
+    return f"{line} (line {number:,} of output.log)" if number is not None else line
+
+
+def error_line(directory: str, line: str) -> int | None:
+    """The number, from 1, of the log's last line that has these words; None when there is none."""
+    # What a terminal would not show, and what was left out, is not looked for.
+    piece = re.split(r"[^\x20-\x7e]|…", line.strip())[0].strip()[:_PIECE]
+    if len(piece) < 4:
+        return None
+    try:
+        with (Path(directory) / "output.log").open("rb") as file:
+            if file.seek(0, 2) > _MOST_BYTES:
+                return None
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                at = data.rfind(piece.encode())
+                return None if at < 0 else _newlines(data, at) + 1
+    except (OSError, ValueError):
+        return None
+
+
+def _newlines(data: mmap.mmap, end: int) -> int:
+    step = 1 << 20
+    return sum(data[at : min(at + step, end)].count(b"\n") for at in range(0, end, step))
