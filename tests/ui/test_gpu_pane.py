@@ -64,7 +64,7 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         panel.wait_for(r"▼cap ▼heat ⚠ECC 3")
         panel.wait_for(r"use +98% .*█ last 10 min")
         panel.wait_for(r"clocks +1755 MHz, memory 2619 MHz")
-        panel.wait_for(r"throttling +power cap, thermal \(hardware\)")
+        panel.wait_for(r"throttled +power cap, thermal \(hardware\)")
         panel.press("\x1b[F")  # End: 80×24 does not hold it all
         panel.wait_for(rf"not ours: pid {stranger.pid} \w+ 18\.0G sleep 300")
         panel.press("Escape")

@@ -163,7 +163,7 @@ def _describe(
             "clocks",
             Text(f"{_with(gpu.clock_mhz, ' MHz')}, memory {_with(gpu.memory_clock_mhz, ' MHz')}"),
         ),
-        ("throttling", Text(", ".join(gpu.throttle) or "no")),
+        ("throttled", Text(", ".join(gpu.throttle) or "no")),
         (
             "ECC",
             Text(
@@ -182,7 +182,7 @@ def _describe(
     elif instances_of(gpu, gpus):
         rows.append(("MIG", Text(f"{instances_of(gpu, gpus)} instances: programs are given those")))
     for name, value in rows:
-        text.append(f"{name:<11}", style="bold").append_text(value).append("\n")
+        text.append(f"{name:<10}", style="bold").append_text(value).append("\n")
     text.append("processes\n" if gpu.processes else "no process seen on it\n", style="bold")
     unknown = strangers(gpu, bool(picture.leases.get(gpu.uuid)))
     for process in gpu.processes:
