@@ -29,6 +29,10 @@ from tui.views.run_view import to_json, view_run
 
 def run_launch(arguments: argparse.Namespace) -> int:
     """Start a run, or the runs of a group; print their ids, or follow them to their end."""
+    if arguments.hosts:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        return launch_on_hosts(arguments)
     state = StateDirectory().create()
     tend(state)
     judged_by = sweep_metric(arguments)

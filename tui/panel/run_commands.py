@@ -44,7 +44,9 @@ class RunCommands:
     def _start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
         from runners.lifecycle.control.start import start_together
 
-        slow = threading.Timer(_SLOW_S, self._tell, ("waiting for a reading of the GPUs…",))
+        checked = any(spec.verify for spec in specs)
+        words = "making the preset's checks…" if checked else "waiting for a reading of the GPUs…"
+        slow = threading.Timer(_SLOW_S, self._tell, (words,))
         slow.start()
         try:
             runs = start_together(self._state, specs)

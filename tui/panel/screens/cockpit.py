@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -52,6 +53,7 @@ class CockpitScreen(Screen[None]):
         hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
         hotkey("s", "stop", "stop the selected run; again: its next step, now", "Stop"),
         hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
+        hotkey("K", "stacks", "where every rank of the selected run is, or was when it hung"),
         hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
         hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
         hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
@@ -361,6 +363,17 @@ class CockpitScreen(Screen[None]):
 
         self.app.push_screen(RemedyScreen(self.state, run), answered)
 
+    def action_stacks(self) -> None:
+        """Show where every rank is instead of the output, and back."""
+        from tui.panel.stack_log import show_stacks
+
+        run = self.selected_run
+        if run is None:
+            self.notify("no run is selected", timeout=3)
+            return
+        tell = partial(self.notify, timeout=8, markup=False)
+        self.run_worker(show_stacks(self.area, self.state, run, tell), group="stacks")
+
     def action_copy_command(self) -> None:
         """Hand the selected run's command to the terminal's clipboard."""
         from tui.panel.terminal.osc import describe_copied, osc52, send
@@ -493,6 +506,7 @@ class CockpitScreen(Screen[None]):
             ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
+            ("Stacks", "where every rank is, or was when it hung (K)", self.action_stacks),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
             ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
