@@ -1,17 +1,27 @@
 """What the signs of a live run mean: each condition, and what must not be taken for it."""
 
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runners.model.health import Condition, Finding, RankSign
+from runners.model.spec import MetricRule
 from runners.watch.health.episodes import EpisodeTracker
 from runners.watch.health.judge import judge
 from runners.watch.health.losses import LossHistory, plain_baseline
 from runners.watch.health.paces import PaceHistory
 from runners.watch.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.reading import OutputReader
 
+HEALTHY = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "samples").glob("*.txt")
+    if not path.name.startswith("e-")  # those failed
+)
 NOW = 100_000.0
 BUSY = GpuSign(0, 98.0, 600.0, 97.0, 610.0)
 SPINNING = GpuSign(0, 100.0, 210.0, 97.0, 610.0)
@@ -62,6 +72,7 @@ def test_a_full_gpu_without_its_power_is_no_work() -> None:
         signs(1500.0, stepped=False, started=NOW - 1500, output_at=None, gpus=(BUSY,)),
         signs(400.0, gpus=(), cpu_percent=190.0),  # on the CPU, as busy as ever
         signs(290.0, gpus=(IDLE,), cpu_percent=0.0),
+        signs(4000.0, gpus=(IDLE,), cpu_percent=0.0, waits_for_input=True),
     ],
 )
 def test_silence_alone_is_no_stall(healthy: RunSigns) -> None:
@@ -163,6 +174,17 @@ def test_a_loss_that_loses_what_it_had_gained_diverges(count: int) -> None:
 def test_a_loss_that_never_fell_is_flat() -> None:
     assert "has not fallen in 400 values" in course(noisy([2.3] * 400, 0.02)).is_flat()
     assert course(noisy([2.3] * 30, 0.02)).is_flat() == "", "too early to say"
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+def test_outputs_of_real_programs_give_no_alarm(path: Path) -> None:
+    reader, tracker = OutputReader(MetricRule()), ProgressTracker()
+    for line in re.split(rb"[\r\n]+", path.read_bytes()):
+        sample = reader.read(line)
+        if sample is not None:
+            tracker.note(sample)
+    history = course(list(tracker.newest))
+    assert (history.diverges(), history.is_flat(), history.not_finite) == ("", "", 0)
 
 
 def test_values_that_are_not_finite_count_only_in_a_row() -> None:

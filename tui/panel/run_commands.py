@@ -71,12 +71,12 @@ class RunCommands:
 
         self._in_thread(launch)
 
-    def stop(self, run: Run) -> None:
-        """Ask a run to stop; again: its next step."""
+    def stop(self, run: Run, force: bool = False) -> None:
+        """Ask a run to stop; again: its next step; with `force` kill it."""
         from runners.lifecycle.control.stop import request_stop
 
-        self.log.note(["stop", run.id])
-        self._in_thread(lambda: request_stop(self._state, run))
+        self.log.note(["stop", run.id, *(["--force"] if force else [])])
+        self._in_thread(lambda: request_stop(self._state, run, force))
 
     def stop_all(self, runs: Sequence[Run], force: bool = False) -> None:
         """Ask runs to stop, all at once; `force`: SIGKILL now."""

@@ -61,7 +61,7 @@ def stall_after(signs: RunSigns) -> float:
 def _stall(signs: RunSigns) -> Finding | None:
     """Silence, and nothing that works as before: 100 % of a GPU is no work without its power."""
     quiet = signs.quiet_s
-    if quiet < stall_after(signs):
+    if signs.waits_for_input or quiet < stall_after(signs):
         return None
     # A time that the preset states is meant literally; otherwise silence alone is not a stall.
     if signs.stall_after_s is None and _works_as_usual(signs):

@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
@@ -29,6 +29,7 @@ from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -62,13 +63,13 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close"),
-        Binding("f2,ctrl+s", "launch", "Launch"),
-        Binding("f3", "next_rule", "Scaling"),
-        Binding("f4", "fold", "More"),
-        Binding("f5", "save", "Save as preset"),
-        Binding("f6", "edit", "Edit the preset"),
-        Binding("f7", "verify", "Check"),
+        hotkey("escape", "dismiss(None)", "close the form"),
+        hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
+        hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
+        hotkey("f4", "fold", "more fields: name, folder, queue, price"),
+        hotkey("f5", "save", "save what stands in the form as a preset"),
+        hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
+        hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
     ]
 
     def __init__(
