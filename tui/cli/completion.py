@@ -316,6 +316,20 @@ def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
     return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
 
 
+def _offer_checks(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from typing import get_args
+
+    from runners.model.spec import CheckGroup
+
+    return dict.fromkeys(get_args(CheckGroup), "")
+
+
+def _offer_remedies(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from runners.doctor.remedies import REMEDIES
+
+    return REMEDIES
+
+
 _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "RUN": _offer_runs,
     f"RUN[:{'|'.join(_CONDITIONS)}]": _offer_runs_to_wait_for,
@@ -329,5 +343,7 @@ _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "TAG": _offer_tags,
     "COMMAND": _offer_commands,
     "median[:METRIC]": _offer_rules,
+    "CHECKS": _offer_checks,
+    "REMEDY": _offer_remedies,
 }
 """By what a command's help calls the argument."""

@@ -27,6 +27,7 @@ from tui.views.run_text import (
     command_of,
     cost_words,
     describe_use,
+    energy_pairs,
     format_metric,
     progress_pairs,
     readable_metric,
@@ -172,6 +173,7 @@ def _machine(view: RunView) -> Pairs:
             mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
             pairs.append(("as", ", ".join(mapping)))
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage)
     pairs.append(("cost", cost_words(view)))
     if plan is not None and plan.price is not None and plan.price.name:
         age = f", {old}" if (old := price_age(plan.price)) else ""
