@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from runners.doctor.host_facts import HostFacts
 from runners.doctor.logout import judge_logout
 from runners.host.locks import is_held
 from runners.host.systemd import probe_scope
@@ -167,6 +168,15 @@ def check_clock(now: Callable[[], float] = time.time) -> Check:
             "set the clock (timedatectl, ntp)",
         )
     return Check("clock", "PASS", shown)
+
+
+def check_time(host: HostFacts) -> Iterator[Check]:
+    """Whether a time service keeps the clock; nothing where none says anything."""
+    if host.clock_synchronized is not None:
+        fine = host.clock_synchronized
+        words = "kept by a time service" if fine else "no time service has set the clock"
+        advice = "" if fine else "timedatectl set-ntp true"
+        yield Check("time service", "PASS" if fine else "WARN", words, advice)
 
 
 def _limit(count: int) -> str:

@@ -5,7 +5,7 @@ Slurm); a program without one is its single process.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,10 @@ from runners.state.layout import RunDirectory
 
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _HELPERS = ("resource_tracker", "compile_worker", "semaphore_tracker", "forkserver")
+_WRAPPERS = frozenset(
+    {"sh", "bash", "dash", "zsh", "stdbuf", "env", "nice", "ionice", "time", "timeout", "taskset"}
+    | {"numactl", "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "singularity"}
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WAITS = (
     ("futex", "waits for a lock or another thread"),
@@ -87,15 +91,17 @@ class RankFinder:
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
+        self.everything: dict[int, int] = {}
+        """All live processes of the run at the last look: pids, and when each started."""
         self._known: dict[tuple[int, int], int | None] = {}
 
-    def find(self) -> tuple[RankProcess, ...]:
-        """The live processes that train, by rank."""
-        ticks = {
-            pid: began
-            for pid in marked_processes(self._run.id)
-            if (began := start_ticks(pid)) is not None
-        }
+    def find(self, marked: Iterable[int] | None = None) -> tuple[RankProcess, ...]:
+        """The live processes that train, by rank; `marked` are the pids with the run's mark, where
+        somebody has looked already.
+        """
+        pids = marked_processes(self._run.id) if marked is None else marked
+        ticks = {pid: began for pid in pids if (began := start_ticks(pid)) is not None}
+        self.everything = ticks
         self._known = {
             (pid, began): self._known[pid, began]
             if (pid, began) in self._known
@@ -109,9 +115,9 @@ class RankFinder:
             for pid, rank in ranks.items()
             if rank is not None and ranks.get(parents[pid] or 0) != rank
         ]
-        leader = _leader(self._run)
         if not tops:
-            tops = [pid for pid in ticks if pid == leader]
+            program = _program(_leader(self._run), parents)
+            tops = [pid for pid in ticks if pid == program]
         found = [
             RankProcess(pid, ticks[pid], ranks[pid], _loaders(pid, parents)) for pid in sorted(tops)
         ]
@@ -129,15 +135,27 @@ def rank_of(environment: Mapping[str, str]) -> int | None:
 
 def state_of(pid: int) -> ProcessState | None:
     """What process `pid` is doing; None when it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    if not fields or fields[0] in ("Z", "X"):
+    fields = stat_fields(pid)
+    if not fields:
         return None
     cpu = (int(fields[11]) + int(fields[12])) / _TICKS
     return ProcessState(fields[0], wait_channel(f"/proc/{pid}"), int(fields[17]), cpu)
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Seconds of CPU that process `pid` has used; None when it has ended."""
+    fields = stat_fields(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else None
+
+
+def stat_fields(pid: int) -> list[str]:
+    """What follows the name in /proc/PID/stat; nothing for a process that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    fields = text.rpartition(")")[2].split()
+    return fields if fields and fields[0] not in ("Z", "X") else []
 
 
 def wait_channel(folder: str) -> str:
@@ -161,6 +179,20 @@ def _loaders(pid: int, parents: Mapping[int, int | None]) -> tuple[int, ...]:
         if words == command or "multiprocessing" in joined or joined.startswith("pt_data"):
             found.append(child)
     return tuple(sorted(found))
+
+
+def _program(leader: int | None, parents: Mapping[int, int | None]) -> int | None:
+    """The program itself, below the shells and wrappers that it was started through."""
+    pid = leader
+    while pid is not None:
+        words = command_of(pid)
+        name = Path(words[0]).name.lstrip("-") if words else ""
+        below = [child for child, parent in parents.items() if parent == pid]
+        wraps = name in _WRAPPERS or any(word.endswith("/pty.py") for word in words[:4])
+        if not wraps or len(below) != 1:
+            return pid
+        pid = below[0]
+    return None
 
 
 def _leader(run: RunDirectory) -> int | None:

@@ -1,5 +1,6 @@
 """The texts of failures as data: read from signatures.yaml and the user's own file, checked."""
 
+from contextlib import suppress
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 import msgspec
 
 from runners.doctor.remedies import REMEDIES
+from runners.host.files import read_plain, replace
 from runners.model.errors import WrongInput
-from runners.state.layout import config_dir
+from runners.state.layout import StateDirectory, config_dir
 
 SHIPPED = Path(__file__).with_name("signatures.yaml")
 
@@ -45,6 +47,13 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Tier[self.tier.upper()]
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """Signatures as they were read from the file of that stamp."""
+
+    stamp: str
+    signatures: tuple[Signature, ...]
+
+
 def user_file() -> Path:
     """Where a user's own signatures are kept."""
     return config_dir() / "signatures.yaml"
@@ -67,7 +76,21 @@ def load_signatures(own: Path | None = None) -> tuple[Signature, ...]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[Signature, ...]:
-    return tuple(msgspec.convert(_entries(SHIPPED), list[Signature]))
+    """The shipped ones; read from what the last process kept of them, YAML takes its time."""
+    stat = SHIPPED.stat()
+    stamp = f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
+    kept = StateDirectory().signatures
+    try:
+        found = msgspec.json.decode(read_plain(kept), type=_Kept)
+        if found.stamp == stamp:
+            return found.signatures
+    except (OSError, msgspec.DecodeError):
+        pass
+    read = tuple(msgspec.convert(_entries(SHIPPED), list[Signature]))
+    if kept.parent.is_dir():
+        with suppress(OSError):
+            replace(kept, msgspec.json.encode(_Kept(stamp, read)), sync=False)
+    return read
 
 
 @lru_cache(maxsize=4)

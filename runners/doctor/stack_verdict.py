@@ -74,9 +74,12 @@ def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     others = [one for one in known if not one.collective]
     if waiting and others and len(others) <= len(waiting):
         operation = Counter(one.collective for one in waiting).most_common(1)[0][0]
-        told = "; ".join(f"{one.label} has not come to it: {one.words}" for one in others[:4])
-        many = f"{len(waiting)} of {len(known)} ranks wait in {operation}"
-        return _ranks(others), f"{many}; {told}"
+        who = ", ".join(one.label for one in others[:4])
+        waits = f"{len(waiting)} {'others wait' if len(waiting) > 1 else 'other waits'}"
+        told = "; ".join(dict.fromkeys(one.words for one in others[:4]))
+        verb = "has" if len(others) == 1 else "have"
+        text = f"{who} {verb} not come to {operation}, in which {waits}: {told}"
+        return _ranks(others), text
     if len(waiting) == len(known):
         return _by_place(known)
     return (), ""

@@ -95,7 +95,16 @@ class Engine:
         for one in unnamed:
             self.which.Add(f"(?m){one}".encode())
         self.which.Compile()
-        self.single: list[Any] = [re2.compile(pattern.encode()) for _, pattern in pairs]
+        self._patterns = [pattern.encode() for _, pattern in pairs]
+        self._single: dict[int, Any] = {}
+
+    def search_one(self, index: int, line: bytes) -> Any:
+        """The match of one expression in a line, with its named groups; None for none."""
+        import re2
+
+        if index not in self._single:  # few of them are ever needed
+            self._single[index] = re2.compile(self._patterns[index])
+        return self._single[index].search(line)
 
 
 @lru_cache(maxsize=2)
@@ -200,7 +209,7 @@ def _suspects_of(
     rank = int(tag[1]) if tag else part.rank
     for index in sorted(compiled.which.Match(line) or ()):
         signature = compiled.owners[index]
-        match = compiled.single[index].search(line)
+        match = compiled.search_one(index, line)
         if match is None:
             continue
         tier = _tier(line, match.start(), match.end(), signature)

@@ -41,18 +41,18 @@ class NotKnown(msgspec.Struct, frozen=True):
     rank: int | None = None
 
 
-def remedies_for(verdict: Diagnosis | NotKnown) -> tuple[str, ...]:
-    """The names of the remedies that `fresnel-tui remedy` may offer."""
-    named = verdict.remedies if isinstance(verdict, Diagnosis) else ()
-    return remedies_of(verdict.kind, named)
-
-
 def cause_words(verdict: Diagnosis, step: str = "") -> str:
     """The cause for a row or a notice: `rank 3: out of GPU memory after step 812 (line 48)`."""
     whose = "" if verdict.rank is None else f"rank {verdict.rank}: "
     after = f" after {step}" if step else ""
     line = "" if verdict.line_number is None else f" (line {verdict.line_number:,})"
     return f"{whose}{verdict.headline}{after}{line}"
+
+
+def remedies_for(verdict: Diagnosis | NotKnown) -> tuple[str, ...]:
+    """The names of the remedies that `fresnel-tui remedy` may offer."""
+    named = verdict.remedies if isinstance(verdict, Diagnosis) else ()
+    return remedies_of(verdict.kind, named)
 
 
 def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:

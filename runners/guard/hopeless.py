@@ -12,8 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,8 +26,10 @@ from runners.model.run import Run
 from runners.state.codec import read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline
+
+if TYPE_CHECKING:
+    from runners.watch.metrics.run_metrics import RunMetrics
 
 LEAST_OTHERS = 3
 LEAST_VALUES = 5
@@ -85,6 +86,8 @@ def hopeless(
 
     A run is judged once it has LEAST_VALUES values, and LEAST_OTHERS others have come as far.
     """
+    from statistics import median
+
     found = {}
     for run_id in live:
         mine = courses.get(run_id)
@@ -132,6 +135,9 @@ class _SweepWatcher:
 
     def look(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""
+        # Every command loads this module, and few ever judge a sweep.
+        from runners.watch.metrics.run_metrics import RunMetrics
+
         present = [one for one in self._rule.runs if self._state.run(one).path.is_dir()]
         runs = [read_run(self._state, run_id) for run_id in present]
         for run in runs:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from runners.host import helpers
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import acquire
+from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
@@ -60,9 +62,9 @@ class WatchedRun:
         if rule is not None:
             self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _LOOKS_BEFORE_STALL)
 
-    def look(self, run: Run, now: float) -> None:
+    def look(self, run: Run, now: float, marked: Sequence[int]) -> None:
         """Look once: write what is found, say what is new, act where the preset says so."""
-        signs = self._observer.look(run, now)
+        signs = self._observer.look(run, now, marked)
         attempt = run.record.attempt if run.record else 1
         health, news = self._episodes.take(judge(signs), now, attempt)
         stalled = health.condition is Condition.STALL
@@ -94,10 +96,11 @@ class WatchedRun:
         )
 
     def _say(self, finding: Finding, health: Health) -> None:
-        evidence = health.evidence if finding.condition is health.condition else finding.evidence
-        name = str(finding.condition)
-        words = finding.words if finding.words.startswith(name) else f"{name}: {finding.words}"
-        text = "; ".join((words, *evidence[:4]))
+        name, told = str(finding.condition), health
+        if finding.condition is not health.condition:
+            told = Health(finding.condition, finding.words, 0.0, 0.0, evidence=finding.evidence)
+        rest = told.evidence[1:] if told.absent else told.evidence
+        text = "; ".join((told.sentence, *rest[:4]))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
         if settings_file().is_file():
             with suppress(OSError):
@@ -131,6 +134,7 @@ class Watcher:
     def step(self, now: float) -> float:
         """Look at every run once; seconds until the next look."""
         seen = set()
+        marks = all_marks()
         for run_id in live_run_ids(self.state):
             try:
                 run = read_run(self.state, run_id)
@@ -139,7 +143,7 @@ class Watcher:
                 seen.add(run_id)
                 if run_id not in self._watched:
                     self._watched[run_id] = WatchedRun(self.state, run)
-                self._watched[run_id].look(run, now)
+                self._watched[run_id].look(run, now, marks.get(run_id, []))
             except (OSError, ValueError, FresnelError) as problem:
                 self._tell(f"{run_id}: {problem}")
         for run_id in self._watched.keys() - seen:

@@ -68,3 +68,12 @@ class Health(msgspec.Struct, frozen=True):
     ranks: tuple[RankSign, ...] = ()
     absent: tuple[int, ...] = ()
     stacks: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """`possible stall: silent for 12m05s`; of a hung collective, first who is awaited."""
+        name = str(self.condition)
+        words = self.words if self.words.startswith(name) else f"{name}: {self.words}"
+        if not (self.absent and self.evidence):
+            return words
+        return f"{name}: {self.evidence[0]}; {self.words}"

@@ -1,6 +1,7 @@
 """The verdict's figures: how long the cause of a failed run with a log of 1 GB takes to find."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,10 +45,19 @@ def measure(bench: Bench) -> Table:
     ):
         path = write_log(Path(place.folder) / "output.log", step)
         words = [sys.executable, "-c", VERDICTS, str(path), str(bench.count(9, 3))]
-        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        environment = {**os.environ, "FRESNEL_STATE_DIR": str(place.folder)}
+        for _ in range(2):  # the first process of an installation reads YAML for all others
+            done = subprocess.run(
+                words, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True
+            )
         first, *others = json.loads(done.stdout)
         rows += [
-            Row(f"first verdict of a process, 1 GB, {name}", spread([first / 1000], "s")),
+            Row(
+                f"first verdict of a process, 1 GB, {name}",
+                spread([first / 1000], "s"),
+                goal=f"≤ {GOAL_MS} ms",
+                reached=first <= GOAL_MS,
+            ),
             Row(
                 f"verdict, 1 GB, {name}, 200 lines of cascade behind the cause",
                 spread([one / 1000 for one in others], "s"),

@@ -17,7 +17,7 @@ from tests.process.conftest import CommandLine
 
 ALWAYS = {
     "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory", "open files", "clock",
-    "state folder", "disk", "file system", "locks", "left over", "processes",
+    "state folder", "disk", "file system", "locks", "left over", "processes", "memory", "network", "helpers", "packages",
 }  # fmt: skip
 
 
@@ -28,7 +28,8 @@ def state() -> StateDirectory:
 
 def test_a_healthy_machine_passes(cli: CommandLine) -> None:
     found = json.loads(cli.run("doctor", "--json", FRESNEL_GPUS="sim:2xH100").stdout)
-    assert {check["name"] for check in found} == ALWAYS
+    named = {check["name"] for check in found}
+    assert named >= ALWAYS and named - ALWAYS <= {"disks", "time service", "GPU driver"}
     assert {check["verdict"] for check in found} <= {"PASS", "WARN"}
     words = {check["name"]: check["words"] for check in found}
     assert (

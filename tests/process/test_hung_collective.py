@@ -51,10 +51,12 @@ def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: Com
     )
     assert list(told) == [2]
     (alert,) = cli.status(run)["alerts"]
-    assert "3 of 4 ranks wait in all_reduce; rank 2 has not come to it" in alert["text"]
+    assert "rank 2 has not come to all_reduce, in which 3 others wait: worker.py" in alert["text"]
     dump = newest_stacks(run.path)
     assert dump is not None and dump.absent == (2,)
     stack = next(stack_text(dump, one) for one in dump.ranks if one.rank == 2)
     assert "load_a_batch_that_never_comes" in stack
+    assert cli.status(run)["health"]["words"].startswith("silent for ")
+    assert "possible stall: rank 2 has not come" in cli.run("list").stdout
     assert re.search(r"rank 2 .* load_a_batch_that_never_comes", cli.run("stacks", run.id).stdout)
     assert cli.status(run)["state"] == "running", "nothing is ended that nobody asked to end"

@@ -53,6 +53,8 @@ remedy over
 logs over
 metrics over
 diagnose over
+stacks live
+logs over --ranks
 pictures over
 monitor
 gpus

@@ -210,6 +210,38 @@ async def test_ranks_are_gone_through(tmp_path: Path) -> None:
         await until(pilot, lambda: app.said("no line here names a rank"))
 
 
+async def test_what_torchrun_passes_on_without_a_rank_is_rank_0_s(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"step 1\n[rank1]:step 1\nstep 2\n")
+    (tmp_path / "ranks").mkdir()
+    async with opened(path) as (app, pilot):
+        await pilot.press("R")
+        await until(pilot, lambda: shown(app.pane) == ["step 1", "step 2"])
+        await pilot.press("R")
+        await until(pilot, lambda: shown(app.pane) == ["[rank1]:step 1"])
+        await pilot.press("R")
+        await until(pilot, lambda: len(shown(app.pane)) == 3)
+
+
+async def test_logs_that_ranks_have_of_their_own_are_gone_through(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"launched\n")
+    for rank in (0, 1):
+        folder = tmp_path / "ranks" / "none_x" / "attempt_0" / str(rank)
+        folder.mkdir(parents=True)
+        (folder / "stdout.log").write_bytes(b"I am %d\n" % rank)
+        (folder / "stderr.log").touch()
+    async with opened(path) as (app, pilot):
+        for words, title in (
+            ("I am 0", "rank 0 · stdout.log"),
+            ("I am 1", "rank 1 · stdout.log"),
+            ("launched", "output.log"),
+        ):
+            await pilot.press("R")
+            await until(pilot, lambda words=words: shown(app.pane) == [words])
+            assert app.title_words.endswith(title)
+
+
 async def test_a_log_replaced_while_filtered(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from runners.doctor import signatures
 from runners.doctor.diagnosis import diagnose
 from runners.doctor.evidence import Evidence, LogPart
 from runners.doctor.signatures import SHIPPED, load_signatures, read_signatures
@@ -80,3 +81,20 @@ def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
 def test_two_entries_may_not_share_an_id(tmp_path: Path) -> None:
     with pytest.raises(WrongInput, match="same id"):
         load_signatures(write(tmp_path / "signatures.yaml", OWN, OWN))
+
+
+def test_what_a_process_kept_of_the_signatures_is_used_and_distrusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    kept = tmp_path / "signatures.json"
+    fresh = signatures._shipped.__wrapped__
+    read = fresh()
+    assert kept.exists() and fresh() == read
+    monkeypatch.setattr(signatures, "_entries", lambda _path: pytest.fail("YAML was read"))
+    assert fresh() == read
+    monkeypatch.undo()
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    for damaged in (b"", b"{}", kept.read_bytes().replace(b'"stamp":"', b'"stamp":"old', 1)):
+        kept.write_bytes(damaged)
+        assert fresh() == read

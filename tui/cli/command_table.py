@@ -35,6 +35,9 @@ COMMANDS: dict[str, Command] = {
     "verify": Command(
         "launching:verify", "check what launch would run, and start nothing; exit 1 on a FAIL", _RUN
     ),
+    "probe": Command(
+        "launching:probe", "find the largest batch that fits, by short real runs", _RUN
+    ),
     "remedy": Command(
         "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
     ),
@@ -63,7 +66,7 @@ COMMANDS: dict[str, Command] = {
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),
     "stacks": Command(
-        "looking:stacks", "show and save where every rank of a run is now, all at one instant", _SEE
+        "looking:stacks", "show and save where every rank of a run is now, at one instant", _SEE
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE

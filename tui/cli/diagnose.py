@@ -1,15 +1,30 @@
 """`diagnose`."""
 
 import argparse
+import time
+from pathlib import Path
 
 from runners.doctor.signatures import load_signatures
 from runners.doctor.verdict import Diagnosis, to_json
 from runners.housekeeping import tend
+from runners.lifecycle.launch.watched import FLIGHT_PREFIX
 from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.diagnosis_text import diagnose_run
+from tui.views.stack_text import stack_pairs
+
+
+def _recorder_pairs(run: Run) -> list[tuple[str, str]]:
+    """How to look at the last collectives of every rank, where PyTorch has dumped them."""
+    folder, prefix = Path(run.directory), FLIGHT_PREFIX
+    dumps = len(list(folder.glob(f"{prefix}*")))
+    if not dumps:
+        return []
+    words = f"{dumps} dumps of the last collectives: torchfrtrace --prefix {prefix} {folder}"
+    return [("flight recorder", words)]
 
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
@@ -34,5 +49,6 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
         else:
             pairs.append(("cause", verdict.words))
         pairs += [("looked at", text) for text in verdict.looked_at]
+        pairs += [*stack_pairs(Path(run.directory), time.time()), *_recorder_pairs(run)]
         print_pairs([(name, value) for name, value in pairs if value])
     return ExitCode.DONE

@@ -1,17 +1,37 @@
 """`doctor`."""
 
 import argparse
+from pathlib import Path
+from tempfile import gettempdir
 
-from runners.doctor.checks import Check, check_machine
+from runners.doctor.checks import Check, check_machine, check_time
+from runners.doctor.host_facts import read_host
+from runners.doctor.machine_checks import (
+    check_disks,
+    check_drivers,
+    check_gpu_errors,
+    check_heat,
+    check_helpers,
+    check_memory,
+    check_network,
+    check_versions,
+)
 from runners.doctor.state_checks import check_state
 from runners.gpus.client import read_gpus
+from runners.gpus.usage import read_usage
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
+from runners.host.identity import host_name
 from runners.model.errors import ExitCode
-from runners.model.gpus import GpuReading
+from runners.model.gpus import GpuReading, Xid
 from runners.state.layout import StateDirectory
+from runners.state.runs import list_run_ids
 from tui.cli.output import print_json
 from tui.views.guard_text import guard_text
+
+_PACKAGES = ("textual", "msgspec", "psutil", "PyYAML", "watchfiles")
+_LOOK_BACK = 200
+"""So many of the newest runs are asked for errors of their GPUs."""
 
 
 def run_doctor(arguments: argparse.Namespace) -> int:
@@ -25,6 +45,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
         else GpuReading(0.0, "", "none", problem="not read: see the state folder")
     )
     checks += check_machine(state, reading)
+    checks += _check_more(state, reading)
     checks += _check_guard(state)
     if arguments.json:
         print_json([check._asdict() for check in checks])
@@ -33,6 +54,40 @@ def run_doctor(arguments: argparse.Namespace) -> int:
             _print(check)
     failed = any(check.verdict == "FAIL" for check in checks)
     return ExitCode.RUN_FAILED if failed else ExitCode.DONE
+
+
+def _check_more(state: StateDirectory, reading: GpuReading) -> list[Check]:
+    """Drivers, GPU errors, heat, memory, disks, network, our own helpers and packages."""
+    host = read_host()
+    return [
+        *check_drivers(reading),
+        *check_gpu_errors(reading, _seen_xids(state)),
+        *check_heat(reading),
+        *check_memory(host),
+        *check_disks({"here": Path.cwd(), "temporary files": Path(gettempdir())}),
+        *check_network(host, host_name()),
+        *check_time(host),
+        *check_helpers(state.root),
+        *check_versions(_installed(), _PACKAGES),
+    ]
+
+
+def _seen_xids(state: StateDirectory) -> list[Xid]:
+    """GPU errors of the newest runs, as the sampler wrote them down."""
+    newest = list_run_ids(state)[-_LOOK_BACK:] if state.runs.is_dir() else []
+    return [xid for run in newest for use in read_usage(state.run(run).path) for xid in use.xids]
+
+
+def _installed() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def _check_guard(state: StateDirectory) -> list[Check]:

@@ -67,6 +67,11 @@ def run_logs(arguments: argparse.Namespace) -> int:
     """Print a run's output as it was written; with -f until the run has ended."""
     state = StateDirectory()
     run = find_run(state, arguments.run)
+    if arguments.ranks or arguments.rank is not None:
+        from tui.cli.logs_of_rank import list_ranks, print_rank  # few ask for ranks
+
+        tend(state)
+        return (list_ranks if arguments.ranks else print_rank)(state, run, arguments)
     path = state.run(run.id).output
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
     if arguments.json:

@@ -1,9 +1,5 @@
 """How a live run is doing, for people and for scripts."""
 
-from typing import Any
-
-import msgspec
-
 from runners.model.health import Health, RankSign
 from tui.views.format import duration
 
@@ -11,15 +7,10 @@ _MOST_RANKS = 16
 
 
 def health_remark(health: Health | None) -> str:
-    """What is wrong with a live run, for its row: `possible stall: silent for 12m05s`; empty while
-    it progresses or warms up.
-    """
+    """What is wrong with a live run, for its row; empty while it progresses or warms up."""
     if health is None or not health.condition.is_trouble:
         return ""
-    name = str(health.condition)
-    words = health.words if health.words.startswith(name) else f"{name}: {health.words}"
-    shown = health.evidence[0] if health.absent and health.evidence else ""
-    return f"{words}; {shown}" if shown else words
+    return health.sentence
 
 
 def health_pairs(health: Health | None) -> list[tuple[str, str]]:
@@ -46,8 +37,3 @@ def rank_words(rank: RankSign) -> str:
     if rank.line_age_s is not None:
         parts.append(f"last line {duration(rank.line_age_s)} ago")
     return ", ".join(parts)
-
-
-def health_json(health: Health | None) -> dict[str, Any] | None:
-    """The documented JSON of a run's health; null where nobody has judged it."""
-    return None if health is None else msgspec.to_builtins(health)

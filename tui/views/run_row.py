@@ -144,8 +144,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
         return run.reason, run.state in (State.FAILED, State.LOST, State.ORPHANED)
-    if remark := health_remark(view.health):
-        return f"⚠ {remark}", True
+    if doing := health_remark(view.health):
+        return f"⚠ {doing}", True
     if view.alerts and run.is_live:
         return f"⚠ {view.alerts[-1].text}", True
     return "", False

@@ -26,7 +26,6 @@ from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
-from tui.views.health_text import health_json
 
 _MEAN_PACE_FROM_S = 10.0
 _MICRO = Decimal("0.000001")
@@ -182,7 +181,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         "reason": run.reason or None,
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
         "error": _error_json(view),
-        "health": health_json(view.health),
+        "health": _health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
         "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
@@ -260,6 +259,13 @@ def _error_json(view: RunView) -> dict[str, Any] | None:
 
     line = view.diagnosis.line
     return {"text": line, "line": error_line(view.run.directory, line)}
+
+
+def _health_json(health: Health | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    value: dict[str, Any] = msgspec.to_builtins(health)
+    return {**value, "since": iso(health.since), "time": iso(health.time)}
 
 
 def money_json(money: RunCost) -> dict[str, Any]:

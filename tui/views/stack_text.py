@@ -7,13 +7,13 @@ import msgspec
 
 from runners.doctor.stacks import StackDump, newest_stacks
 from tui.views.format import duration
+from tui.views.run_view import iso
 
 
 def stacks_json(dump: StackDump) -> dict[str, Any]:
     """The documented JSON of saved stacks; a rank's whole stack stands in `folder`/`file`."""
     value: dict[str, Any] = msgspec.to_builtins(dump)
-    value["absent"] = list(dump.absent)
-    return value
+    return {**value, "time": iso(dump.time)}
 
 
 def stack_pairs(run: Path, now: float) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
 from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
+from runners.lifecycle.probe.notes import probe_notes
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
@@ -234,8 +235,12 @@ def _prepare(
 
 
 def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds."""
+    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds.
+
+    What a probe found to fit is noted too.
+    """
     notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
+    notes += probe_notes(state, spec, allocation.gpus)
     return (
         msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
     )

@@ -8,6 +8,7 @@ from runners.doctor.verification.facts import CheckpointFacts, InterpreterFacts,
 from runners.lifecycle.control.start import Foreseen
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.words import words_of
+from runners.lifecycle.probe.notes import probe_of
 from runners.lifecycle.verification.checkpoint import look_at_checkpoint, named_checkpoint
 from runners.lifecycle.verification.config import look_at_config
 from runners.lifecycle.verification.data import look_at_files, look_at_paths, run_checks
@@ -19,7 +20,6 @@ from runners.lifecycle.verification.resources import (
     memory_needs,
     output_facts,
     port_facts,
-    probe_of,
     written_before,
 )
 from runners.model.spec import CheckGroup

@@ -16,7 +16,7 @@ from runners.doctor.verification.facts import (
     OutputFacts,
     PortFacts,
 )
-from runners.lifecycle.probe.results import ProbeResult, find_probe
+from runners.lifecycle.probe.results import ProbeResult
 from runners.lifecycle.verification.data import matching
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
@@ -105,37 +105,6 @@ def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> B
         largest,
         "" if probe is None else probe.gpu,
     )
-
-
-def probe_of(
-    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], processes: int
-) -> ProbeResult | None:
-    """What a probe found for this preset on such GPUs; None where other settings differ."""
-    name = ", ".join(dict.fromkeys(gpu.name for gpu in gpus)) or "CPU"
-    found = find_probe(state, spec.preset, name, processes)
-    if found is None:
-        return None
-    now = settings_of(spec, found.parameter)
-    return found if found.settings == now else None
-
-
-def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
-    """The parameters that, besides the batch, decide how much memory a step takes.
-
-    Those that differ from the preset, without lengths, rates, seeds and paths.
-    """
-    free = {batch, spec.total.parameter if spec.total is not None else ""}
-    if spec.scaling is not None:
-        free.add(spec.scaling.learning_rate)
-    harmless = ("seed", "manualSeed", "resume", "keep", "workers", "num_workers", "name")
-    return {
-        one.name: str(one.value)
-        for one in spec.parameters
-        if one.value != one.default
-        and one.name not in free
-        and one.name not in harmless
-        and not (isinstance(one.value, str) and "/" in one.value)
-    }
 
 
 def disk_facts(

@@ -4,11 +4,12 @@ Each look reads what is new in events and output, the newest interval of its GPU
 """
 
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from runners.doctor.rank_processes import RankFinder, RankProcess, state_of
+from runners.doctor.rank_processes import RankFinder, RankProcess, cpu_seconds, state_of
 from runners.gpus.usage import interval_file
 from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
@@ -56,8 +57,10 @@ class RunObserver:
         self._gap: float | None = None
         self._baselines: dict[str, BaselineSign] = {}
 
-    def look(self, run: Run, now: float) -> RunSigns:
-        """What is seen of `run` at `now` (unix seconds)."""
+    def look(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
+        """What is seen of `run` at `now` (unix seconds); `marked` are the pids with its mark, where
+        somebody has looked already.
+        """
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
         self._report.poll(run)
@@ -66,7 +69,7 @@ class RunObserver:
         progress = course.progress(now)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
         output, event = _changed(self._path / "output.log"), _changed(self._path / "events.jsonl")
-        ranks = self._finder.find()
+        ranks = self._finder.find(marked)
         used, shares, loading = self._measure(ranks, now)
         self._note_life(max(filter(None, (output, event)), default=started), stepped, now)
         self._note_losses()
@@ -142,25 +145,21 @@ class RunObserver:
     def _measure(
         self, ranks: tuple[RankProcess, ...], now: float
     ) -> tuple[float | None, dict[int, float], float | None]:
-        """CPU in percent of one core since the last look: of all ranks, of each, of a loader."""
+        """CPU in percent of one core since the last look: of all the run's processes, of each, of a
+        loader.
+        """
         before, passed = self._cpu, now - (self._looked or now)
         self._cpu, self._looked = {}, now
         shares: dict[int, float] = {}
-        loaders: list[float] = []
-        for rank in ranks:
-            for pid in (rank.pid, *rank.loaders):
-                state = state_of(pid)
-                if state is None:
-                    continue
-                key = (pid, rank.ticks)
-                self._cpu[key] = state.cpu_s
-                if key in before and passed > 0.2:
-                    share = 100.0 * max(0.0, state.cpu_s - before[key]) / passed
-                    if pid == rank.pid:
-                        shares[pid] = share
-                    else:
-                        loaders.append(share)
-        used = sum(shares.values()) + sum(loaders) if shares else None
+        for key in self._finder.everything.items():
+            spent = cpu_seconds(key[0])
+            if spent is None:
+                continue
+            self._cpu[key] = spent
+            if key in before and passed > 0.2:
+                shares[key[0]] = 100.0 * max(0.0, spent - before[key]) / passed
+        loaders = [shares[pid] for rank in ranks for pid in rank.loaders if pid in shares]
+        used = sum(shares.values()) if shares else None
         return used, shares, sum(loaders) / len(loaders) if loaders else None
 
     def _rank_signs(

@@ -13,14 +13,22 @@ from runners.watch.logs.reader import LogSource
 _SAMPLE = 8 << 20
 """Bytes at a log's start and at its end that are searched for ranks."""
 
+_ANYTHING = compile_expression("")
 _RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 
 
-class RankPattern:
-    """Lines of one rank, as a pattern to search for."""
+def rank_named(line: bytes) -> int | None:
+    """The first rank that a line names; None when it names none."""
+    found = _RANK.search(line) if b"[" in line else None
+    return None if found is None else int(found[1])
 
-    def __init__(self, rank: int) -> None:
+
+class RankPattern:
+    """Lines of one rank, as a pattern to search for; with `untagged`, those too that name none."""
+
+    def __init__(self, rank: int, untagged: bool = False) -> None:
         self.rank = rank
+        self._untagged = untagged
         # Coloured prefixes are common, and the colour may change anywhere inside.
         names = "|".join(
             through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker")
@@ -29,13 +37,13 @@ class RankPattern:
         self._tag = compile_expression(f"{COLOURS}*".join(parts))
 
     def candidates(self, coloured: bool) -> Expression:
-        """Where the rank is named, whatever the colours."""
-        return self._tag
+        """Where the rank is named, whatever the colours; every line, where some name none."""
+        return _ANYTHING if self._untagged else self._tag
 
     def accepts(self, line: bytes) -> bool:
-        """Whether no other rank is named before it."""
-        found = _RANK.search(line)
-        return found is not None and int(found[1]) == self.rank
+        """Whether no other rank is named before."""
+        named = rank_named(line)
+        return self._untagged if named is None else named == self.rank
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
         """Which lines are of this rank."""

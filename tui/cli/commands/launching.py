@@ -1,4 +1,4 @@
-"""`launch`, `plan`, `verify` and `remedy`."""
+"""`launch`, `plan`, `verify`, `probe` and `remedy`."""
 
 from tui.cli.commands.parts import RUN, examples
 from tui.cli.parsing import CommandParser
@@ -83,6 +83,37 @@ def verify(parser: CommandParser) -> None:
         "verify gaussian-fast --set data_dir=images/training --only data",
         "verify --gpus 2 -- torchrun --nproc_per_node=2 train.py --bs 16",
         notes=_VERIFY_NOTES,
+    )
+
+
+def probe(parser: CommandParser) -> None:
+    """`probe`: the largest batch that fits."""
+    _what(parser)
+    _how(parser)
+    parser.usage = "fresnel-tui probe PRESET [options]"
+    parser.add_argument(
+        "--batch", default="", metavar="NAME", help="the parameter; by default the preset's own"
+    )
+    parser.add_argument("--first", type=int, metavar="N", help="begin with N, not the preset's")
+    parser.add_argument("--most", type=int, metavar="N", help="try nothing larger")
+    parser.add_argument(
+        "--steps", type=int, default=10, metavar="N", help="steps after the first of each (10)"
+    )
+    parser.add_argument(
+        "--within", default="10m", metavar="TIME", help="how long one trial may take (10m)"
+    )
+    parser.add_argument(
+        "--keep-runs", action="store_true", help="leave the trials in the list of runs"
+    )
+    # A probe is of one run: no sweep.
+    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=0, parallel=None)
+    examples(
+        parser,
+        "probe gaussian-fast",
+        "probe pcdiff --gpu-ids 0-3 --most 256",
+        "probe mine --batch micro_batch --first 4 --steps 20",
+        notes="Doubles the batch until the GPU's memory is not enough, then bisects. Ctrl-C stops\n"
+        "the trial that goes on and leaves nothing behind. `verify` and launches know the result.",
     )
 
 

@@ -9,7 +9,6 @@ tag:good, preset:P, name:N, group:G, host:H, user:U, gpu:3, is:live, is:starred,
 before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50. All must
 hold; !WORD turns one round."""
 
-
 _STACKS = """\
 By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
 kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
@@ -59,10 +58,22 @@ def status(parser: CommandParser) -> None:
 def logs(parser: CommandParser) -> None:
     """`logs`: a run's output."""
     parser.add_argument("run", metavar="RUN", help=RUN)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--rank", type=int, metavar="N", help="only what this rank wrote")
+    which.add_argument(
+        "--ranks", action="store_true", help="list the ranks: when each wrote last, and what"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")
-    examples(parser, "logs last -f", "logs trial -n 50", "logs trial -n 50 --json")
+    examples(
+        parser,
+        "logs last -f",
+        "logs trial -n 50",
+        "logs trial -n 50 --json",
+        "logs trial --ranks",
+        "logs trial --rank 3 -n 50",
+    )
 
 
 def metrics(parser: CommandParser) -> None:

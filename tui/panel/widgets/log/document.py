@@ -11,6 +11,7 @@ from pathlib import Path
 from runners.watch.logs.file import Change, LogFile
 from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.index import LineIndex
+from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import AllOf, Pattern
 from tui.panel.widgets.log.filter import LogFilter
@@ -85,7 +86,7 @@ class LogDocument:
             changed = self.filter is not None
             self.filter = None
         else:
-            self.filter = LogFilter(self.source, text, regex, rank, near)
+            self.filter = LogFilter(self.source, text, regex, rank, near, self._has_untagged)
             self.filter.lines.step(1)
             changed = True
         if changed:
@@ -99,9 +100,14 @@ class LogDocument:
             self.search = LogSearch(self.source, text, regex, self.shown_pattern)
         return self.search
 
+    @property
+    def _has_untagged(self) -> bool:
+        return self.path is not None and has_rank_logs(self.path.parent)
+
     def rank_after(self, ranks: list[int]) -> int | None:
         """The rank to show next: the first, the next one, then all (None)."""
         now = self.filter.rank if self.filter is not None else None
+        ranks = sorted({0, *ranks}) if self._has_untagged else ranks
         return next((rank for rank in ranks if now is None or rank > now), None)
 
     def _renew_search(self) -> None:

@@ -14,20 +14,27 @@ class LogFilter:
     """A text or regular expression, a rank, or both. Raises BadExpression."""
 
     def __init__(
-        self, source: LogSource, text: str, regex: bool, rank: int | None, near: int
+        self,
+        source: LogSource,
+        text: str,
+        regex: bool,
+        rank: int | None,
+        near: int,
+        untagged: bool = False,
     ) -> None:
-        """`near`: the offset to look around first."""
+        """`near`: the offset to look around first; `untagged`: what names no rank is rank 0's."""
         self.text = text
         self.regex = regex
         self.rank = rank
-        self.pattern = _pattern(text, regex, rank)
+        self.untagged = untagged and rank == 0
+        self.pattern = _pattern(text, regex, rank, self.untagged)
         self.lines = LineFilter(source, self.pattern, near)
         self.running = False
         """Whether a thread is at it."""
 
     def begun_anew(self, source: LogSource) -> LogFilter:
         """The same filter for another file."""
-        return LogFilter(source, self.text, self.regex, self.rank, source.size)
+        return LogFilter(source, self.text, self.regex, self.rank, source.size, self.untagged)
 
     @property
     def words(self) -> str:
@@ -42,8 +49,8 @@ class LogFilter:
         return " · ".join(words)
 
 
-def _pattern(text: str, regex: bool, rank: int | None) -> Pattern:
+def _pattern(text: str, regex: bool, rank: int | None, untagged: bool) -> Pattern:
     if not text:
-        return RankPattern(rank) if rank is not None else TextPattern("")
+        return RankPattern(rank, untagged) if rank is not None else TextPattern("")
     found: Pattern = RegexPattern(text) if regex else TextPattern(text)
-    return found if rank is None else AllOf(found, RankPattern(rank))
+    return found if rank is None else AllOf(found, RankPattern(rank, untagged))

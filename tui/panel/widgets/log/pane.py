@@ -35,6 +35,7 @@ from tui.panel.widgets.log.messages import (
     NothingFound,
     SearchChanged,
 )
+from tui.panel.widgets.log.rank_files import next_rank_file
 from tui.panel.widgets.log.reader import LogPlace, LogReader
 from tui.panel.widgets.log.rows import StripCache, StripLook
 from tui.panel.widgets.log.search import LogSearch
@@ -223,12 +224,17 @@ class LogPane(ScrollView):
 
     def action_next_rank(self) -> None:
         """Show the lines of all ranks, of the first one, of the next one …"""
-        self._threads.find_ranks(self.reader.document.source, self._ranked)
+        if found := next_rank_file(self.reader.document.path, self._title):
+            self.show(*found)
+        else:
+            self._threads.find_ranks(self.reader.document.source, self._ranked)
 
     def _ranked(self, source: LogSource, ranks: list[int]) -> None:
         if source is not self.reader.document.source:
             return
-        if not ranks:
+        if not ranks and (found := next_rank_file(self.reader.document.path, self._title, True)):
+            self.show(*found)
+        elif not ranks:
             self.post_message(LogNotice("no line here names a rank, as [rank0]: or [default0]: do"))
         elif self.reader.show_next_rank(ranks):
             self.paint(force=True)

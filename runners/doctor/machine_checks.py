@@ -1,0 +1,224 @@
+"""What `doctor` looks at beside the basics: drivers, GPU errors and heat, memory, disks, network,
+helpers of ours that are left over or too many, versions.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from runners.doctor.checks import Check
+from runners.doctor.host_facts import HostFacts, kernel_architectures
+from runners.doctor.xid import xid_advice
+from runners.host.helpers import ROOT
+from runners.host.identity import boot_time
+from runners.host.procfs import HELPER_MARK, process_state, start_ticks
+from runners.model.gpus import GpuReading, Xid
+from runners.model.quantities import gib_text
+
+_HOT_C = 85.0
+_HOTTEST_C = 95.0
+_SLOWING = ("thermal", "hw", "power_brake", "hot")
+_TIGHT_MEMORY = 1 << 30
+_TIGHT_DISK = 5 << 30
+
+
+def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check]:
+    """Whether the kernel's GPU drivers and the libraries that are asked fit each other."""
+    module = _text(root / "proc/driver/nvidia/version")
+    found = re.search(r"Kernel Module(?: for \S+)?\s+([\d.]+)", module)
+    if found:
+        loaded = found[1]
+        if reading.driver and reading.backend == "nvml" and reading.driver != loaded:
+            words = f"kernel module {loaded}, libraries {reading.driver}"
+            yield Check(
+                "GPU driver", "WARN", words, "reboot: the driver was updated while it was loaded"
+            )
+        elif "Driver/library version mismatch" in (reading.problem or ""):
+            words = f"kernel module {loaded}, its libraries are of another version"
+            yield Check(
+                "GPU driver", "FAIL", words, "runs that go on are safe; new ones need a reboot"
+            )
+        else:
+            yield Check("GPU driver", "PASS", f"NVIDIA {loaded}")
+    kinds = kernel_architectures(root)
+    if kinds:
+        version = _text(root / "sys/module/amdgpu/version").strip()
+        rocm = _text(root / "opt/rocm/.info/version").strip()
+        words = f"amdgpu {version or 'of the kernel'}, ROCm {rocm or 'not in /opt/rocm'}"
+        yield Check("GPU driver", "PASS", f"{words}, {', '.join(dict.fromkeys(kinds))}")
+        yield from _check_kfd(root / "dev/kfd")
+
+
+def _check_kfd(device: Path) -> Iterator[Check]:
+    if not device.exists():
+        advice = "in a container: --device=/dev/kfd --device=/dev/dri"
+        yield Check("GPU access", "FAIL", f"{device} is not there", advice)
+    elif not os.access(device, os.R_OK | os.W_OK):
+        advice = "sudo usermod -aG render,video $USER, then log in again"
+        yield Check("GPU access", "FAIL", f"{device} may not be opened by you", advice)
+
+
+def check_gpu_errors(reading: GpuReading, seen: Sequence[Xid]) -> Iterator[Check]:
+    """Errors that the GPUs reported: the newest of each, those of ended runs, and of memory."""
+    known = {(xid.code, round(xid.time)): xid for xid in seen}
+    for gpu in reading.gpus:
+        if gpu.xid is not None:
+            known[gpu.xid.code, round(gpu.xid.time)] = gpu.xid
+        if gpu.ecc_errors:
+            words = f"GPU {gpu.index}: {gpu.ecc_errors:,} uncorrectable memory errors"
+            advice = "leave it out (--gpu-ids), and tell the machine's keeper"
+            yield Check("GPU memory errors", "WARN", words, advice)
+    by_code: dict[int, list[Xid]] = {}
+    for xid in known.values():
+        by_code.setdefault(xid.code, []).append(xid)
+    for code, events in sorted(by_code.items()):
+        newest = max(events, key=lambda xid: xid.time)
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.time))
+        often = f"{len(events)} times, " if len(events) > 1 else ""
+        words = f"Xid {code} ({newest.meaning}), {often}last {when}"
+        yield Check("GPU errors", "WARN", words, xid_advice(code))
+
+
+def check_heat(reading: GpuReading) -> Iterator[Check]:
+    """GPUs that are hot, or slowed down because they are."""
+    for gpu in reading.gpus:
+        slowed = [why for why in gpu.throttle if any(word in why.lower() for word in _SLOWING)]
+        if slowed:
+            words = f"GPU {gpu.index} slows itself down: {', '.join(slowed)}"
+            advice = "look at fans, dust and room temperature; runs are slower than they were"
+            yield Check("GPU heat", "WARN", words, advice)
+        elif gpu.temperature_c is not None and gpu.temperature_c >= _HOT_C:
+            verdict = "FAIL" if gpu.temperature_c >= _HOTTEST_C else "WARN"
+            words = f"GPU {gpu.index} is at {gpu.temperature_c:.0f} °C"
+            yield Check("GPU heat", verdict, words, "look at its cooling")  # type: ignore[arg-type]
+
+
+def check_memory(host: HostFacts) -> Iterator[Check]:
+    """Memory of the host, and the limit we are under."""
+    total, left, limit = host.memory_total, host.memory_available, host.memory_limit
+    if limit is not None and total is not None and limit < total:
+        left = limit - (host.memory_used or 0)
+        words = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
+        verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
+        advice = "loaders are killed when it is used up: docker --memory, Slurm --mem"
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+    elif left is not None and total is not None:
+        words = f"{gib_text(total)}, {gib_text(left)} available"
+        verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
+        advice = "end what is not needed: the kernel kills the largest process first"
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+
+
+def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
+    """Room and inodes where runs write: by name, each disk once."""
+    seen: set[int] = set()
+    for name, place in places.items():
+        folder = place
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        try:
+            device, found = folder.stat().st_dev, os.statvfs(folder)
+        except OSError:
+            continue
+        if device in seen:
+            continue
+        seen.add(device)
+        free = found.f_frsize * found.f_bavail
+        inodes = found.f_favail if found.f_files else None
+        words = f"{name} ({folder}): {gib_text(free)} free"
+        if inodes is not None and inodes < 10_000:
+            yield Check("disks", "WARN", f"{words}, {inodes:,} inodes", "remove small files")
+        elif free < _TIGHT_DISK:
+            yield Check("disks", "WARN", words, "checkpoints need room: `fresnel-tui prune`")
+        else:
+            yield Check("disks", "PASS", words)
+
+
+def check_network(host: HostFacts, name: str) -> Iterator[Check]:
+    """What runs over several machines need: a route, and a name that is not the loopback's."""
+    if not host.routed:
+        words = "no default route: enough for runs on this machine alone"
+        yield Check("network", "PASS", words)
+        return
+    own = [
+        line.split()[0]
+        for line in _text(Path("/etc/hosts")).splitlines()
+        if name in line.split()[1:] and not line.startswith("#")
+    ]
+    if own and all(address.startswith("127.") for address in own):
+        words = f"{name} is {own[0]} in /etc/hosts: Gloo takes the loopback for the network"
+        yield Check(
+            "network", "WARN", words, f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
+        )
+    else:
+        yield Check("network", "PASS", f"default route by {host.routed}")
+
+
+def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
+    """Helper processes of this installation for the state folder `state` that are suspended, or
+    run on code that is gone.
+    """
+    fine = 0
+    for pid, kind in _helpers(state, root):
+        letter = process_state(pid)
+        if letter in ("T", "t"):
+            words = f"{kind} (pid {pid}) is suspended: nothing is done by it"
+            yield Check("helpers", "WARN", words, f"kill -CONT {pid}")
+        elif kind != "supervisor" and _is_outdated(pid):
+            words = f"{kind} (pid {pid}) was started before this version was installed"
+            yield Check("helpers", "WARN", words, f"kill {pid}: another starts when it is needed")
+        else:
+            fine += 1
+    yield Check("helpers", "PASS", f"{fine} helper processes are well")
+
+
+def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Check]:
+    """Versions of what we need, as they are installed; `wanted` must all be there."""
+    missing = [name for name in wanted if name not in installed]
+    if missing:
+        words = f"not installed: {', '.join(missing)}"
+        yield Check("packages", "FAIL", words, f"{sys.executable} -m pip install {missing[0]}")
+    else:
+        listed = ", ".join(f"{name} {installed[name]}" for name in wanted)
+        yield Check("packages", "PASS", listed)
+
+
+def _helpers(state: Path, root: Path) -> Iterator[tuple[int, str]]:
+    """Helpers by pid and kind: their command line names our code and that state folder."""
+    mark = f"{HELPER_MARK}=".encode()
+    for entry in root.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if entry.stat().st_uid != os.getuid():
+                continue
+            words = (entry / "cmdline").read_bytes()
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(ROOT).encode() not in words or str(state).encode() not in words:
+            continue
+        kinds = [
+            one[len(mark) :].decode("ascii", "replace") for one in variables if one.startswith(mark)
+        ]
+        if kinds and int(entry.name) != os.getpid():
+            yield int(entry.name), kinds[0]
+
+
+def _is_outdated(pid: int) -> bool:
+    """True for a process that began before our own code was written."""
+    ticks = start_ticks(pid)
+    if ticks is None:
+        return False
+    began = boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+    return began < Path(__file__).stat().st_mtime - 1.0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

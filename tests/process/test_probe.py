@@ -1,0 +1,95 @@
+"""`probe` on a stand-in that runs out of GPU memory above a batch: what it finds, keeps and leaves."""
+
+import json
+import signal
+import sys
+
+from runners.state.leases import live_run_ids
+from runners.state.runs import list_run_ids
+from tests.process.conftest import CommandLine
+from tests.support import eventually
+
+TRAIN = """\
+import sys, time
+size, most = int(sys.argv[2]), int(sys.argv[4])
+print("loading", flush=True)
+if size > most:
+    sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 0 has")
+if size == 13:
+    sys.exit("ValueError: thirteen")
+for step in range(1, 100000):
+    print(f"step {step} loss 0.5", flush=True)
+    time.sleep(0.01)
+"""
+PRESET = {
+    "launcher": "python",
+    "interpreter": sys.executable,
+    "script": "train.py",
+    "working_directory": "${working_directory}",
+    "gpus": 0,
+    "parameters": {"bs": 4, "most": 11, "lr": 0.1},
+    "scaling": {
+        "batch": "bs", "learning_rate": "lr", "rule": "linear", "base_batch": 2, "base_rate": 0.1,
+    },
+    "metrics": {"patterns": ["step (?P<step>\\d+) loss (?P<loss>[0-9.]+)"]},
+    "stop": {"ladder": ["SIGINT 600s", "SIGKILL 5s"]},
+    "verify": ["batch"],
+}  # fmt: skip
+
+
+def preset(cli: CommandLine, **changes: object) -> str:
+    (cli.folder / "train.py").write_text(TRAIN)
+    (cli.folder / "p.yaml").write_text(json.dumps(PRESET | changes))
+    return str(cli.folder / "p.yaml")
+
+
+def test_the_largest_batch_is_found_offered_and_kept(cli: CommandLine) -> None:
+    path = preset(cli)
+    done = cli.run("probe", path, "--steps", "3", "--json")
+    found = json.loads(done.stdout)
+    assert (found["batch"], found["learning_rate"], found["gpu"]) == (11, 0.55, "CPU")
+    assert [(one["batch"], one["fits"]) for one in found["steps"]] == [
+        (4, True), (8, True), (10, True), (11, True), (12, False), (16, False),
+    ]  # fmt: skip
+    assert all(one["samples_per_s"] > 0 for one in found["steps"] if one["fits"])
+    assert "11 fits" in done.stderr and "12 does not fit" in done.stderr
+    assert not list_run_ids(cli.state), "trials do not stay in the list"
+    checks = cli.json("verify", path, "--set", "bs=16", exits=1)["runs"][0]["checks"]
+    batch = next(one for one in checks if one["name"] == "batch")
+    assert batch["verdict"] == "FAIL" and "at most 11" in batch["advice"]
+    assert "11 fit" in cli.run("launch", path, "--set", "bs=16", exits=1).stderr
+    notes = "\n".join(cli.json("plan", path, "--set", "bs=16")["notes"])
+    assert "bs=11" in notes and "will run out of memory" in notes
+    assert "bs=11" in "\n".join(cli.json("plan", path)["notes"])
+
+
+def test_another_failure_ends_the_probe_and_its_run_is_named(cli: CommandLine) -> None:
+    path = preset(cli, parameters={"bs": 13, "most": 99, "lr": 0.1})
+    failed = cli.run("probe", path, exits=1).stderr
+    assert "another reason than memory" in failed and "fresnel-tui diagnose" in failed
+    assert len(list_run_ids(cli.state)) == 1 and not live_run_ids(cli.state)
+    nothing = cli.run("probe", path, "--set", "most=0", "--first", "2", exits=2).stderr
+    assert "not even bs=1 fits" in nothing
+
+
+def _has_stepped(cli: CommandLine) -> bool:
+    outputs = [cli.state.run(run).output for run in list_run_ids(cli.state)]
+    return any(path.exists() and "step" in path.read_text() for path in outputs)
+
+
+def test_ctrl_c_stops_the_trial_and_leaves_nothing(cli: CommandLine) -> None:
+    child = cli.begin("probe", preset(cli), "--steps", "100000")
+    eventually(lambda: _has_stepped(cli), what="a trial that does steps")
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) == 130
+    assert child.stderr is not None and b"interrupted" in child.stderr.read()
+    assert not live_run_ids(cli.state) and not list_run_ids(cli.state)
+    assert not cli.state.probes.exists()
+
+
+def test_what_cannot_be_probed_says_why(cli: CommandLine) -> None:
+    path = preset(cli, checkpoints=["out/*.pt"])
+    assert "write over what is there" in cli.run("probe", path, exits=2).stderr
+    path = preset(cli, scaling=None)
+    assert "--batch NAME" in cli.run("probe", path, exits=2).stderr
+    assert "no whole number" in cli.run("probe", path, "--batch", "lr", exits=2).stderr

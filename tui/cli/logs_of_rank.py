@@ -1,0 +1,153 @@
+"""`logs --rank` and `logs --ranks`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from runners.host.tail import GrowingFile, data_before_hole
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.model.errors import ExitCode, NotFound
+from runners.model.run import Run
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.watch.logs.rank_lines import RankLines, is_in_output
+from runners.watch.logs.rank_logs import has_rank_logs
+from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
+from tui.cli.output import print_json, print_table, say
+from tui.views.diagnosis_text import diagnose_run
+from tui.views.format import DASH, duration
+from tui.views.safe import safe_cell
+
+_BLOCK = 1 << 20
+
+
+def list_ranks(state: StateDirectory, run: Run, arguments: argparse.Namespace) -> int:
+    """Print every rank: its process, its last line and how old that is, what sets it apart."""
+    verdict = diagnose_run(run)
+    first = verdict.rank if verdict is not None else None
+    ranks = rank_overview(state.run(run.id), run.is_live, first)
+    if arguments.json:
+        print_json([{name: getattr(one, name) for name in one.__struct_fields__} for one in ranks])
+    elif ranks:
+        headings = ("rank", "pid", "now", "last line", "", "remark")
+        print_table(headings, [_row(one) for one in ranks])
+    else:
+        say(f"{run.id} has no ranks: no process and no line of it names one")
+    return ExitCode.DONE
+
+
+def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -> int:
+    """Print what one rank wrote; with -f until the run has ended. NotFound when nothing tells."""
+    directory, rank = state.run(run.id), arguments.rank
+    if is_in_output(directory, rank):
+        sources = [_RankOutput(directory, rank, arguments.lines)]
+    else:
+        paths = log_of_rank(directory.path, rank)
+        if not paths:
+            known = ", ".join(str(one.rank) for one in rank_overview(directory, run.is_live))
+            raise NotFound(
+                f"nothing of rank {rank} can be told in `{run.id}`",
+                f"it has rank {known}" if known else "no line of its output names a rank",
+            )
+        sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]
+
+    tell = _Telling(run.id, rank, arguments.json, arguments.follow)
+
+    def copy() -> None:
+        for source in sources:
+            for block in source.new():
+                tell.take(block)
+
+    copy()
+    if arguments.follow and run.is_live:
+        wait_until_ended(state, run.id, copy)
+        copy()
+    for source in sources:
+        tell.take(source.rest())
+    tell.end(", ".join(str(source.path) for source in sources))
+    return ExitCode.DONE
+
+
+class _Telling:
+    """Where a rank's lines go: to stdout as they are, or into JSON."""
+
+    def __init__(self, run_id: str, rank: int, as_json: bool, follow: bool) -> None:
+        self._facts = {"run": run_id, "rank": rank}
+        self._json = as_json
+        self._follow = follow
+        self._lines: list[str] = []
+
+    def take(self, block: bytes) -> None:
+        """Print a block of lines, or keep them."""
+        if not self._json:
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+            return
+        lines = block.decode("utf-8", "replace").splitlines()
+        if self._follow:
+            for line in lines:
+                print(json.dumps({**self._facts, "text": line}), flush=True)
+        else:
+            self._lines += lines
+
+    def end(self, path: str) -> None:
+        """Print the document, where that is wanted."""
+        if self._json and not self._follow:
+            print_json({**self._facts, "path": path, "lines": self._lines})
+
+
+class _RankOutput:
+    """One rank's lines as they come: out of the output, or all of a file of its own."""
+
+    def __init__(
+        self, run: RunDirectory, rank: int, last: int | None, own: Path | None = None
+    ) -> None:
+        self.path = path = own or run.output
+        self._lines = None if own is not None else RankLines(rank, has_rank_logs(run.path))
+        offset = 0 if last is None else self._offset_of_last(path, last)
+        self._file = GrowingFile(path, offset, hold=True)
+
+    def _offset_of_last(self, path: Path, last: int) -> int:
+        """Where its last lines begin, looked for from the end in growing stretches."""
+        size = path.stat().st_size if path.exists() else 0
+        stretch = _BLOCK
+        while last > 0:
+            begin = max(0, size - stretch)
+            with path.open("rb") as file:
+                file.seek(begin)
+                text = file.read(size - begin)
+            at, missing = len(text.rstrip(b"\n")), last
+            while missing and at > 0:
+                start = text.rfind(b"\n", 0, at) + 1
+                if self._lines is None or self._lines.accepts(text[start:at]):
+                    missing -= 1
+                    found = begin + start
+                at = start - 1
+            if not missing:
+                return found
+            if begin == 0:
+                return 0
+            stretch *= 8
+        return size
+
+    def new(self) -> Iterator[bytes]:
+        """What is new, whole lines where they have to be chosen."""
+        more = True
+        while more:
+            piece = self._file.read(_BLOCK)
+            block = data_before_hole(piece.data) or piece.data.replace(b"\0", b"")
+            if block:
+                yield self._lines.take(block) if self._lines else block
+            more = piece.more
+
+    def rest(self) -> bytes:
+        """A last line without an end; nothing comes after it."""
+        self._file.close()
+        return self._lines.flush() if self._lines is not None else b""
+
+
+def _row(one: RankOverview) -> tuple[str, ...]:
+    age = DASH if one.line_age_s is None else f"{duration(one.line_age_s)} ago"
+    line = safe_cell(one.last_line[:60])
+    return (str(one.rank), str(one.pid or DASH), one.state or DASH, age, line, one.remark)

@@ -1,0 +1,87 @@
+"""`probe`: the largest batch that fits, found by short real runs."""
+
+import argparse
+from typing import Any
+
+import msgspec
+
+from runners.lifecycle.probe.probe import ProbeWatcher, probe, rate_for, request_for
+from runners.lifecycle.probe.results import ProbeResult, ProbeStep
+from runners.lifecycle.probe.trial import TrialLength
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.run import Run
+from runners.model.spec import RunSpec
+from runners.presets.reading.units import parse_duration
+from runners.state.layout import StateDirectory
+from tui.cli.output import print_json, print_table, say
+from tui.cli.specs import specs_from
+from tui.views.format import DASH, size
+
+
+def run_probe(arguments: argparse.Namespace) -> int:
+    """Probe one preset; print each trial and the command that uses what was found."""
+    specs = specs_from(arguments)
+    if len(specs) > 1:
+        raise WrongInput(f"`{arguments.preset}` is a group", "probe one of its presets")
+    spec, state = specs[0], StateDirectory().create()
+    try:
+        length = TrialLength(arguments.steps, parse_duration(arguments.within))
+    except ValueError as error:
+        raise WrongInput(f"--within: {error}") from None
+    request = request_for(state, spec, arguments.batch, arguments.first, arguments.most, length)
+    request = request._replace(keep_runs=arguments.keep_runs)
+    watcher = ProbeWatcher(lambda run: _say_started(run), _say_tried)
+    try:
+        result = probe(state, spec, request, watcher)
+    except KeyboardInterrupt:
+        say("\ninterrupted: the trial was stopped, nothing was kept")
+        return ExitCode.INTERRUPTED
+    if arguments.json:
+        print_json(_to_json(spec, result))
+        return ExitCode.DONE
+    rows = [_row(step, result) for step in result.steps]
+    print_table((result.parameter, "", "VRAM peak", "samples/s"), rows)
+    print(f"\nlargest that fits on {result.devices} × {result.gpu}: {_words(spec, result)}")
+    print(f"fresnel-tui launch {arguments.preset} {_settings(spec, result)}")
+    return ExitCode.DONE
+
+
+def _say_started(run: Run) -> None:
+    say(f"{run.name}: {run.id}")
+
+
+def _say_tried(step: ProbeStep) -> None:
+    verdict = "fits" if step.fits else "does not fit"
+    memory = f", {size(step.memory)} at its peak" if step.memory else ""
+    pace = f", {step.samples_per_s:.1f} samples/s" if step.samples_per_s else ""
+    say(f"  {step.batch} {verdict}{memory}{pace}")
+
+
+def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:
+    verdict = "fits" if step.fits else "out of memory"
+    if step.batch == result.batch:
+        verdict = "largest that fits"
+    memory = size(step.memory) if step.memory else DASH
+    pace = f"{step.samples_per_s:.1f}" if step.samples_per_s else DASH
+    return str(step.batch), verdict, memory, pace
+
+
+def _words(spec: RunSpec, result: ProbeResult) -> str:
+    rate = rate_for(spec, result)
+    words = f"{result.parameter}={result.batch}"
+    if rate is not None and spec.scaling is not None:
+        words += f", {spec.scaling.learning_rate} {rate:g} by the {spec.scaling.rule} rule"
+    return words
+
+
+def _settings(spec: RunSpec, result: ProbeResult) -> str:
+    rate = rate_for(spec, result)
+    words = f"--set {result.parameter}={result.batch}"
+    if rate is not None and spec.scaling is not None and spec.scaling.rule != "program":
+        words += f" --set {spec.scaling.learning_rate}={rate:g}"
+    return words
+
+
+def _to_json(spec: RunSpec, result: ProbeResult) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(result)
+    return {**found, "learning_rate": rate_for(spec, result)}
