@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from sys import intern
 from typing import NamedTuple
@@ -96,6 +96,12 @@ class EndedIndex:
         if not self._wanted and self._unsaved >= _SAVED_FROM:
             self.save()
         return bool(self._wanted)
+
+    def take_costs(self, costs: Mapping[str, float]) -> None:
+        """Give the rows what was looked up for them, in dollars."""
+        for row in self.ended.rows:
+            row.cost = costs.get(row.id, row.cost)
+        self.ended = self.ended._replace(version=self.ended.version + 1)
 
     def save(self) -> None:
         """Write the file, if it is ours to write."""
