@@ -51,6 +51,8 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
+    best_so_far: dict[str, tuple[float, int | None]] = {}
+    """Of a live run all of whose output was read: each metric's best value, and its step."""
     epoch_s: float | None = None
     """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
@@ -122,6 +124,7 @@ def view_run(
         readers=report.readers if final is None else final.readers,
         skipped=report.skipped if final is None else 0,
         final={} if final is None else final.metrics,
+        best_so_far=report.best(run) if run.is_live else {},
         alerts=report.alerts.alerts,
         epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
@@ -237,17 +240,27 @@ def to_json(view: RunView) -> dict[str, Any]:
         },
         "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
         "metrics": view.metrics,
-        "best": {
-            name: {"value": one.best, "step": one.best_step, "source": one.source}
-            for name, one in view.final.items()
-            if one.best is not None
-        },
+        "best": _best_json(view),
         "metric_readers": list(view.readers) or None,
         "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,
         "directory": run.directory,
+    }
+
+
+def _best_json(view: RunView) -> dict[str, Any]:
+    if view.best_so_far:
+        source = "output" if view.readers else "events"
+        return {
+            name: {"value": value, "step": step, "source": source}
+            for name, (value, step) in view.best_so_far.items()
+        }
+    return {
+        name: {"value": one.best, "step": one.best_step, "source": one.source}
+        for name, one in view.final.items()
+        if one.best is not None
     }
 
 
