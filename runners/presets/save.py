@@ -12,6 +12,7 @@ from runners.host.files import replace
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import GpuRequest, Parameter, RunSpec
 from runners.presets.load import load_preset, open_preset
+from runners.presets.parameters import parse_scalar
 from runners.state.layout import config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -60,7 +61,19 @@ def preset_text(spec: RunSpec) -> str:
     values = _from_source(spec) if spec.source else _from_command(spec)
     origin = f"from {spec.preset} " if spec.source else ""
     head = f"# Saved {origin}by the launch form; `fresnel-tui presets` checks it.\n"
-    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)
+    return head + yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that our loader would take for a number: to YAML 1.1 `3e-4` is none."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if isinstance(parse_scalar(text), str) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _quoted)
 
 
 def _from_command(spec: RunSpec) -> dict[str, Any]:

@@ -6,15 +6,21 @@ lists they stand for themselves, and `{a,b}` around the values makes a sweep of 
 """
 
 import math
+import os
 import random
 import re
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import NamedTuple
 
+import msgspec
+
 from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
 
 MOST_RUNS = 200
+_LONGEST_NAME = 60
+_UNTYPABLE = r"[^\w.+=-]+"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
 _SAYING = "values as lr=1e-4,3e-4 or seed=0..2; with --samples ranges as lr=1e-5..1e-3:log"
@@ -84,6 +90,27 @@ def expand(
         ]
         variants.append(Variant(changed, {axes[i][0]: text for i, text in chosen.items()}))
     return variants
+
+
+def as_sweep(
+    members: Sequence[tuple[RunSpec, str]], name: str = "", parallel: int | None = None
+) -> list[RunSpec]:
+    """Specs, each with what tells it from the others, as one group whose members start by
+    themselves, at most `parallel` at once. WrongInput for a limit below 1.
+    """
+    if parallel is not None and parallel < 1:
+        raise WrongInput(f"--parallel {parallel}: expected 1 or more")
+    base = name or members[0][0].name
+    group = f"{base}-{os.urandom(2).hex()}"
+    return [
+        msgspec.structs.replace(
+            spec,
+            name=f"{base}-{re.sub(_UNTYPABLE, '_', label)}"[:_LONGEST_NAME],
+            group=group,
+            parallel=parallel or 0,
+        )
+        for spec, label in members
+    ]
 
 
 def _values(override: str, text: str, several: bool) -> list[str] | SampleRange | None:

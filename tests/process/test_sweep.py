@@ -99,3 +99,16 @@ def test_a_command_is_launched_again_with_changed_flags(cli: CommandLine) -> Non
     assert "lr, amp" in said and "-- --flag value" in said
     said = cli.run("launch", "--again", "first", "--json", "--", "train.py", exits=2)
     assert "expected a flag" in json.loads(said.stdout)["error"]["message"]
+
+
+def test_what_a_run_was_launched_with_is_saved_as_a_preset(cli: CommandLine) -> None:
+    run = cli.command("echo", "--lr", "3e-4", "$HOME", options=("--name", "first"))
+    cli.ended(run)
+    saved = cli.json("presets", "save", "my-best", "--from", "first")
+    assert Path(saved["path"]).is_file()
+    argv = cli.json("plan", "my-best")["argv"]
+    assert argv[-3:] == ["--lr", "3e-4", "$HOME"]
+    assert (
+        "exists already" in cli.run("presets", "save", "my-best", "--from", "first", exits=2).stderr
+    )
+    cli.run("presets", "save", "my-best", "--from", "first", "--overwrite")

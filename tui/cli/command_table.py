@@ -102,7 +102,9 @@ COMMANDS: dict[str, Command] = {
     "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
     "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
     "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
-    "presets": Command("machine:presets", "list the presets, or print their JSON Schema", _MACHINE),
+    "presets": Command(
+        "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
+    ),
     "checkpoint": Command(
         "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE
     ),

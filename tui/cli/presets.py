@@ -2,19 +2,25 @@
 
 import argparse
 
+from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.model.errors import ExitCode
 from runners.model.spec import GpuRequest
 from runners.presets.catalogue import PresetEntry, list_presets
+from runners.presets.save import save_preset
 from runners.presets.schema import json_schema
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, duration, indices
 
 
 def run_presets(arguments: argparse.Namespace) -> int:
-    """List the presets with what they need, or print the JSON Schema of their files."""
+    """List the presets with what they need, print the JSON Schema of their files, or save one."""
     if arguments.what == "schema":
         print_json(json_schema())
         return ExitCode.DONE
+    if arguments.what == "save":
+        return _save(arguments)
     entries = list_presets()
     if arguments.json:
         print_json([_json(entry) for entry in entries])
@@ -23,6 +29,18 @@ def run_presets(arguments: argparse.Namespace) -> int:
     for entry in entries:
         if entry.problem:
             say(f"not usable: {entry.problem}")
+    return ExitCode.DONE
+
+
+def _save(arguments: argparse.Namespace) -> int:
+    state = StateDirectory()
+    spec = relaunch_spec(state, find_run(state, arguments.run))
+    path = save_preset(spec, arguments.name, arguments.overwrite)
+    if arguments.json:
+        print_json({"name": arguments.name, "path": str(path)})
+    else:
+        print(path)
+        say(f"fresnel-tui launch {arguments.name} launches it")
     return ExitCode.DONE
 
 

@@ -9,7 +9,7 @@ import msgspec
 from runners.gpus.client import read_gpus
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.control.variation import varied, with_flags
+from runners.lifecycle.control.variation import CHANGEABLE, varied, with_flags
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.model.errors import WrongInput
 from runners.model.spec import After, GpuRequest, Parameter, RunSpec
@@ -56,7 +56,7 @@ def _maker(arguments: argparse.Namespace) -> tuple[Maker, Callable[[str], bool]]
         kinds = {one.name: one for one in spec.parameters}
         return (
             lambda overrides, name: [varied(spec, overrides, name)],
-            lambda key: key not in kinds or takes_several(kinds[key]),
+            lambda key: takes_several(kinds[key]) if key in kinds else key not in CHANGEABLE,
         )
     if arguments.command_words is not None:
         words = arguments.command_words

@@ -1,21 +1,15 @@
 """Sweeps on the command line of `launch`, `plan` and `verify`: one RunSpec for each combination."""
 
 import argparse
-import os
-import re
 from collections.abc import Callable, Sequence
-
-import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
-from runners.presets.sweeps import Variant, expand
+from runners.presets.sweeps import Variant, as_sweep, expand
 from tui.cli.output import say
 
 Maker = Callable[[list[str], str], list[RunSpec]]
 """The RunSpecs for overrides and a name."""
-
-_LONGEST_NAME = 60
 
 
 def swept(
@@ -33,16 +27,10 @@ def swept(
                     "--set lr=1e-4,3e-4 makes one",
                 )
         return make(list(arguments.overrides), arguments.name)
-    if arguments.parallel is not None and arguments.parallel < 1:
-        raise WrongInput(f"--parallel {arguments.parallel}: expected 1 or more")
-    specs = [_member(arguments, make, variant) for variant in variants]
-    base = arguments.name or make(variants[0].overrides, "")[0].name
-    group = f"{base}-{os.urandom(2).hex()}"
-    say(_words(group, len(specs), arguments.parallel))
-    return [
-        msgspec.structs.replace(spec, group=group, parallel=arguments.parallel or 0)
-        for spec in specs
-    ]
+    members = [(_member(arguments, make, variant), variant.label) for variant in variants]
+    specs = as_sweep(members, arguments.name, arguments.parallel)
+    say(_words(specs[0].group, len(specs), arguments.parallel))
+    return specs
 
 
 def _member(arguments: argparse.Namespace, make: Maker, variant: Variant) -> RunSpec:
@@ -52,9 +40,7 @@ def _member(arguments: argparse.Namespace, make: Maker, variant: Variant) -> Run
             f"`{arguments.preset}` starts {len(specs)} runs together: it cannot be swept",
             "sweep the preset of one of them",
         )
-    base = arguments.name or specs[0].name
-    label = re.sub(r"[^\w.+=-]+", "_", variant.label)
-    return msgspec.structs.replace(specs[0], name=f"{base}-{label}"[:_LONGEST_NAME])
+    return specs[0]
 
 
 def _words(group: str, count: int, parallel: int | None) -> str:

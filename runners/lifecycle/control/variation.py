@@ -1,4 +1,6 @@
-"""A variation of an old run: parameters, or flags of its command line, with other values."""
+"""A variation of an old run: parameters, flags of its command line, folder or checkpoints with
+other values.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,24 +19,24 @@ def _as_patterns(text: str) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else (text,)
 
 
-_KEYS: dict[str, Callable[[str], Any]] = {
+CHANGEABLE: dict[str, Callable[[str], Any]] = {
     "working_directory": str,
     "checkpoints": _as_patterns,
 }
-"""What can be changed besides parameters and flags, and how its text is read."""
+"""What may be changed besides parameters and flags, and how its text is read."""
 
 
 def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
-    """`spec` of an old run with parameters, or flags of its command, changed by `NAME=VALUE`; under
-    another name if one is given. WrongInput for what it does not have.
+    """`spec` of an old run with parameters, flags of its command, folder or checkpoints changed by
+    `NAME=VALUE`; under another name if one is given. WrongInput for what it does not have.
     """
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
-        if equals and key in _KEYS:
-            spec = msgspec.structs.replace(spec, **{key: _KEYS[key](text)})
-            continue
         key = key.removeprefix("parameters.")
+        if equals and key in CHANGEABLE:
+            spec = msgspec.structs.replace(spec, **{key: CHANGEABLE[key](text)})
+            continue
         parameter = next((one for one in spec.parameters if one.name == key), None)
         if parameter is None:
             changed = _with_flag(spec, key, text) if equals else None
@@ -83,7 +85,6 @@ def _literal(word: str) -> str:
 
 
 def _changeable(spec: RunSpec) -> str:
-    names = dict.fromkeys(
-        [*_KEYS, *(one.name for one in spec.parameters), *flag_names(_words(spec))]
-    )
-    return f"those of this run: {', '.join(names)}; others: -- --flag value"
+    names = dict.fromkeys([*(one.name for one in spec.parameters), *flag_names(_words(spec))])
+    shown = ", ".join([*names, *CHANGEABLE])
+    return f"those of this run: {shown}; others: -- --flag value"

@@ -1,6 +1,6 @@
 """`presets`, `checkpoint`, `doctor`, `service`, `serve`, `completion` and `schema`."""
 
-from tui.cli.commands.parts import Actions, examples
+from tui.cli.commands.parts import RUN, Actions, examples
 from tui.cli.parsing import CommandParser
 
 
@@ -10,7 +10,15 @@ def presets(parser: CommandParser) -> None:
     parser.set_defaults(action="presets:run_presets")
     actions.add("list", "name them (the same as `presets` alone)", ["presets --json"])
     actions.add("schema", "the JSON Schema of their files", ["presets schema > preset.json"])
-    examples(parser, "presets", "presets schema")
+    save = actions.add(
+        "save",
+        "write what a run was launched with as a preset of your own",
+        ["presets save my-best --from last", "launch my-best --set epochs=100"],
+    )
+    save.add_argument("name", metavar="NAME", help="what to call the preset")
+    save.add_argument("--from", required=True, metavar="RUN", dest="run", help=RUN)
+    save.add_argument("--overwrite", action="store_true", help="replace one that is there")
+    examples(parser, "presets", "presets schema", "presets save my-best --from last")
 
 
 def checkpoint(parser: CommandParser) -> None:

@@ -1,0 +1,305 @@
+"""Runs from Python: launch them, look at them, end them; the same as the commands do.
+
+    from tui.api import launch, runs, sweep
+
+    run = launch("gaussian-fast", {"epochs": 20}, gpus=1, name="trial")
+    run.wait()
+    print(run.state, run.metrics["loss"], run.best)
+
+    sweep("gaussian-fast", {"lr": [1e-4, 3e-4], "seed": range(3)}, parallel=2)
+    good = [run for run in runs() if run.metrics.get("loss", 1.0) < 0.1]
+
+Runs survive the program that launched them. What cannot be done raises WrongInput, NotFound or
+DeniedError, each with a `message` and a `hint`. Everything is kept in $FRESNEL_STATE_DIR.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from runners.housekeeping import tend
+from runners.lifecycle.control import labels
+from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.start import start_together
+from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.control.trash import delete
+from runners.lifecycle.control.variation import varied
+from runners.lifecycle.control.wait import wait_until_ended
+from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
+from runners.model.run import Run
+from runners.model.spec import After, GpuRequest, RunSpec
+from runners.model.states import State
+from runners.presets.catalogue import resolve_preset
+from runners.presets.load import command_spec
+from runners.presets.parameters import format_value
+from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
+from runners.presets.sweeps import MOST_RUNS, as_sweep
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, find_runs, list_runs, read_run
+from tui.views.run_view import RunView, to_json, view_run
+
+__all__ = [
+    "DeniedError",
+    "FresnelError",
+    "NotFound",
+    "RunHandle",
+    "State",
+    "WrongInput",
+    "find",
+    "launch",
+    "runs",
+    "sweep",
+]
+
+Value = bool | int | float | str | Sequence[bool | int | float | str] | None
+"""What a parameter may be set to."""
+
+
+class RunHandle:
+    """One run; every attribute but `id` is read when it is asked for."""
+
+    def __init__(self, run_id: str, state: StateDirectory | None = None) -> None:
+        self.id = run_id
+        self._state = state or StateDirectory()
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {self.state}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def state(self) -> State:
+        """Where it stands: queued, running, done, failed, stopped, cancelled …"""
+        return self._run.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is where it is, in words; empty where there is nothing to say."""
+        return self._run.reason
+
+    @property
+    def is_live(self) -> bool:
+        """True while it may still change."""
+        return self._run.is_live
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its program's exit status; None while it runs or when unknown."""
+        return self._run.exit_code
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._run.name
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it was tagged with."""
+        return self._run.labels.tags
+
+    @property
+    def directory(self) -> Path:
+        """Its folder: output.log, events.jsonl, plan.json."""
+        return self._state.run(self.id).path
+
+    @property
+    def metrics(self) -> dict[str, float | int | None]:
+        """The last value of each metric."""
+        return dict(self._view.metrics)
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The best value of each metric of a run that has ended, where more or less is better."""
+        return {name: one.best for name, one in self._view.final.items() if one.best is not None}
+
+    @property
+    def fraction(self) -> float | None:
+        """How far it is, from 0 to 1; None when unknown."""
+        return self._view.progress.fraction
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars so far; None when no price is known."""
+        cost = self._view.money.cost
+        return None if cost is None else float(cost)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as `fresnel-tui status RUN --json` prints it."""
+        return to_json(self._view)
+
+    def output(self) -> str:
+        """All that its program printed; what is not UTF-8 is replaced."""
+        try:
+            return self._state.run(self.id).output.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def wait(self, timeout_s: float | None = None) -> State:
+        """Wait until it has ended and return how; TimeoutError after `timeout_s` seconds."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+        def check() -> None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"{self.id} has not ended in {timeout_s:g} s")
+
+        return wait_until_ended(self._state, self.id, check).state
+
+    def stop(self, force: bool = False) -> None:
+        """Ask it to stop, step by step; with `force` by SIGKILL at once."""
+        if self.is_live:
+            request_stop(self._state, self._run, force)
+
+    def rename(self, name: str) -> None:
+        """Give it another name."""
+        labels.rename(self._state, self._run, name)
+
+    def tag(self, *tags: str) -> None:
+        """Add tags, one word each."""
+        labels.tag(self._state, self._run, tags)
+
+    def note(self, text: str) -> None:
+        """Write a note, in place of the older one."""
+        labels.note(self._state, self._run, text)
+
+    def delete(self) -> None:
+        """Move it to the trash, from which `fresnel-tui undelete` brings it back; DeniedError
+        while it is live or needed.
+        """
+        kept = delete(self._state, [self._run]).kept
+        if self.id in kept:
+            raise DeniedError(f"{self.id} stays: {kept[self.id]}")
+
+    @property
+    def _run(self) -> Run:
+        if not self._state.run(self.id).path.is_dir():
+            raise NotFound(f"no run `{self.id}`", "it may have been deleted")
+        return read_run(self._state, self.id)
+
+    @property
+    def _view(self) -> RunView:
+        return view_run(self._run, thorough=True)
+
+
+def launch(
+    preset: str = "",
+    set: Mapping[str, Value] | None = None,
+    *,
+    command: Sequence[str] = (),
+    again: "str | RunHandle" = "",
+    name: str = "",
+    gpus: int | Literal["all"] | None = None,
+    gpu_ids: str | None = None,
+    priority: int | None = None,
+    after: "str | RunHandle | None" = None,
+    price: str | None = None,
+    queue: bool = True,
+) -> RunHandle:
+    """Launch a preset, a `command`, or a run `again` with `set` changed, and return the run.
+
+    It waits in the queue while its GPUs are busy; DeniedError instead where `queue` is false.
+    """
+    if sum(map(bool, (preset, command, again))) != 1:
+        raise WrongInput("give one of them: a preset, a command, or a run to launch again")
+    state = StateDirectory().create()
+    tend(state)
+    overrides = _overrides(set or {})
+    if again:
+        run = find_run(state, again.id if isinstance(again, RunHandle) else again)
+        spec = varied(relaunch_spec(state, run), overrides, name)
+    elif command:
+        spec = command_spec(command, overrides, name)
+    else:
+        spec = resolve_preset(preset, overrides, name)
+    spec = _with_options(spec, gpus, gpu_ids, priority, after, price)
+    return RunHandle(start_together(state, [spec], queue)[0].id, state)
+
+
+def sweep(
+    preset: str,
+    grid: Mapping[str, Iterable[bool | int | float | str]],
+    set: Mapping[str, Value] | None = None,
+    *,
+    parallel: int | None = None,
+    name: str = "",
+    gpus: int | Literal["all"] | None = None,
+    priority: int | None = None,
+    price: str | None = None,
+) -> list[RunHandle]:
+    """Launch a preset with every combination of the values in `grid`, as a group in the queue, at
+    most `parallel` at once, and return the runs.
+    """
+    keys = list(grid)
+    combinations = list(product(*(list(grid[key]) for key in keys)))
+    if not 1 <= len(combinations) <= MOST_RUNS:
+        raise WrongInput(f"these are {len(combinations):,} combinations; expected 1 to {MOST_RUNS}")
+    state = StateDirectory().create()
+    tend(state)
+    members = []
+    for values in combinations:
+        chosen = dict(zip(keys, values, strict=True))
+        spec = resolve_preset(preset, _overrides({**(set or {}), **chosen}))
+        label = "-".join(f"{key.rpartition('.')[2]}{_text(value)}" for key, value in chosen.items())
+        members.append((_with_options(spec, gpus, None, priority, None, price), label))
+    started = start_together(state, as_sweep(members, name, parallel))
+    return [RunHandle(run.id, state) for run in started]
+
+
+def runs(*names: str, live: bool = False) -> list[RunHandle]:
+    """All runs, oldest first; those with `names` (ids, names, groups), or those that are `live`."""
+    state = StateDirectory()
+    found = find_runs(state, names) if names else list_runs(state, 0 if live else None)
+    return [RunHandle(run.id, state) for run in found if run.is_live or not live]
+
+
+def find(name: str) -> RunHandle:
+    """The run with this id, beginning of an id, or name (its newest), or `last`; else NotFound."""
+    state = StateDirectory()
+    return RunHandle(find_run(state, name).id, state)
+
+
+def _with_options(
+    spec: RunSpec,
+    gpus: int | str | None,
+    gpu_ids: str | None,
+    priority: int | None,
+    after: "str | RunHandle | None",
+    price: str | None,
+) -> RunSpec:
+    changes: dict[str, Any] = {}
+    try:
+        if gpu_ids is not None:
+            changes["gpus"] = GpuRequest(ids=parse_gpu_ids(gpu_ids), explicit=True)
+        elif gpus is not None:
+            request = parse_gpu_request(str(gpus))
+            changes["gpus"] = msgspec.structs.replace(request, explicit=True)
+    except ValueError as error:
+        raise WrongInput(f"gpus: {error}") from None
+    if priority is not None:
+        changes["priority"] = priority
+    if after is not None:
+        changes["after"] = After(after.id if isinstance(after, RunHandle) else after)
+    if price is not None:
+        changes |= {"price": price, "price_basis": "flag"}
+    return msgspec.structs.replace(spec, **changes)
+
+
+def _overrides(values: Mapping[str, Value]) -> list[str]:
+    return [f"{key}={_text(value)}" for key, value in values.items()]
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return format_value(value)
+    return ",".join(format_value(one) for one in value)
