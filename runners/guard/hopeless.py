@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -86,8 +87,6 @@ def hopeless(
 
     A run is judged once it has LEAST_VALUES values, and LEAST_OTHERS others have come as far.
     """
-    from statistics import median
-
     found = {}
     for run_id in live:
         mine = courses.get(run_id)
@@ -135,7 +134,7 @@ class _SweepWatcher:
 
     def look(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""
-        # Every command loads this module, and few ever judge a sweep.
+        # All readers of output: who only asks whether a sweep is watched needs none of them.
         from runners.watch.metrics.run_metrics import RunMetrics
 
         present = [one for one in self._rule.runs if self._state.run(one).path.is_dir()]

@@ -62,6 +62,9 @@ COMMANDS: dict[str, Command] = {
         "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
     ),
     "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
+    "report": Command(
+        "looking:report", "write one HTML file: curves, settings, pictures, cost, ending", _SEE
+    ),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),
@@ -102,6 +105,7 @@ COMMANDS: dict[str, Command] = {
     "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
     "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
     "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
+    "nodes": Command("hosts:nodes", "runs over several rented machines", _HOSTS),
     "presets": Command(
         "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
     ),
