@@ -116,7 +116,10 @@ def row_of_view(view: RunView, now: float) -> RunRow:
     """The row of a run that somebody has looked at just now, live or ended."""
     remark, urgent = remark_of(view)
     final = {name: (one.last, one.best, one.best_step) for name, one in view.final.items()}
-    live = {name: (value, None, None) for name, value in view.metrics.items()}
+    unknown = None, None
+    live = {
+        name: (value, *view.best_so_far.get(name, unknown)) for name, value in view.metrics.items()
+    }
     metrics = final or live
     best = metrics.get(view.headline or "", (None, None, None))[1]
     return _row(
