@@ -44,6 +44,12 @@ def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> No
     assert "'postpone'" in said and "'run'" not in said, "what is ours alone is not offered"
 
 
+def test_help_is_a_word_too(cli: CommandLine) -> None:
+    assert "exit codes" in cli.run("help").stdout
+    assert cli.run("help", "rm").stdout == cli.run("delete", "--help").stdout
+    assert "did you mean" in cli.run("help", "lst", exits=2).stderr
+
+
 def test_errors_are_json_too(cli: CommandLine) -> None:
     wrong = json.loads(cli.run("list", "--foo", "--json", exits=2).stdout)["error"]
     assert wrong["code"] == "wrong_input" and "--foo" in wrong["message"]
