@@ -313,6 +313,17 @@ CheckGroup = Literal[
 """Kinds of checks before a launch."""
 
 
+class NodePlace(msgspec.Struct, frozen=True):
+    """A machine's place among those that run one program: of how many it is which (from 0), and
+    where rank 0 listens.
+    """
+
+    count: int
+    rank: int
+    address: str
+    port: int
+
+
 class RunSpec(msgspec.Struct, frozen=True):
     """Everything that defines a run before GPUs, port and directory are known.
 
@@ -365,5 +376,9 @@ class RunSpec(msgspec.Struct, frozen=True):
     parent: str = ""
     """The run that this one continues, and the checkpoint that it continues from."""
     resumed_from: str = ""
+    nodes: NodePlace | None = None
+    node_hosts: tuple[str, ...] = ()
+    """The rented machines that a launch without a place starts it on, and where they meet."""
+    node_port: int = 29500
     warnings: tuple[str, ...] = ()
     """What is to be said of the preset itself, such as a key that was renamed."""

@@ -161,6 +161,8 @@ def _build_spec(
         checks=build_checks(keys.checks, parameters, source),
         verify=build_verify(keys.verify),
         on_stall=build_stall(keys.on_stall, source),
+        node_hosts=tuple(keys.nodes.hosts) if keys.nodes else (),
+        node_port=keys.nodes.port if keys.nodes else 29500,
     )
 
 

@@ -67,7 +67,7 @@ def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
     `present` GPUs.
     """
     count = present if request.all else len(request.ids) or request.count
-    return spec.processes or max(1, count)
+    return (spec.processes or max(1, count)) * (spec.nodes.count if spec.nodes else 1)
 
 
 def rescaled(

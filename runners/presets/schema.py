@@ -26,6 +26,7 @@ from runners.presets.schema_program import (
     ConfigKeys,
     GpuKeys,
     NeedKeys,
+    NodesKeys,
     ParameterKeys,
     ScalingKeys,
 )
@@ -155,6 +156,10 @@ class PresetKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         NeedKeys,
         Meta(description="Python packages it imports, and the command that installs them."),
     ] = NeedKeys()
+    nodes: Annotated[
+        NodesKeys | None,
+        Meta(description="Run it on several rented machines together: {hosts: [a, b]}."),
+    ] = None
     on_stall: Annotated[
         StallKeys | None,
         Meta(

@@ -125,3 +125,17 @@ class ScalingKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     base_rate: Annotated[
         float | None, Meta(description="The learning rate that is good at base_batch.")
     ] = None
+
+
+class NodesKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Several rented machines that run it together."""
+
+    hosts: Annotated[
+        list[str],
+        Meta(
+            min_length=2,
+            description="The machines, as `fresnel-tui host list` names them; they meet on the "
+            "first.",
+        ),
+    ]
+    port: Annotated[int, Meta(ge=1, le=65535, description="Where they meet.")] = 29500

@@ -20,9 +20,10 @@ from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _HOPELESS_S = 60.0
 """Between tries where somebody has to do something first."""
+_STEADY_S = 5.0
+"""A line that held so long begins with the shortest pause again; any that was up, near it."""
+_AFTER_A_BREAK = 1
 _HELLO = 1
-_STEADY_S = 10.0
-"""A line that held so long begins with short pauses again."""
 
 
 class LinkState(str, Enum):
@@ -159,8 +160,9 @@ class Link:
             trouble = self._once()
             if self._stop.is_set():
                 return
-            if time.monotonic() - begun > _STEADY_S:
-                failures = 0
+            if self.status.state is LinkState.UP:  # it was: a line that breaks is taken up at once
+                held = time.monotonic() - begun > _STEADY_S
+                failures = 0 if held else min(failures, _AFTER_A_BREAK)
             pause = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
             if trouble.kind in (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT):
                 pause = _HOPELESS_S

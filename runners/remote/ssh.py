@@ -144,6 +144,12 @@ class Ssh:
     def trouble(self, said: str) -> RemoteTrouble:
         """What ssh's own words mean."""
         name, last = self.host.name, _last_line(said)
+        if "Host key verification failed" in said and f"fresnel-{name}" not in said:
+            return RemoteTrouble(
+                Trouble.NOT_REACHED,
+                f"a machine on the way to {name} shows a host key that is not known, or another",
+                "it is the one that ProxyJump names: log in to it once by hand, with ssh",
+            )
         if "IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
             return RemoteTrouble(
                 Trouble.KEY_CHANGED,

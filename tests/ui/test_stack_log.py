@@ -1,4 +1,4 @@
-"""K shows where every rank of the selected run is, in the place of its log, and back."""
+"""T shows where every rank of the selected run is, in the place of its log, and back."""
 
 import os
 import subprocess
@@ -16,10 +16,10 @@ def test_stacks_of_the_selected_run_stand_in_the_place_of_its_log() -> None:
     panel = Terminal(panel_command(), 100, 30, TMUX="", STY="")
     try:
         panel.wait_for("a line of output")
-        panel.press("K")
-        panel.wait_for("stacks of .*K: the output again")
+        panel.press("T")
+        panel.wait_for("stacks of .*T: the output again")
         panel.wait_for("the program: ")
-        panel.press("K")
+        panel.press("T")
         panel.wait_for("a line of output")
         panel.wait_gone("the program: ")
     finally:

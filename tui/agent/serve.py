@@ -132,6 +132,11 @@ class Agent:
                 from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
 
                 await send_snapshots(self.state, number, self.send)
+            elif what in ("listen", "reach"):
+                from tui.agent import meeting
+
+                do = meeting.listen if what == "listen" else meeting.reach
+                await do(number, asked, self.send)
             else:
                 raise FresnelError(f"this agent does not know `{what}`", "it is of another version")
         except FresnelError as error:

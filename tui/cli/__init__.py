@@ -32,8 +32,9 @@ def run_command(words: Sequence[str]) -> int:
         arguments = parse(there)
         if arguments is None:
             return ExitCode.DONE
+        arguments.words_there = there
         if name:
-            arguments.host, arguments.words_there = name, there
+            arguments.host = name
             arguments.action = "host_run:run_there"
         if mine and mine[0] in _WARNED:
             _warn_of_settings()

@@ -105,6 +105,7 @@ COMMANDS: dict[str, Command] = {
     "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
     "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
     "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
+    "nodes": Command("hosts:nodes", "runs over several rented machines", _HOSTS),
     "presets": Command(
         "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
     ),

@@ -10,7 +10,7 @@ ELSEWHERE = frozenset(
     | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
     | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}
     | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
-    | {"doctor", "service"}
+    | {"doctor", "service", "probe"}
 )
 HELP = "do it on this rented machine (`fresnel-tui host list`)"
 

@@ -1,6 +1,7 @@
 """`--host NAME`: a headless command, run on a rented machine through its link."""
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -97,16 +98,27 @@ class DoneThere(NamedTuple):
 
 def output_there(ssh: Ssh, words: Sequence[str], keep: bool = True) -> DoneThere:
     """Run one command on a machine and take down what it says; RemoteTrouble when that fails."""
+    with AgentConnection(ssh) as connection:
+        connection.begin()
+        return said_over(connection, ssh, words, keep)
+
+
+_numbers = itertools.count(1000)
+
+
+def said_over(
+    connection: AgentConnection, ssh: Ssh, words: Sequence[str], keep: bool = True
+) -> DoneThere:
+    """The same over a connection that is there already."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
+    number = next(_numbers)
+    asked = {"do": "command", "id": number, "words": list(words), "keep": keep}
     try:
-        with AgentConnection(ssh) as connection:
-            connection.begin()
-            asked = {"do": "command", "id": 1, "words": list(words), "keep": keep}
-            connection.send({**asked, "folder": ssh.host.folder})
-            for frame in connection.answers(1):
-                if "exit" in frame.fields:
-                    return DoneThere(int(frame.fields["exit"]), parts[1], parts[2])
-                parts[int(frame.fields.get("stream", 1))] += frame.payload
+        connection.send({**asked, "folder": ssh.host.folder})
+        for message in connection.answers(number):
+            if "exit" in message.fields:
+                return DoneThere(int(message.fields["exit"]), parts[1], parts[2])
+            parts[int(message.fields.get("stream", 1))] += message.payload
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "ask again") from None
     raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")

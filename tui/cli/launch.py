@@ -29,10 +29,20 @@ from tui.views.run_view import to_json, view_run
 
 def run_launch(arguments: argparse.Namespace) -> int:
     """Start a run, or the runs of a group; print their ids, or follow them to their end."""
+    if arguments.hosts:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        return launch_on_hosts(arguments)
     state = StateDirectory().create()
     tend(state)
     judged_by = sweep_metric(arguments)
     specs = specs_from(arguments)
+    if specs[0].node_hosts and specs[0].nodes is None:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        arguments.hosts = ",".join(specs[0].node_hosts)
+        arguments.master_port = specs[0].node_port
+        return launch_on_hosts(arguments)
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
     runs = start_together(state, specs, queue=not arguments.no_queue)

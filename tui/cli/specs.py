@@ -10,9 +10,10 @@ from runners.gpus.client import read_gpus
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.control.variation import CHANGEABLE, varied, with_flags
+from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.model.errors import WrongInput
-from runners.model.spec import After, GpuRequest, Parameter, RunSpec
+from runners.model.spec import After, GpuRequest, NodePlace, Parameter, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
@@ -132,6 +133,7 @@ def _resumed(arguments: argparse.Namespace) -> RunSpec:
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
+    spec = _on_nodes(spec, arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
@@ -150,6 +152,19 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec
+
+
+def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
+    """The spec for one of several machines, where the flags say so."""
+    told = (arguments.nodes, arguments.node_rank, arguments.master_addr)
+    if all(one is None for one in told):
+        return spec
+    if any(one is None for one in told) or arguments.nodes < 2:
+        raise WrongInput(
+            "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank"
+        )
+    place = NodePlace(*told, arguments.master_port)
+    return place_on_nodes(spec, place)
 
 
 def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
@@ -172,7 +187,8 @@ def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
     change is said.
     """
     present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
-    before, devices = (devices_of(spec, one, present) for one in (spec.gpus, request))
+    alone = msgspec.structs.replace(spec, nodes=None)
+    before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)
     changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
     for name, value in changes.items():
         say(f"--scale {rule}: {name}={value:g}")

@@ -29,7 +29,7 @@ async def show_stacks(
         tell("it has ended, and no stacks were saved of it" if not run.is_live else "nothing runs")
         return
     at = time.strftime("%H:%M:%S", time.localtime(dump.time))
-    area.show(Path(dump.folder) / ALL_RANKS, f"{name} · stacks of {at} · K: the output again")
+    area.show(Path(dump.folder) / ALL_RANKS, f"{name} · stacks of {at} · T: the output again")
     if dump.verdict:
         tell(dump.verdict)
 

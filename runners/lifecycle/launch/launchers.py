@@ -4,7 +4,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.model.spec import Launcher, RunSpec
+from runners.lifecycle.launch.nodes import accelerate_nodes, torchrun_nodes
+from runners.model.spec import Launcher, NodePlace, RunSpec
 
 STDBUF = ("stdbuf", "-oL", "-eL")
 
@@ -18,6 +19,7 @@ def build_argv(
     processes: int,
     port: int | None,
     on_gpu: bool,
+    nodes: NodePlace | None = None,
 ) -> list[str]:
     """The argument vector; `program` is a script, `-m MODULE`, or a whole command."""
     if launcher == "command":
@@ -25,13 +27,7 @@ def build_argv(
     if launcher == "python":
         return [interpreter, *program, *arguments]
     if launcher == "torchrun":
-        # The loopback address: other machines must not reach the rendezvous, and a
-        # host name may not resolve.
-        rendezvous = [
-            f"--nproc-per-node={processes}",
-            "--master-addr=127.0.0.1",
-            f"--master-port={port}",
-        ]
+        rendezvous = [f"--nproc-per-node={processes}", *torchrun_nodes(nodes, port)]
         return [
             interpreter,
             "-m",
@@ -41,9 +37,10 @@ def build_argv(
             *program,
             *arguments,
         ]
-    count = [f"--num_processes={processes}", "--num_machines=1", f"--main_process_port={port}"]
+    count = accelerate_nodes(nodes, processes, port)
     place = [] if on_gpu else ["--cpu"]
-    place += ["--multi_gpu"] if on_gpu and processes > 1 else []
+    several = processes > 1 or (nodes is not None and nodes.count > 1)
+    place += ["--multi_gpu"] if on_gpu and several else []
     return [
         interpreter,
         "-m",

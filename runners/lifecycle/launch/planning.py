@@ -17,6 +17,7 @@ from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
+from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.words import (
@@ -68,12 +69,15 @@ def make_plan(
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
+    require_place(spec)
     processes = spec.processes or len(allocation.gpus) or 1
     words = words_of(spec, run.id, run.path, allocation, processes)
     added, environment, removed = _environment(spec, allocation, reading, words)
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
     argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
+    meeting = node_environment(spec.nodes, environment)
+    added, environment = {**meeting, **added}, {**environment, **meeting}
     watched = watched_environment(spec, argv, run.path, processes, environment)
     added, environment = {**watched, **added}, {**environment, **watched}
     assigned = allocation.assigned(spec.gpus.share_memory)
@@ -181,7 +185,9 @@ def _metrics(spec: RunSpec, folder: Path, words: Mapping[str, str]) -> MetricRul
 
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
     """What a person should know before the run starts, each once."""
-    batch = batch_notes(spec, processes) if allocation.gpus else ()
+    everywhere = processes * (spec.nodes.count if spec.nodes else 1)
+    batch = batch_notes(spec, everywhere) if allocation.gpus else ()
+    batch = (*nodes_note(spec.nodes, processes), *batch)
     memory = memory_notes(spec.expect, allocation.gpus)
     return tuple(dict.fromkeys((*spec.warnings, *allocation.notes, *batch, *memory)))
 
@@ -280,7 +286,7 @@ def _argv(
         )
     port = int(words["port"]) if words.get("port") else None
     argv = build_argv(
-        spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu
+        spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu, spec.nodes
     )
     # On a terminal the C library flushes at every line already.
     argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)

@@ -49,7 +49,7 @@ def words_of(
     # Only where one is used: between finding a port and using it, another program may take it.
     needs_port = spec.launcher in ("torchrun", "accelerate")
     if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
-        words["port"] = str(find_free_port())
+        words["port"] = str(spec.nodes.port if spec.nodes else find_free_port())
     return words | _parameter_words(spec, words)
 
 

@@ -152,3 +152,26 @@ def fetch(parser: CommandParser) -> None:
         "fetch last --host amd --every 10m",
         "fetch --all --host amd",
     )
+
+
+def nodes(parser: CommandParser) -> None:
+    """`nodes`: one program over several machines."""
+    actions = Actions(parser, "list")
+    parser.set_defaults(action="host_nodes:run_nodes")
+    actions.add("list", "show the launches (the same as `nodes` alone)", ["nodes --json"])
+    for name, summary in (
+        ("status", "show every node"),
+        ("stop", "stop every node step by step, the one where they meet last"),
+        ("wait", "until all have ended; when one fails, stop the others and name it"),
+    ):
+        one = actions.add(name, summary, [f"nodes {name} last"])
+        one.add_argument("group", metavar="LAUNCH", help="a launch's name, its preset's, or `last`")
+        if name == "stop":
+            one.add_argument("--force", action="store_true", help="SIGKILL at once")
+    examples(
+        parser,
+        "launch pcdiff-8gpu --hosts a,b --scale linear",
+        "nodes status last",
+        "nodes stop last",
+        notes="Started by `launch PRESET --hosts a,b`.",
+    )

@@ -22,6 +22,9 @@ def launch(parser: CommandParser) -> None:
         "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
     )
     parser.add_argument(
+        "--hosts", metavar="A,B", help="on these rented machines together: on all, or on none"
+    )
+    parser.add_argument(
         "--stop-hopeless",
         metavar="median[:METRIC]",
         help="with a sweep: stop a run whose best is worse than the median of the others so far, "
@@ -218,4 +221,18 @@ def _how(parser: CommandParser) -> None:
         "--tty",
         action="store_true",
         help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
+    )
+    _where(parser)
+
+
+def _where(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help="one of N machines, started by hand on each"
+    )
+    parser.add_argument("--node-rank", type=int, metavar="R", help="which of them: 0 to N-1")
+    parser.add_argument(
+        "--master-addr", metavar="ADDRESS", help="where they meet: an address of the machine 0"
+    )
+    parser.add_argument(
+        "--master-port", type=int, default=29500, metavar="PORT", help="and its port (29500)"
     )

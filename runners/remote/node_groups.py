@@ -1,0 +1,65 @@
+"""Programs that run over several rented machines: which run is whose node."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.model.errors import NotFound
+from runners.state.layout import StateDirectory
+
+
+class NodeRun(msgspec.Struct, frozen=True):
+    """One node: the machine, and the run's id there. Its rank is its place in the group."""
+
+    host: str
+    run: str
+
+
+class NodeGroup(msgspec.Struct, frozen=True):
+    """One launch over several machines, started at `created` (unix seconds)."""
+
+    name: str
+    preset: str
+    created: float
+    address: str
+    port: int
+    nodes: tuple[NodeRun, ...]
+
+
+def save_group(state: StateDirectory, group: NodeGroup) -> None:
+    """Remember a launch."""
+    folder = _folder(state)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace(folder / f"{group.name}.json", msgspec.json.encode(group))
+
+
+def list_groups(state: StateDirectory) -> list[NodeGroup]:
+    """Every launch, oldest first."""
+    found = []
+    for path in _folder(state).glob("*.json"):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=NodeGroup))
+        except (OSError, msgspec.DecodeError):
+            continue
+    return sorted(found, key=lambda one: one.created)
+
+
+def find_group(state: StateDirectory, name: str) -> NodeGroup:
+    """The launch of this name, of a preset's name (its newest), or `last`; NotFound."""
+    groups = list_groups(state)
+    for one in reversed(groups):
+        if name in (one.name, one.preset, "last"):
+            return one
+    known = ", ".join(one.name for one in groups[-5:]) or "none yet"
+    raise NotFound(f"no launch over several machines `{name}`", f"newest: {known}")
+
+
+def new_name(preset: str) -> str:
+    """A name for a launch that starts now."""
+    return f"{preset}-{time.strftime('%m%d-%H%M%S')}"
+
+
+def _folder(state: StateDirectory) -> Path:
+    return state.remote / "groups"

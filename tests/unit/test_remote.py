@@ -1,0 +1,138 @@
+"""Rented machines without a machine: words of ssh, messages in pieces, differences, output files."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.model.errors import FresnelError, WrongInput
+from runners.remote.difference import apply, difference
+from runners.remote.following import FollowedOutput
+from runners.remote.protocol import MARKER, LinkNoise, MessageReader, pack
+from runners.remote.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.remote.ssh import Ssh, Trouble, quoted
+from runners.state.layout import StateDirectory
+from tui.cli.elsewhere import take_host
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=8,
+)
+TREES = st.dictionaries(st.text(max_size=2), JSON, max_size=4)
+
+
+@given(TREES, TREES)
+def test_a_difference_makes_the_new_of_the_old(
+    old: dict[str, object], new: dict[str, object]
+) -> None:
+    changes = difference(old, new)
+    assert apply(old, changes) == new
+    assert bool(changes) == (old != new)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5), st.integers(1, 30))
+def test_messages_come_whole_in_whatever_pieces(payloads: list[bytes], size: int) -> None:
+    noise = b"Welcome!\nno newline"
+    stream = noise + MARKER + b"".join(pack({"id": i}, p) for i, p in enumerate(payloads))
+    reader = MessageReader(marker=True)
+    found = [
+        message
+        for at in range(0, len(stream), size)
+        for message in reader.feed(stream[at : at + size])
+    ]
+    assert [message.payload for message in found] == payloads
+
+
+def test_a_shell_that_only_talks_is_no_link() -> None:
+    reader = MessageReader(marker=True)
+    with pytest.raises(LinkNoise, match="talk"):
+        for _ in range(300):
+            reader.feed(b"talk " * 1000)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("ssh: connect to host x port 22: Connection refused", Trouble.NOT_REACHED),
+        ("root@x: Permission denied (publickey,password).", Trouble.LOGIN),
+        ("mux_client_request_session: Session open refused by peer", Trouble.ONE_SESSION),
+        (
+            "Host key for fresnel-box has changed and you have requested strict checking.\n"
+            "Host key verification failed.",
+            Trouble.KEY_CHANGED,
+        ),
+        (
+            "Host key verification failed.\nConnection closed by UNKNOWN port 65535",
+            Trouble.NOT_REACHED,
+        ),
+    ],
+)
+def test_what_ssh_s_words_mean(said: str, kind: Trouble) -> None:
+    ssh = Ssh(RemoteRegistry(StateDirectory()), RemoteHost("box", "root@x"))
+    assert ssh.trouble(said).kind is kind
+
+
+def test_ssh_is_strict_and_forwards_nothing() -> None:
+    words = Ssh(RemoteRegistry(StateDirectory()), RemoteHost("box", "root@x")).command("keep")
+    for option in ("StrictHostKeyChecking=yes", "ForwardAgent=no", "BatchMode=yes"):
+        assert option in words
+    assert not any(word in ("-A", "-X") for word in words)
+
+
+def test_addresses() -> None:
+    assert parse_address("gpu-box") == ("gpu-box", None)
+    assert parse_address("root@10.0.0.7:2222") == ("root@10.0.0.7", 2222)
+    for wrong in ("-oProxyCommand=evil", "a b", "root@x:99999", ""):
+        with pytest.raises(WrongInput):
+            parse_address(wrong)
+
+
+def test_words_that_no_two_shells_agree_on_are_refused() -> None:
+    assert quoted("/home/x/my panel") == "'/home/x/my panel'"
+    for wrong in ("it's", "a\\b", "a\nb", "wow!"):
+        with pytest.raises(ValueError, match="cannot be said"):
+            quoted(wrong)
+
+
+def test_the_host_is_taken_off_a_command() -> None:
+    assert take_host(["logs", "last", "--host", "amd", "-f"]) == (["logs", "last", "-f"], "amd")
+    assert take_host(["launch", "--", "x", "--host", "y"]) == (
+        ["launch", "--", "x", "--host", "y"],
+        "",
+    )
+    assert take_host(["gpus", "--host"]) == (["gpus", "--host"], "")
+    assert take_host(["gpus", "--host=amd"]) == (["gpus"], "amd")
+    with pytest.raises(FresnelError):
+        take_host(["list", "--host"])
+
+
+def test_output_goes_on_where_it_was_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"first attempt\n")
+    file = FollowedOutput(path)
+    first = file.read(6)
+    assert first is not None and first.data == b"first "
+    file.close()
+    path.rename(tmp_path / "output.1.log")
+    path.write_bytes(b"second\n")
+
+    back = FollowedOutput(path, first.at + len(first.data), first.inode)
+    rest, then = back.read(99), back.read(99)
+    assert rest is not None and (rest.at, rest.data) == (6, b"attempt\n")
+    assert then is not None and (then.at, then.data) == (0, b"second\n")
+    assert then.inode != rest.inode and back.read(99) is None
+    back.close()
+
+
+def test_far_behind_only_whole_newest_lines_are_sent(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"".join(b"line %05d\n" % i for i in range(10_000)))
+    file = FollowedOutput(path)
+    piece = file.read(1 << 20, most=1000)
+    assert piece is not None
+    assert piece.data.startswith(b"line ") and piece.data.endswith(b"line 09999\n")
+    assert piece.skipped == piece.at == os.path.getsize(path) - len(piece.data)  # noqa: PTH202
+    file.close()

@@ -1,0 +1,76 @@
+"""Whether two machines reach each other, tried on the port that they are to meet at."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psutil
+
+from runners.host.identity import host_name
+from runners.model.errors import DeniedError
+
+_PATIENCE_S = 120.0
+_TRY_S = 3.0
+_NOT_FOR_OTHERS = ("docker", "virbr", "br-", "veth", "lo")
+_WORD = b"fresnel-tui was here\n"
+
+
+async def listen(number: int, asked: dict[str, Any], send: Callable[..., Awaitable[None]]) -> None:
+    """Listen on the port until cancelled; tell the addresses of this machine. DeniedError when
+    the port is taken.
+    """
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_WORD)
+        await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(answer, "", int(asked["port"]))
+    except OSError as error:
+        raise DeniedError(
+            f"{host_name()}: port {asked['port']} is not to be had: {error.strerror}",
+            "--master-port names another",
+        ) from None
+    try:
+        await send({"id": number, "listening": own_addresses()})
+        await asyncio.sleep(_PATIENCE_S)
+    finally:
+        server.close()
+
+
+async def reach(number: int, asked: dict[str, Any], send: Callable[..., Awaitable[None]]) -> None:
+    """Tell the first of the addresses where somebody listens, and why not the others."""
+    problems = []
+    for address in asked["addresses"]:
+        try:
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection(address, int(asked["port"])), _TRY_S
+            )
+            word = await asyncio.wait_for(reader.readline(), _TRY_S)
+            writer.close()
+        except asyncio.TimeoutError:
+            problems.append(f"{address}: no answer within {_TRY_S:.0f} s")
+            continue
+        except OSError as error:
+            problems.append(f"{address}: {error.strerror or error}")
+            continue
+        if word == _WORD:
+            await send({"id": number, "answer": {"reached": address}})
+            return
+        problems.append(f"{address}: somebody else listens there")
+    await send({"id": number, "answer": {"reached": None, "why": "; ".join(problems)}})
+
+
+def own_addresses() -> list[str]:
+    """The addresses by which others may reach this machine; only if it has none, its own."""
+    up = psutil.net_if_stats()
+    found = [
+        address.address
+        for name, addresses in psutil.net_if_addrs().items()
+        if not name.startswith(_NOT_FOR_OTHERS) and name in up and up[name].isup
+        for address in addresses
+        if address.family == socket.AF_INET
+    ]
+    return found or ["127.0.0.1"]

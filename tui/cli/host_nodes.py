@@ -1,0 +1,296 @@
+"""One program over several rented machines: `launch PRESET --hosts a,b`, and `nodes`."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.remote.connection import AgentConnection, LineLost
+from runners.remote.node_groups import (
+    NodeGroup,
+    NodeRun,
+    find_group,
+    list_groups,
+    new_name,
+    save_group,
+)
+from runners.remote.pushed import pushed_overrides
+from runners.remote.registry import RemoteRegistry
+from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
+from runners.state.layout import StateDirectory
+from tui.cli.host_run import output_there, said_over
+from tui.cli.output import print_json, print_table, say
+from tui.views.format import DASH
+
+_LOOK_S = 3.0
+_NOT_FOR_THERE = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
+_ENDED = ("done", "failed", "stopped", "cancelled", "lost")
+
+
+def launch_on_hosts(arguments: argparse.Namespace) -> int:
+    """Launch on all, or on none; print the group's name."""
+    state = StateDirectory().create()
+    registry = RemoteRegistry(state)
+    names = [name for name in arguments.hosts.split(",") if name]
+    if len(set(names)) < 2 or len(set(names)) != len(names):
+        raise WrongInput(f"--hosts {arguments.hosts}: expected two names or more, each once")
+    if arguments.preset is None:
+        raise WrongInput("--hosts goes with a preset that torchrun or accelerate launches")
+    machines = [Ssh(registry, registry.find(name)) for name in names]
+    port, name = arguments.master_port, arguments.name or new_name(arguments.preset)
+    with ExitStack() as stack:
+        lines = []
+        for ssh in machines:
+            lines.append(stack.enter_context(AgentConnection(ssh)))
+            lines[-1].begin()
+        address = _meet(machines, lines, port, arguments.master_addr)
+        say(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
+        words = _words_there(arguments.words_there)
+        told = []
+        for rank, ssh in enumerate(machines):
+            place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
+            place += ["--master-addr", address, "--master-port", str(port), "--name", name]
+            place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
+            told.append([*words[1:], *place])
+        _check_plans(machines, lines, told)
+        nodes = _launch_all(machines, lines, told)
+    group = NodeGroup(name, arguments.preset, time.time(), address, port, nodes)
+    save_group(state, group)
+    if arguments.wait or arguments.follow:
+        return _wait(registry, group, arguments.json)
+    if arguments.json:
+        print_json(_json(group))
+    else:
+        print(group.name)
+        for rank, node in enumerate(group.nodes):
+            say(f"  node {rank}: {node.run} on {node.host}")
+        say(f"fresnel-tui nodes wait {group.name} ends all when one fails, and says which")
+    return ExitCode.DONE
+
+
+def _meet(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], port: int, wanted: str | None
+) -> str:
+    """The address of the first machine that all others reach, after they were compared; tried in
+    both directions, as NCCL's connections go.
+    """
+    try:
+        _compare(machines, [line.ask({"do": "hello"}) for line in lines])
+        address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
+        for i in range(1, len(lines)):
+            _reach(machines[i], lines[i], machines[:1], lines[:1], port, None)
+    except LineLost as error:
+        raise RemoteTrouble(Trouble.NOT_REACHED, str(error)) from None
+    return address
+
+
+def _compare(machines: Sequence[Ssh], hellos: Sequence[dict[str, Any]]) -> None:
+    for key, what in (("version", "the panel"), ("installed", "the panel's source")):
+        found = {str(one.get(key)) for one in hellos}
+        if len(found) > 1:
+            each = ", ".join(
+                f"{ssh.host.name} {one.get(key) or 'unknown'}"
+                for ssh, one in zip(machines, hellos, strict=True)
+            )
+            raise DeniedError(f"{what} differs: {each}", "fresnel-tui host setup on each of them")
+
+
+def _reach(
+    target: Ssh,
+    target_line: AgentConnection,
+    others: Sequence[Ssh],
+    lines: Sequence[AgentConnection],
+    port: int,
+    wanted: str | None,
+) -> str:
+    """An address of `target` that all others reach at the port."""
+    target_line.send({"do": "listen", "id": 7, "port": port})
+    told = next(
+        message for message in target_line.answers(7) if "listening" in message.fields
+    ).fields["listening"]
+    try:
+        candidates = [wanted] if wanted else list(told)
+        for other, line in zip(others, lines, strict=True):
+            found = line.ask({"do": "reach", "addresses": candidates, "port": port})
+            if found["reached"] is None:
+                raise DeniedError(
+                    f"{other.host.name} does not reach {target.host.name} at port {port}: "
+                    f"{found['why']}",
+                    "a firewall, or another network: --master-addr and --master-port name others",
+                )
+            candidates = [found["reached"]]
+        return str(candidates[0])
+    finally:
+        target_line.send({"do": "cancel", "id": 7})
+        target_line.ask({"do": "hello"})  # answered when nobody listens there any more
+
+
+def _words_there(words: Sequence[str]) -> list[str]:
+    """The launch's words without those that are meant for us."""
+    kept: list[str] = []
+    skip = 0
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        if skip:
+            skip -= 1
+        elif flag in _NOT_FOR_THERE:
+            skip = 0 if equals else _NOT_FOR_THERE[flag]
+        elif word not in ("--wait", "--follow", "--json", "--no-queue"):
+            kept.append(word)
+    return kept
+
+
+def _check_plans(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+) -> None:
+    """Refuse before anything starts where one machine would; compare what would run."""
+    versions: dict[str, str] = {}
+    for ssh, line, words in zip(machines, lines, told, strict=True):
+        done = said_over(line, ssh, ["plan", "--json", *words], keep=False)
+        try:
+            plan = json.loads(done.output)
+        except ValueError:
+            raise FresnelError(f"{ssh.host.name}: {done.errors.decode().strip()}") from None
+        if "error" in plan:
+            raise WrongInput(f"{ssh.host.name}: {plan['error']['message']}", "nothing was started")
+        refused = plan.get("denied") or plan.get("waits")
+        if refused:
+            raise DeniedError(f"{ssh.host.name}: {refused}", "nothing was started on any machine")
+        versions[ssh.host.name] = str((plan.get("provenance") or {}).get("torch") or "")
+    known = {version for version in versions.values() if version}
+    if len(known) > 1:
+        each = ", ".join(f"{name} {version}" for name, version in versions.items())
+        say(f"⚠ torch differs: {each}")
+
+
+def _launch_all(
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+) -> tuple[NodeRun, ...]:
+    """Start every node; until the last has come they wait for each other, and nothing is lost when
+    one is refused: those that wait are ended again.
+    """
+    started: list[NodeRun] = []
+    for ssh, line, words in zip(machines, lines, told, strict=True):
+        problem, run = "", ""
+        try:
+            done = said_over(line, ssh, ["launch", *words, "--no-queue"])
+            run = done.output.decode().strip()
+            problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
+        except FresnelError as error:
+            problem = str(error)
+        if problem or not run:
+            registry = ssh.registry
+            for node in started:
+                output_there(Ssh(registry, registry.find(node.host)), ["kill", node.run])
+            raise DeniedError(f"{ssh.host.name}: {problem}", "nothing runs on any machine")
+        started.append(NodeRun(ssh.host.name, run))
+    return tuple(started)
+
+
+def run_nodes(arguments: argparse.Namespace) -> int:
+    """`nodes`: list, status, stop, wait."""
+    state = StateDirectory()
+    registry = RemoteRegistry(state)
+    if arguments.what == "list":
+        groups = list_groups(state)
+        if arguments.json:
+            print_json([_json(group) for group in groups])
+        elif groups:
+            rows = [
+                (one.name, one.preset, ", ".join(node.host for node in one.nodes)) for one in groups
+            ]
+            print_table(("launch", "preset", "machines"), rows)
+        else:
+            say("none yet: fresnel-tui launch PRESET --hosts a,b")
+        return ExitCode.DONE
+    group = find_group(state, arguments.group)
+    if arguments.what == "stop":
+        _stop(registry, group, arguments.force)
+        return ExitCode.DONE
+    if arguments.what == "wait":
+        return _wait(registry, group, arguments.json)
+    _show(group, _look(registry, group), arguments.json)
+    return ExitCode.DONE
+
+
+def _look(registry: RemoteRegistry, group: NodeGroup) -> list[dict[str, Any] | None]:
+    """Every node's status; None for a machine that is not reached, whose run may well go on."""
+    found: list[dict[str, Any] | None] = []
+    for node in group.nodes:
+        try:
+            ssh = Ssh(registry, registry.find(node.host))
+            done = output_there(ssh, ["status", node.run, "--json"], keep=False)
+            found.append(json.loads(done.output))
+        except (FresnelError, ValueError):
+            found.append(None)
+    return found
+
+
+def _show(group: NodeGroup, looks: list[dict[str, Any] | None], as_json: bool) -> None:
+    if as_json:
+        print_json({**_json(group), "runs": looks})
+        return
+    rows = [
+        (
+            str(rank),
+            node.host,
+            node.run,
+            look["state"] if look else "not reached",
+            (look.get("reason") or DASH) if look else DASH,
+        )
+        for rank, (node, look) in enumerate(zip(group.nodes, looks, strict=True))
+    ]
+    print_table(("node", "machine", "run", "state", "reason"), rows)
+
+
+def _stop(registry: RemoteRegistry, group: NodeGroup, force: bool) -> None:
+    """Every node by its ladder; the one where they meet comes last."""
+    word = ["kill"] if force else ["stop"]
+    for node in reversed(group.nodes):
+        try:
+            done = output_there(Ssh(registry, registry.find(node.host)), [*word, node.run])
+            say(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
+        except FresnelError as error:
+            say(f"⚠ {node.host}: {error}")
+
+
+def _wait(registry: RemoteRegistry, group: NodeGroup, as_json: bool) -> int:
+    """Until all have ended; when one fails, the others are stopped, and it is named."""
+    cause = ""
+    while True:
+        looks = _look(registry, group)
+        ended = [look for look in looks if look and look["state"] in _ENDED]
+        bad = [
+            (node, look)
+            for node, look in zip(group.nodes, looks, strict=True)
+            if look and look["state"] in _ENDED and look["state"] != "done"
+        ]
+        if bad and not cause:
+            # The first that ended broke the others' connections: theirs is no cause.
+            node, look = min(bad, key=lambda one: str(one[1].get("ended") or "9"))
+            why = look.get("reason") or "no reason is known"
+            cause = f"node {group.nodes.index(node)} on {node.host} {look['state']}: {why}"
+            say(cause)
+            for rank, (other, seen) in enumerate(zip(group.nodes, looks, strict=True)):
+                if seen is None:
+                    say(f"node {rank} on {other.host} is not reached: that may be the cause")
+            if len(ended) < len(group.nodes):
+                _stop(registry, group, force=False)
+        if len(ended) == len(group.nodes):
+            break
+        time.sleep(_LOOK_S)
+    _show(group, looks, as_json)
+    return ExitCode.RUN_FAILED if cause else ExitCode.DONE
+
+
+def _json(group: NodeGroup) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "preset": group.preset,
+        "address": group.address,
+        "port": group.port,
+        "nodes": [{"host": node.host, "run": node.run} for node in group.nodes],
+    }
