@@ -22,6 +22,7 @@ KEYS = {
     "Home": "\x1b[H",
     "End": "\x1b[F",
     "F2": "\x1bOQ",
+    "F7": "\x1b[18~",
     "PageDown": "\x1b[6~",
     "Ctrl+P": "\x10",
     "Ctrl+Q": "\x11",

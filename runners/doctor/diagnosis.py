@@ -128,6 +128,8 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
         kind = "stopped"
         if reason.startswith("guard:"):
             kind = "stopped_by_guard"
+        elif reason.startswith("on_stall:"):
+            kind = "stopped_at_stall"
         elif evidence.stopped_by == "its limit":
             kind = "stopped_at_limit"
         words = reason or "it was stopped"
@@ -245,15 +247,14 @@ def _from_line(
     if name:
         rests.append(f"its end by {name}")
     found = _told(chosen, tuple(rests), looked)
-    behind = (
-        behind_rank(evidence.logs, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
-    )
+    behind = behind_rank(suspects, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
     if behind is None:
         return found
     return msgspec.structs.replace(
         found,
         cause=f"{found.cause} Rank {behind[0]} is {behind[1]}.",
         rank=behind[0],
+        title=f"the others waited for it: {found.headline}",
     )
 
 

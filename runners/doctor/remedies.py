@@ -41,6 +41,7 @@ _BY_CLASS = {
     "interrupted_unknown": ("resume",),
     "terminal_closed": ("resume",),
     "stopped": ("resume",),
+    "stopped_by_guard": ("resume",),
     "crashed": ("blocking-launches", "resume"),
     "gpu_hardware": ("resume",),
 }

@@ -30,6 +30,8 @@ from runners.state.layout import RunDirectory, StateDirectory
 
 WITHIN_S = 6.0
 """Seconds that asking all ranks may take."""
+ALL_RANKS = "all.txt"
+"""The file in a folder of stacks that has those of every rank."""
 _DUMP = "stacks.json"
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 _THREAD = re.compile(r"^(?P<current>Current thread|Thread) (?P<name>0x\w+)")
@@ -66,10 +68,13 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:
         told = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
-    for one, text in told:
-        replace(folder / one.file, text.encode("utf-8", "replace"), sync=False)
     stacks = tuple(one for one, _ in told)
     absent, verdict = absent_ranks(stacks)
+    for one, text in told:
+        replace(folder / one.file, text.encode("utf-8", "replace"), sync=False)
+    summary = "".join(f"{one.label}: {one.words}\n" for one in stacks)
+    whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in told)])
+    replace(folder / ALL_RANKS, whole.lstrip().encode("utf-8", "replace"), sync=False)
     dump = StackDump(now, why, str(folder), stacks, absent, verdict)
     replace(folder / _DUMP, msgspec.json.encode(dump), sync=False)
     return dump

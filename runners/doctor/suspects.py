@@ -53,7 +53,6 @@ _ROOT_CAUSE = re.compile(
     rb"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
 )
 _CHILD_EXIT = re.compile(rb"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
-_SEQUENCE = re.compile(rb"\[Rank (\d+)\].*?SeqNum=(\d+)")
 _ERROR_LINE = re.compile(
     rb"^(?:\[[^\]\n]*\]:? ?)*(?:[A-Za-z_]\w*\.)*"
     rb"([A-Z]\w*(?:Error|Exception|Exit|Fault|Failure))(?:: [^\n]*)?$",
@@ -324,17 +323,21 @@ def first_failure(parts: Iterable[LogPart]) -> LogPart | None:
     return None
 
 
-def behind_rank(parts: Iterable[LogPart], processes: int = 0) -> tuple[int, str] | None:
-    """The rank the others waited for, and why: the smallest sequence number, or the only one of
-    `processes` that reports none. None when that does not single one out.
+def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, str] | None:
+    """The rank the others waited for, and why: the one that is named, the only one of `processes`
+    that reports no timeout, or the smallest sequence number. None when none is singled out.
     """
+    told = [one for one in suspects if one.tier is Tier.COLLECTIVE]
+    named = next((one for one in told if "absent" in one.fields), None)
+    if named is not None:
+        return int(named.fields["absent"]), "named as the one that did not come"
     numbers: dict[int, int] = {}
-    for part in parts:
-        if b"SeqNum=" in part.data:
-            for found in _SEQUENCE.finditer(part.data):
-                numbers.setdefault(int(found[1]), int(found[2]))
-    silent = sorted(set(range(processes)) - set(numbers))
-    if numbers and len(silent) == 1 and processes > 2:
+    for one in told:
+        if one.rank is not None and "sequence" in one.fields:
+            numbers.setdefault(one.rank, int(one.fields["sequence"]))
+    reported = {one.rank for one in told if one.rank is not None}
+    silent = sorted(set(range(processes)) - reported)
+    if reported and len(silent) == 1 and processes > 2:
         return silent[0], "the only one that reports no timeout"
     ranked = sorted(numbers, key=lambda one: numbers[one])
     if len(ranked) < 2 or numbers[ranked[0]] == numbers[ranked[1]]:

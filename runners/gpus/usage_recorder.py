@@ -46,6 +46,8 @@ _LONGEST_STEP_S = 5.0
 """A reading stands for the time since the one before, but not for a gap in which nobody looked."""
 _MOST_XIDS = 8
 _WH = 1 / 3600
+_MOST_W = 5000.0
+"""Above it, a step of an energy counter is one that was reset, not a GPU's draw."""
 
 
 class _Mean(msgspec.Struct):
@@ -74,6 +76,7 @@ class GpuAccumulator:
             (self._use.mean_utilization or 0.0) * self._use.utilization_s, self._use.utilization_s
         )
         self._energy = _Mean((self._use.energy_wh or 0.0) / _WH, self._use.energy_s)
+        self._counter: float | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -86,8 +89,9 @@ class GpuAccumulator:
         memory, whole = _memory_of(gpu, run, sharers)
         for mean in (self._utilization, self._busy):
             mean.add(gpu.utilization, seconds)
-        for mean in (self._energy, self._power):
-            mean.add(gpu.power_w, seconds)
+        self._power.add(gpu.power_w, seconds)
+        counted = self._counted(gpu.energy_j, seconds)
+        self._energy.add(gpu.power_w if counted is None else counted / seconds, seconds)
         self._memory = greatest(self._memory, memory)
         self._heat = greatest(self._heat, gpu.temperature_c)
         use = self._use
@@ -100,7 +104,16 @@ class GpuAccumulator:
             memory_total=gpu.memory_total or use.memory_total,
             peak_temperature_c=greatest(use.peak_temperature_c, gpu.temperature_c),
             seconds=round(use.seconds + seconds, 3),
+            counted_s=round(use.counted_s + (0.0 if counted is None else seconds), 3),
         )
+
+    def _counted(self, counter: float | None, seconds: float) -> float | None:
+        """Joules since the reading before by the GPU's own counter; None where that tells none."""
+        before, self._counter = self._counter, counter
+        if before is None or counter is None or seconds <= 0:
+            return None
+        joules = counter - before
+        return joules if 0 <= joules <= _MOST_W * seconds else None
 
     def note_error(self, xid: Xid) -> bool:
         """Keep an error of the GPU with the run; False when it is known already."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,8 +27,10 @@ from runners.model.run import Run
 from runners.state.codec import read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline
+
+if TYPE_CHECKING:
+    from runners.watch.metrics.run_metrics import RunMetrics
 
 LEAST_OTHERS = 3
 LEAST_VALUES = 5
@@ -132,6 +134,9 @@ class _SweepWatcher:
 
     def look(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""
+        # All readers of output: who only asks whether a sweep is watched needs none of them.
+        from runners.watch.metrics.run_metrics import RunMetrics
+
         present = [one for one in self._rule.runs if self._state.run(one).path.is_dir()]
         runs = [read_run(self._state, run_id) for run_id in present]
         for run in runs:

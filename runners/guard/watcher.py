@@ -52,8 +52,10 @@ class WatchedRun:
         self._directory = state.run(run.id)
         self._state = state
         self._observer = RunObserver(run, self._directory)
+        self._attempt = run.record.attempt if run.record else 1
         before = read_health(self._directory.path)
-        said = [(before.condition, before.since)] if before is not None else []
+        known = before is not None and before.attempt == self._attempt
+        said = [(before.condition, before.since)] if before is not None and known else []
         self._episodes = EpisodeTracker(said)
         self._dump: StackDump | None = None
         self._stopped = False
@@ -66,6 +68,8 @@ class WatchedRun:
         """Look once: write what is found, say what is new, act where the preset says so."""
         signs = self._observer.look(run, now, marked)
         attempt = run.record.attempt if run.record else 1
+        if attempt != self._attempt:
+            self._attempt, self._episodes, self._dump = attempt, EpisodeTracker(), None
         health, news = self._episodes.take(judge(signs), now, attempt)
         stalled = health.condition is Condition.STALL
         if not stalled:

@@ -8,9 +8,10 @@ Vendor = Literal["nvidia", "amd", "simulated-nvidia", "simulated-amd"]
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
-    """A process that uses a GPU; `memory_used` in bytes.
+    """A process that uses a GPU; `memory_used` in bytes, `utilization` in percent of the GPU.
 
-    `outside` when its pid belongs to another pid namespace, and so says nothing here.
+    `started` is in unix seconds. `outside` when its pid belongs to another pid namespace, and so
+    says nothing here.
     """
 
     pid: int
@@ -19,6 +20,8 @@ class GpuProcess(msgspec.Struct, frozen=True):
     memory_used: int | None = None
     run: str | None = None
     outside: bool = False
+    started: float | None = None
+    utilization: float | None = None
 
 
 class Xid(msgspec.Struct, frozen=True):
@@ -29,11 +32,39 @@ class Xid(msgspec.Struct, frozen=True):
     meaning: str
 
 
+class GpuDetail(msgspec.Struct, frozen=True):
+    """What else a driver reports of a GPU, some of it read only every few seconds.
+
+    Fan in percent, degrees Celsius, bytes per second in both directions together; unknown is None.
+    `state` is NVIDIA's P-state or AMD's performance level, `link` what joins it to other GPUs.
+    `rows_remapped` are rows of memory taken out of use; `rows_pending` that a reset is due for it,
+    `rows_failed` that no spare row was left.
+    """
+
+    fan_percent: float | None = None
+    state: str | None = None
+    hotspot_c: float | None = None
+    memory_c: float | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    pcie_most_generation: int | None = None
+    pcie_most_width: int | None = None
+    pcie_bytes_s: float | None = None
+    link: Literal["NVLink", "XGMI"] | None = None
+    link_bytes_s: float | None = None
+    ecc_corrected: int | None = None
+    rows_remapped: int | None = None
+    rows_pending: bool | None = None
+    rows_failed: bool | None = None
+    compute_mode: str | None = None
+
+
 class GpuSnapshot(msgspec.Struct, frozen=True):
     """One frozen reading of one GPU.
 
     Memory in bytes, utilisation in percent, power in watts, clocks in MHz. `xid` is the last one
     since boot that a sampler saw. `partition` says which part of its card an AMD partition is.
+    `energy_j` is the card's own counter, in joules since its driver was loaded.
     """
 
     index: int
@@ -57,6 +88,8 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
     partition: str | None = None
     processes: tuple[GpuProcess, ...] = ()
     error: str | None = None
+    energy_j: float | None = None
+    detail: GpuDetail | None = None
 
     @property
     def simulated(self) -> bool:
@@ -128,8 +161,9 @@ class GpuUse(msgspec.Struct, frozen=True):
     Peak bytes, mean percent and watt-hours. `peak_memory` is that of the run's own processes where
     the driver tells them apart, else the whole GPU's (`whole_gpu`). Utilisation, energy and
     temperature are always the whole GPU's, whoever else it was `shared` with. `utilization_s` and
-    `energy_s` are the seconds for which those two are known. `xids` are the last errors that the
-    GPU had while the run held it, oldest first.
+    `energy_s` are the seconds for which those two are known, `counted_s` those of `energy_s` that
+    the GPU's own counter measured. `xids` are the last errors that the GPU had while the run held
+    it, oldest first.
     """
 
     index: int
@@ -145,6 +179,7 @@ class GpuUse(msgspec.Struct, frozen=True):
     utilization_s: float = 0.0
     energy_wh: float | None = None
     energy_s: float = 0.0
+    counted_s: float = 0.0
     peak_temperature_c: float | None = None
     seconds: float = 0.0
     xids: tuple[Xid, ...] = ()

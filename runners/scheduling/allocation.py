@@ -103,9 +103,13 @@ def allocate(
     )
 
 
-def foreign_use(gpu: GpuSnapshot) -> str | None:
-    """Who else computes on a GPU, seen or unseen, so that no run is put there; None for nobody."""
-    return None if gpu.simulated else _foreign(gpu)
+def obstacle(
+    gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot], holders: Sequence[Lease] = ()
+) -> str | None:
+    """Why a launch that asks for one GPU would not be given this one now; None when it would."""
+    if any(other.mig_parent == gpu.uuid for other in gpus):
+        return "cut into MIG instances: programs are given those"
+    return _unavailable_reason(GpuRequest(count=1), gpu, {gpu.uuid: holders}, ())
 
 
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
@@ -186,6 +190,8 @@ def _unavailable_reason(
 ) -> str | None:
     if gpu.error:
         return gpu.error
+    if gpu.detail is not None and gpu.detail.compute_mode == "prohibited":
+        return "lets no program compute (nvidia-smi --compute-mode=0 allows it)"
     # Before memory and processes: of a GPU that runs of ours hold, both belong to those runs.
     holders = leases.get(gpu.uuid, ())
     if holders:

@@ -154,7 +154,7 @@ def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
     for first, end in spans:
         rest = rest[:first] + rest[end:]
     epoch, step = (int(one[1]) if one else None for one in found.values())
-    return epoch, step, rest.strip("_-. ") or "picture"
+    return epoch, step, rest.strip("_-. ") or ("epochs" if found["epoch"] else "steps")
 
 
 def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:

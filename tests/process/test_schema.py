@@ -37,7 +37,8 @@ def world(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
         "sh", "-c", "echo 'epoch: 1/1 | loss: 0.5'; exit 3", options=("--name", "over")
     )
     cli.ended(failed)
-    cli.launch("--gpus", "1", "--name", "live", "--", "sleep", "600")
+    live = cli.launch("--gpus", "1", "--name", "live", "--", "sleep", "600")
+    assert cli.status(live)["state"] == "running"
     cli.launch("--gpus", "1", "--name", "waits", "--", "sleep", "600")
     return cli
 

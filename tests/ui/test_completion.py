@@ -227,3 +227,25 @@ def test_without_argcomplete_it_says_what_to_install(place: Path) -> None:
         check=False,
     )
     assert done.returncode == 2 and "pip install argcomplete" in done.stderr
+
+
+def test_labels_deleted_runs_queued_runs_and_commands(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    gone = run("launch", "--gpus", "0", "--name", "gone", "--wait", "--", "true").strip()
+    kept = run("launch", "--gpus", "0", "--name", "kept", "--wait", "--", "true").strip()
+    run("delete", "gone")
+    run("tag", "kept", "good", "paper")
+    assert offers("fresnel-tui undelete ") == [gone, "gone"]
+    assert offers("fresnel-tui tag kept ") == ["good", "paper"]
+    assert offers("fresnel-tui untag kept good ") == ["paper"]
+    holder = run("launch", "--gpus", "1", "--name", "holder", "--", "sleep", "600").strip()
+    waits = run("launch", "--gpus", "1", "--name", "waits", "--", "sleep", "600").strip()
+    assert offers("fresnel-tui cancel ") == [waits, "waits"]
+    assert set(offers("fresnel-tui kill ")) == {waits, "waits", holder, "holder"}
+    assert offers("fresnel-tui delete ") == [kept, "kept", "last"]
+    assert offers("fresnel-tui compare kept h") == ["holder"]
+    assert "list" in offers("fresnel-tui schema li")
+    assert offers("fresnel-tui launch zz-counter --stop-hopeless ") == ["median"]
+    assert offers("fresnel-tui presets save mine --fr") == ["--from"]

@@ -64,14 +64,14 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         panel.wait_for(r"▼cap ▼heat ⚠ECC 3")
         panel.wait_for(r"use +98% .*█ last 10 min")
         panel.wait_for(r"clocks +1755 MHz, memory 2619 MHz")
-        panel.wait_for(r"held down power cap, thermal \(hardware\)")
+        panel.wait_for(r"throttling power cap, thermal \(hardware\)")
         panel.press("\x1b[F")  # End: 80×24 does not hold it all
-        panel.wait_for(rf"not ours: pid {stranger.pid} \w+ 18\.0G sleep 300")
+        panel.wait_for(rf"not ours +{stranger.pid} \w+ +\w+ +18\.0G(.*\n){{1}}.*  sleep 300")
         panel.press("Escape")
         panel.wait_gone("not ours")
         panel.press("G", "Enter")
         panel.wait_for(r"GPU 1 MIG 1 · NVIDIA Stub GPU MIG")
-        panel.wait_for(r"A command +GPU 1 → device 0")
+        panel.wait_for(r"A sleep +GPU 1 → device 0")
         panel.press("n")
         panel.wait_for(r"GPU 0 · NVIDIA Stub GPU")
         panel.press("p", "p")
@@ -79,6 +79,25 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_free_means_that_a_launch_would_take_it(scene: Path, show: Show) -> None:
+    stub.write_scenario(
+        scene,
+        "gpu 0 compute_mode 2\ngpu 1 memory_used 9663676416\ngpu 2 memory_used 1048576\n",
+    )
+    panel = show(120, 30)
+    panel.wait_for(r"(?m)^│ 0 .*⚠ not free")
+    panel.wait_for(r"(?m)^│ 1 .*⚠ not free")
+    panel.wait_for(r"(?m)^│ 2 .*W +free")
+    panel.press("1", "Enter")
+    panel.wait_for(r"launch +⚠ not put here: lets no program compute")
+    panel.press("n")
+    panel.wait_for(r"launch +⚠ not put here: has 9\.0 GiB in use by something")
+    denied = headless("launch", "--gpus", "2", "--no-queue", "--", "true")
+    assert denied.returncode == 4 and "1 of 3 free" in denied.stderr, denied.stderr
+    words = headless("gpus").stdout
+    assert "not free: lets no program compute" in words
 
 
 def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:

@@ -62,9 +62,9 @@ def test_read_only_shows_and_touches_nothing(show) -> None:
     panel.wait_for("read-only")
     assert "n Launch" not in panel.text and "s Stop" not in panel.text
     panel.press("n", "s", "a", "?")
-    panel.wait_for("Everywhere")
+    panel.wait_for("Runs: here")
     panel.press("Escape")
-    panel.wait_gone("Everywhere")
+    panel.wait_gone("Runs: here")
     assert "Launch a run" not in panel.text and "Stop mine" not in panel.text
     panel.press("q")
     assert panel.wait_end() == 0
@@ -121,7 +121,7 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_pa
     panel.press("Ctrl+P")
     panel.wait_for("Search for commands")
     panel.press("Theme")
-    panel.wait_for("Change the current theme")
+    panel.wait_for("colours; remembered")
     panel.press("Enter")
     panel.wait_for("contrast-dark")
     panel.press("contrast-light")

@@ -172,11 +172,19 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
             ),
         )  # 50, 150 … 950 and 500 … 590
         first = app.pane.reader.here
+        await until(pilot, lambda: "match 19 of 19 · " in str(app.pane.border_subtitle))
         await pilot.press("N")
         await until(pilot, lambda: app.pane.reader.here != first)
         assert line_here(app.pane) == "loss 850"
+        await until(pilot, lambda: "match 18 of 19 · " in str(app.pane.border_subtitle))
+        await pilot.press("n", "n")
+        await until(pilot, lambda: app.said("from the first again"))
+        await pilot.press("N")
+        await until(pilot, lambda: app.said("from the last again"))
+        await pilot.press("N")
+        await until(pilot, lambda: line_here(app.pane) == "loss 850")
         await pilot.press("e")
-        await until(pilot, lambda: app.said("no such line"))
+        await until(pilot, lambda: app.said("no errors in the lines shown"))
         await pilot.press("escape", "e")
         await until(
             pilot,

@@ -145,7 +145,7 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
         async with served.socket(client) as socket:
             await until(socket, page, "no runs yet")
             await socket.send_json(["stdin", "?"])
-            await until(socket, page, "Everywhere")
+            await until(socket, page, "Runs: here")
             assert len(served.panels()) == 1
     await asyncio.to_thread(
         eventually, lambda: not served.panels(), what="the panel gone with its page"
@@ -475,7 +475,7 @@ async def test_a_real_browser_shows_the_panel_and_a_key_without_a_click_reaches_
         await window.until(has_focus)
         before = await window.picture()
         await window.press("?")
-        await window.shows("Everywhere")
+        await window.shows("Runs: here")
 
         async def looks_otherwise() -> bool:
             return await window.picture() != before

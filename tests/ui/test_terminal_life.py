@@ -144,9 +144,9 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
     assert window.ask(MODES) == "1 0 1 1 1"
     assert "all the same" not in window.text
     window.press("?")
-    window.wait_for("Everywhere")
+    window.wait_for("Runs: here")
     window.press("Escape")
-    window.wait_gone("Everywhere")
+    window.wait_gone("Runs: here")
     window.press("q")
     window.wait_for(r"all the same\n(.*\n)*ready>$")
     assert window.ask(MODES) == "0 1 0 0 0"
@@ -182,9 +182,9 @@ def test_continued_without_having_stopped_it_still_ends(terminal: Callable[..., 
             lambda started=started: panel.read() or panel.raw.count(b"\x1b[?1049h") == started
         )
         panel.press("?")
-        panel.wait_for("Everywhere")
+        panel.wait_for("Runs: here")
         panel.press("Escape")
-        panel.wait_gone("Everywhere")
+        panel.wait_gone("Runs: here")
     panel.press("q")
     assert panel.wait_end() == 0
 
@@ -195,7 +195,7 @@ def test_without_a_shell_to_come_back_to_ctrl_z_says_so(terminal: Callable[..., 
     panel.press("\x1a")
     panel.wait_for("no shell to come back to")
     panel.press("?")
-    panel.wait_for("Everywhere")
+    panel.wait_for("Runs: here")
 
 
 @needs_tmux
@@ -242,7 +242,7 @@ def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(
                 what=f"the picture at {size}",
             )
     window.press("?")
-    window.wait_for("Everywhere")
+    window.wait_for("Runs: here")
 
 
 @needs_tmux
@@ -288,7 +288,7 @@ def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int
     for key, shown, back in (
         ("n", "Plan: exactly what runs", "Escape"),
         ("s", "Newest checkpoint", "Escape"),
-        ("?", "Everywhere", "Escape"),
+        ("?", "Runs: here", "Escape"),
         ("c", "What was done here", "Escape"),
         ("Ctrl+P", "Search for commands", "Escape"),
         ("3/", "search in the log", "Escape"),
@@ -381,7 +381,7 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     panel.press("2")
     for key, shown in (
         ("n", "Plan: exactly what runs"),
-        ("?", "Everywhere"),
+        ("?", "Runs: here"),
         ("Ctrl+P", "Search for commands"),
     ):
         panel.press(key)
@@ -406,9 +406,9 @@ def test_no_mouse_leaves_it_to_the_terminal(terminal: Callable[..., Terminal]) -
     panel = terminal("--no-mouse")
     panel.wait_for("no runs yet")
     panel.press("?")
-    panel.wait_for("Everywhere")
+    panel.wait_for("Runs: here")
     panel.press("Escape")
-    panel.wait_gone("Everywhere")
+    panel.wait_gone("Runs: here")
     panel.press("q")
     assert panel.wait_end() == 0
     assert not MOUSE.search(bytes(panel.raw))

@@ -17,7 +17,7 @@ from runners.doctor.evidence import (
     read_log,
 )
 from runners.doctor.signatures import load_signatures
-from runners.doctor.verdict import Diagnosis, NotKnown, to_json
+from runners.doctor.verdict import Diagnosis, NotKnown, cause_words, to_json
 from runners.model.gpus import Xid
 from runners.model.states import State
 from tests.support import REPOSITORY, make_run
@@ -190,6 +190,20 @@ def test_the_rank_that_did_not_come_is_named() -> None:
     silent = "\n".join(line.format(rank, 41) for rank in (0, 1, 3))
     found = verdict(silent, -6, processes=4)
     assert isinstance(found, Diagnosis) and found.rank == 2
+
+
+def test_the_rank_that_gloo_and_a_monitored_barrier_waited_for_is_named() -> None:
+    gloo = "[rank{0}]: RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete\n"
+    found = verdict("".join(gloo.format(rank) for rank in (1, 0, 3)), 1, processes=4)
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
+    assert cause_words(found, "step 7").startswith("rank 2: the others waited for it: a collective")
+    reached = "[rank{0}]: RuntimeError: Rank {0} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+    named = "[rank0]: RuntimeError: [Rank 0]: Ranks 3 failed to pass monitoredBarrier in 3000 ms\n"
+    found = verdict(reached.format(1) + named + reached.format(2), 1, processes=4)
+    assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 3)
+    behind = "[rank{0}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: {1}, last completed NCCL work: 8.\n"
+    found = verdict("".join(behind.format(rank, 9 if rank else 7) for rank in range(4)), -6)
+    assert isinstance(found, Diagnosis) and found.rank == 0
 
 
 def test_a_warning_explains_the_error_that_follows_from_it() -> None:

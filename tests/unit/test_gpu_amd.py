@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import struct
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -306,3 +307,71 @@ def test_a_broken_amdsmi_leaves_what_sysfs_tells(
     first, second = Amd(root).snapshots(0.0)
     assert first.utilization == 97
     assert second.power_w is None and second.error is None
+
+
+def test_heat_fan_links_repairs_and_level_come_from_sysfs(root: Path) -> None:
+    device = root / "sys/devices/pci0000:00/0000:05:00.0"
+    _write(device / "hwmon/hwmon3", temp3_input=70000, pwm1=128, pwm1_max=255)
+    _write(
+        device,
+        current_link_speed="16.0 GT/s PCIe",
+        current_link_width=8,
+        max_link_speed="32.0 GT/s PCIe",
+        max_link_width=16,
+        power_dpm_force_performance_level="auto",
+    )
+    pages = "0x00000001 : 0x00001000 : R\n0x00000002 : 0x00001000 : P"
+    _write(device / "ras", gpu_vram_bad_pages=pages)
+    first, second = Amd(root, _nothing).snapshots(0.0)
+    found = first.detail
+    assert found is not None and (found.hotspot_c, found.memory_c) == (61, 70)
+    assert found.fan_percent == pytest.approx(50, abs=0.5) and found.state == "auto"
+    assert (found.pcie_generation, found.pcie_width) == (4, 8)
+    assert (found.pcie_most_generation, found.pcie_most_width) == (5, 16)
+    assert (found.rows_remapped, found.rows_pending, found.ecc_corrected) == (1, True, 7)
+    silent = second.detail
+    assert silent is not None and silent.fan_percent is None and silent.rows_remapped is None
+
+
+def _metrics(version: int, size: int, **fields: tuple[str, int, tuple[int, ...]]) -> bytes:
+    content = bytearray(b"\xff" * size)
+    struct.pack_into("<HBB", content, 0, size, 1, version)
+    for kind, at, values in fields.values():
+        struct.pack_into(f"<{kind}", content, at, *values)
+    return bytes(content)
+
+
+def test_throttling_energy_and_traffic_come_from_the_metrics_table(root: Path) -> None:
+    device = root / "sys/devices/pci0000:00/0000:05:00.0"
+    path = device / "gpu_metrics"
+
+    def written(ppt: int, moved: int) -> None:
+        path.write_bytes(
+            _metrics(
+                6,
+                328,
+                heat=("HH", 4, (88, 76)),
+                energy=("Q", 88, (65536 * 1000,)),
+                held=("5I", 108, (0, ppt, 5, 0, 0)),
+                pcie=("Q", 160, (8000,)),
+                read=("8Q", 200, (moved,) * 8),
+                write=("8Q", 264, (0,) * 8),
+            )
+        )
+
+    backend = Amd(root, _nothing)
+    written(10, 1000)
+    first = backend.snapshots(0.0)[0]
+    assert first.throttle == () and first.energy_j == 1000.0
+    written(11, 3000)
+    later = backend.snapshots(2.0)[0]
+    assert later.throttle == ("power cap",) and later.detail is not None
+    assert later.detail.memory_c == 76 and later.detail.pcie_bytes_s == 1e9
+    assert later.detail.link == "XGMI" and later.detail.link_bytes_s == 8 * 2000 * 1000 / 2
+    path.write_bytes(_metrics(3, 120, bits=("Q", 112, (1 << 36 | 1 << 47,)), no=("H", 8, (0,))))
+    other = backend.snapshots(4.0)[0]
+    assert other.throttle == ("thermal (hardware)", "hardware slowdown")
+    assert other.energy_j is None, "all bits set is not a number"
+    for damaged in (b"", b"\x03", _metrics(9, 400), _metrics(6, 328)[:100]):
+        path.write_bytes(damaged)
+        assert backend.snapshots(6.0)[0].throttle == ()

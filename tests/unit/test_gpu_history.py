@@ -26,6 +26,7 @@ from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot, Xid
 from runners.state.layout import RunDirectory, StateDirectory
+from tui.views.run_text import energy_pairs
 
 RUN = "20261121-101500-gaussian-7f3a"
 GIB = 1 << 30
@@ -125,6 +126,26 @@ def test_a_run_s_peak_mean_and_energy_are_kept_with_it(stage: Stage) -> None:
         stat.S_IMODE(path.stat().st_mode)
         for path in (usage_file(run.path), interval_file(run.path))
     } == {0o600}
+
+
+def test_energy_is_the_counter_s_where_there_is_one_and_power_s_where_it_jumps(
+    stage: Stage,
+) -> None:
+    run = stage.launch("GPU-a")
+    for joules in (1000.0, 1720.0, 2440.0, 5.0, 725.0):
+        stage.pass_by(1, gpu(energy_j=joules))
+    stage.pass_by(5, gpu(energy_j=None))
+    (use,) = read_usage(run.path)
+    # The first reading, the counter's fall and five readings without it: 7 s at 360 W.
+    assert use.energy_wh == pytest.approx((3 * 720 + 7 * 360) / 3600)
+    assert (use.counted_s, use.energy_s) == (3, 10)
+    assert energy_pairs([use]) == [("energy", "0.0013 kWh by power readings")]
+    counted = msgspec.structs.replace(use, counted_s=10.0)
+    assert energy_pairs([counted, counted])[0][1] == "0.0026 kWh by the GPUs' own counters"
+    assert energy_pairs([counted, msgspec.structs.replace(use, energy_wh=None)])[0][1].endswith(
+        ", 1 GPUs unknown"
+    )
+    assert energy_pairs([]) == []
 
 
 def test_an_ending_writes_what_is_left_at_once(stage: Stage) -> None:

@@ -372,3 +372,36 @@ def test_an_xid_is_told_with_its_time_and_what_it_means(library: Path, tmp_path:
 def test_an_xid_of_a_gpu_that_is_lost_stands_beside_the_loss(library: Path, tmp_path: Path) -> None:
     (gpu,) = _read_each(library, tmp_path, ["gpu 0 clock 1", "gpu 0 lost\nxid 1 0 79"])[1].gpus
     assert gpu.error is not None and gpu.xid is not None and gpu.xid.code == 79
+
+
+def test_what_is_told_seldom_is_read_of_one_gpu_at_each_reading(
+    library: Path, tmp_path: Path
+) -> None:
+    known = """
+        gpu 0 fan 35
+        gpu 0 state 0
+        gpu 0 compute_mode 3
+        gpu 0 energy 7200000
+        gpu 0 remapped 103
+        gpu 0 pcie_generation 4
+        gpu 0 pcie_width 16
+        gpu 0 pcie_traffic 2500
+        gpu 0 memory_heat 84
+        gpu 0 process_use 40
+        process 0 4242 1073741824 compute
+        gpu 1 state 8
+        """
+    first, second = _read_each(library, tmp_path, [known, known])
+    gpu, other = first.gpus
+    assert gpu.energy_j == 7200.0 and gpu.detail is not None and other.detail is None
+    found = gpu.detail
+    assert (found.fan_percent, found.state, found.memory_c) == (35, "P0", 84)
+    assert (found.pcie_generation, found.pcie_width, found.pcie_most_generation) == (4, 16, 5)
+    assert found.pcie_bytes_s == 5_000_000, "both directions, which NVML tells in KB/s"
+    assert (found.rows_remapped, found.rows_pending, found.rows_failed) == (3, True, False)
+    assert found.compute_mode == "exclusive process" and found.link is None
+    assert [one.utilization for one in gpu.processes] == [40]
+    later = second.gpus[1].detail
+    assert later is not None and later.state == "P8", "its turn has come"
+    assert later.fan_percent is None and later.rows_remapped is None and later.pcie_width is None
+    assert second.gpus[1].energy_j is None

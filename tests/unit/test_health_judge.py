@@ -1,17 +1,27 @@
 """What the signs of a live run mean: each condition, and what must not be taken for it."""
 
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runners.model.health import Condition, Finding, RankSign
+from runners.model.spec import MetricRule
 from runners.watch.health.episodes import EpisodeTracker
 from runners.watch.health.judge import judge
 from runners.watch.health.losses import LossHistory, plain_baseline
 from runners.watch.health.paces import PaceHistory
 from runners.watch.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.reading import OutputReader
 
+HEALTHY = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "samples").glob("*.txt")
+    if not path.name.startswith("e-")  # those failed
+)
 NOW = 100_000.0
 BUSY = GpuSign(0, 98.0, 600.0, 97.0, 610.0)
 SPINNING = GpuSign(0, 100.0, 210.0, 97.0, 610.0)
@@ -36,6 +46,12 @@ def signs(quiet: float = 5.0, **changes: Any) -> RunSigns:
     return RunSigns(**(fields | changes))
 
 
+def quiet_start(seconds: float, **changes: Any) -> RunSigns:
+    """A run that has said nothing since its start, `seconds` ago."""
+    nothing = {"stepped": False, "output_at": None, "event_at": None, "gap_s": None}
+    return signs(seconds, **(nothing | {"started": NOW - seconds, "gpus": (IDLE,)} | changes))
+
+
 def gravest(found: RunSigns) -> Finding:
     return judge(found)[0]
 
@@ -47,9 +63,9 @@ def test_a_run_that_says_something_now_and_then_progresses() -> None:
 
 
 def test_a_full_gpu_without_its_power_is_no_work() -> None:
-    found = gravest(signs(400.0, gpus=(SPINNING,)))
-    assert found.condition is Condition.STALL and found.words == "silent for 6m40s"
-    assert "last output 6m40s ago" in found.evidence
+    found = gravest(signs(700.0, gpus=(SPINNING,)))
+    assert found.condition is Condition.STALL and found.words == "silent for 11m40s"
+    assert "last output 11m40s ago" in found.evidence
     assert "GPU 0 (before): 100 % (97 %), 210 W (610 W)" in found.evidence
     assert "rank 0, rank 1: runs, 99 % CPU" in found.evidence
 
@@ -57,11 +73,14 @@ def test_a_full_gpu_without_its_power_is_no_work() -> None:
 @pytest.mark.parametrize(
     "healthy",
     [
-        signs(400.0),  # a long silent epoch, the GPU at work
-        signs(400.0, gpus=(SPINNING,), gap_s=200.0),  # twice its own longest silence
-        signs(1500.0, stepped=False, started=NOW - 1500, output_at=None, gpus=(BUSY,)),
-        signs(400.0, gpus=(), cpu_percent=190.0),  # on the CPU, as busy as ever
-        signs(290.0, gpus=(IDLE,), cpu_percent=0.0),
+        signs(900.0),  # a long silent epoch, the GPU at work
+        signs(900.0, gpus=(SPINNING,), gap_s=400.0),  # twice its own longest silence
+        signs(900.0, gpus=(), cpu_percent=190.0),  # on the CPU, as busy as ever
+        signs(590.0, gpus=(IDLE,), cpu_percent=0.0),
+        quiet_start(1500.0, cpu_percent=100.0),  # it compiles
+        quiet_start(3000.0, gpus=(BUSY,)),  # a silent first epoch
+        quiet_start(7000.0, gpus=(), cpu_percent=100.0),  # it prepares data
+        signs(4000.0, gpus=(IDLE,), cpu_percent=0.0, waits_for_input=True),
     ],
 )
 def test_silence_alone_is_no_stall(healthy: RunSigns) -> None:
@@ -69,25 +88,19 @@ def test_silence_alone_is_no_stall(healthy: RunSigns) -> None:
 
 
 def test_a_program_that_never_began_and_does_nothing_has_stalled() -> None:
-    idle = signs(
-        700.0, stepped=False, started=NOW - 700, output_at=None, event_at=None,
-        gpus=(IDLE,), cpu_percent=0.5,
-    )  # fmt: skip
-    found = gravest(idle)
+    found = gravest(quiet_start(1000.0, cpu_percent=0.5))
     assert found.condition is Condition.STALL and "no output so far" in found.evidence
 
 
 def test_a_preset_says_from_when_on_silence_counts_but_not_while_it_warms_up() -> None:
     assert gravest(signs(61.0, stall_after_s=60.0)).condition is Condition.STALL
     assert gravest(signs(59.0, stall_after_s=60.0)).condition is Condition.PROGRESSING
-    compiling = signs(
-        900.0, stepped=False, started=NOW - 900, output_at=None, event_at=None, stall_after_s=60.0
-    )
+    compiling = quiet_start(900.0, stall_after_s=60.0, cpu_percent=100.0)
     assert gravest(compiling).condition is Condition.WARMING
 
 
 def test_a_rank_that_is_gone_is_named() -> None:
-    found = gravest(signs(400.0, gpus=(SPINNING,), expected_ranks=4))
+    found = gravest(signs(700.0, gpus=(SPINNING,), expected_ranks=4))
     assert "no process of rank 2, 3" in found.evidence
 
 
@@ -163,6 +176,17 @@ def test_a_loss_that_loses_what_it_had_gained_diverges(count: int) -> None:
 def test_a_loss_that_never_fell_is_flat() -> None:
     assert "has not fallen in 400 values" in course(noisy([2.3] * 400, 0.02)).is_flat()
     assert course(noisy([2.3] * 30, 0.02)).is_flat() == "", "too early to say"
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+def test_outputs_of_real_programs_give_no_alarm(path: Path) -> None:
+    reader, tracker = OutputReader(MetricRule()), ProgressTracker()
+    for line in re.split(rb"[\r\n]+", path.read_bytes()):
+        sample = reader.read(line)
+        if sample is not None:
+            tracker.note(sample)
+    history = course(list(tracker.newest))
+    assert (history.diverges(), history.is_flat(), history.not_finite) == ("", "", 0)
 
 
 def test_values_that_are_not_finite_count_only_in_a_row() -> None:

@@ -58,11 +58,8 @@ def test_kitty_gets_the_picture_once_and_cells_that_stand_for_it(
     assert "a=d" in sent.getvalue()[before:], "the terminal forgets it"
 
 
-def test_sixel_is_drawn_from_the_last_row_over_all_of_them() -> None:
+def test_sixels_are_for_blank_cells() -> None:
     pytest.importorskip("textual_image")
-    rows = paint(halves(), 20, 5, Graphics.SIXEL, colours=True).rows
-    assert [row[0].text for row in rows] == [" " * 10] * 5
-    assert all(len(row) == 1 for row in rows[:-1])
-    drawing = rows[-1][1]
-    assert drawing.control and drawing.text.startswith("\x1b7\x1b[4A\x1b[10D\x1bP")
-    assert drawing.text.endswith("\x1b\\\x1b8")
+    painting = paint(halves(), 20, 5, Graphics.SIXEL, colours=True)
+    assert [row[0].text for row in painting.rows] == [" " * 10] * 5
+    assert painting.sixels.startswith("\x1bP") and painting.sixels.endswith("\x1b\\")

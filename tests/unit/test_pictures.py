@@ -63,7 +63,7 @@ def test_files_are_found_where_the_run_writes_and_nowhere_else(run: Run, tmp_pat
     (own / "notes.txt").write_text("no picture")
     (own / "link.png").symlink_to(tmp_path / "above.png")
     assert seen(run) == {
-        "epoch_0012.png": ("images/picture", 12, None),
+        "epoch_0012.png": ("images/epochs", 12, None),
         "val_step_300.jpeg": ("results/deep/val", None, 300),
         "loss.png": ("loss", None, None),
     }
@@ -91,7 +91,7 @@ def test_events_name_pictures_and_say_where_they_belong(run: Run, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "series", "place"),
     [
-        ("epoch_0003.png", "picture", "epoch 3"),
+        ("epoch_0003.png", "epochs", "epoch 3"),
         ("case_007_epoch12.png", "case_007", "epoch 12"),
         ("ep3_step1200_val.png", "_val", "epoch 3, step 1,200"),
         ("samples-000500.png", "samples", "step 500"),
@@ -113,11 +113,11 @@ def test_two_runs_are_leafed_through_together(run: Run, tmp_path: Path) -> None:
     first = find_pictures(run)
     second = [one for one in first if one.epoch in (2, 3)]
     album = PictureAlbum([first, second])
-    assert album.series == ["images/picture", "curves"]
-    places = album.places("images/picture")
+    assert album.series == ["images/epochs", "curves"]
+    places = album.places("images/epochs")
     assert [place_words(one) for one in places] == ["epoch 1", "epoch 2", "epoch 4"]
-    assert album.at(1, "images/picture", places[0]) is None
-    late = album.at(1, "images/picture", places[2])
+    assert album.at(1, "images/epochs", places[0]) is None
+    late = album.at(1, "images/epochs", places[2])
     assert late is not None and late.epoch == 2, "the last one before stands in"
     assert album.at(1, "curves", (2, 0, 0)) is None
     assert PictureAlbum([[], []]).series == []

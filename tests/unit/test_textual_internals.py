@@ -26,6 +26,7 @@ def test_the_version_is_the_one_whose_private_names_were_looked_at(name: str) ->
 
 async def test_the_private_names_are_there() -> None:
     assert isinstance(App._background_screens, property)
+    assert callable(App._check_bindings)
     app = App[None]()
     assert hasattr(app, "_driver") and isinstance(app._filters, list)
     for name in ("_disable_mouse_support", "_enable_mouse_support", "_sigcont_application"):

@@ -179,6 +179,8 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     "memory never": ("GPU memory", "FAIL", "smaller batch", facts(ONE, memory=(MemoryNeed(90 * GIB, "by a probe", True),))),
     "memory expected": ("GPU memory", "WARN", "90.0 GiB", facts(ONE, memory=(MemoryNeed(90 * GIB, "expected"),))),
     "batch": ("batch", "PASS", "64 = 8 on each of 8", facts(batch=BatchFacts(8, 64, 8))),
+    "fewer than usual": ("batch", "WARN", "below 4", facts(batch=BatchFacts(2, 2, 1, 8))),
+    "few, but usual": ("batch", "PASS", "2 = 2", facts(batch=BatchFacts(2, 2, 1, 2))),
     "one sample each": ("batch", "WARN", "below 4", facts(batch=BatchFacts(1, 8, 8))),
     "a large batch": ("batch", "WARN", "above 1,024", facts(batch=BatchFacts(256, 2048, 8))),
     "beyond the probe": ("batch", "FAIL", "at most 32", facts(batch=BatchFacts(64, 64, 1, largest=32, probed_on="H100"))),

@@ -19,6 +19,8 @@ _CODES = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 """What an error is called in JSON, by its exit code."""
+_WARNED = frozenset({"launch", "plan", "list", "status", "monitor"})
+"""Commands that say so when the settings cannot be read."""
 
 
 def run_command(words: Sequence[str]) -> int:
@@ -34,6 +36,8 @@ def run_command(words: Sequence[str]) -> int:
         if name:
             arguments.host = name
             arguments.action = "host_run:run_there"
+        if mine and mine[0] in _WARNED:
+            _warn_of_settings()
         file, _, function = arguments.action.partition(":")
         return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
     except FresnelError as error:
@@ -58,6 +62,16 @@ def run_command(words: Sequence[str]) -> int:
         # A full disk, a folder that may not be written: a traceback would say no more.
         where = error.filename or state_dir()
         return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
+
+
+def _warn_of_settings() -> None:
+    """Say what is wrong with settings.yaml: until it is mended no notice of it is sent."""
+    from runners.presets.reading.settings import read_settings
+
+    try:
+        read_settings()
+    except FresnelError as error:
+        print(f"⚠ settings are ignored, notices too: {error}", file=sys.stderr)
 
 
 def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:

@@ -62,6 +62,9 @@ COMMANDS: dict[str, Command] = {
         "looking:compare", "runs side by side: what differs, and which is best", _SEE, ("diff",)
     ),
     "pictures": Command("looking:pictures", "list a run's images (PNG, JPEG) by epoch", _SEE),
+    "report": Command(
+        "looking:report", "write one HTML file: curves, settings, pictures, cost, ending", _SEE
+    ),
     "diagnose": Command(
         "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
     ),

@@ -39,13 +39,15 @@ def run_compare(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def gather(state: StateDirectory, names: list[str], baseline: str | None = None) -> list[RunFacts]:
-    """The facts of the runs called so, the baseline first; WrongInput for fewer than two."""
+def gather(
+    state: StateDirectory, names: list[str], baseline: str | None = None, least: int = 2
+) -> list[RunFacts]:
+    """The facts of the runs called so, the baseline first; WrongInput for fewer than `least`."""
     runs = find_runs(state, names)
     if baseline is not None:
         pinned = find_run(state, baseline)
         runs = [pinned, *(run for run in runs if run.id != pinned.id)]
-    if len(runs) < 2:
+    if len(runs) < least:
         raise WrongInput(
             f"{runs[0].id} alone: compare it with which run?",
             "name two runs or more, or a group",

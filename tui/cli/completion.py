@@ -16,6 +16,8 @@ from runners.gpus.client import latest
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
+from runners.model.states import State
+from runners.state.labels import read_labels
 from runners.state.layout import StateDirectory, preset_folders
 from runners.state.leases import live_run_ids
 from runners.state.runs import find_run, list_run_ids, read_run
@@ -137,30 +139,69 @@ def _quietly(offer: "Callable[[str, argparse.Namespace], Offers]") -> Callable[.
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+_LIVE_ONLY = frozenset({"stop", "kill", "cancel", "priority"})
+_ENDED_ONLY = frozenset({"fetched", "delete"})
+
+
 def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """Ids and names: live runs, then the newest ended ones; only those that the command can do
-    something with.
+    """Ids, names and groups: live runs, then the newest ended ones; only those that the command can
+    do something with.
     """
-    command, given = (
-        getattr(arguments, "command_name", ""),
-        set(getattr(arguments, "runs", None) or ()),
-    )
+    command = getattr(arguments, "command_name", "")
+    given = set(getattr(arguments, "runs", None) or ())
     state = StateDirectory()
     live = live_run_ids(state)
-    ids = list_run_ids(state) if command != "stop" else []
+    ids = list_run_ids(state) if command not in _LIVE_ONLY else []
     ended = (run_id for run_id in reversed(ids) if run_id not in live)
-    newest = list(islice(ended, _NEWEST)) if command != "stop" else []
+    newest = list(islice(ended, _NEWEST)) if ids else []
     older = (run_id for run_id in ended if prefix and run_id.startswith(prefix))
     offers: dict[str, str] = {}
-    for group in (reversed(live) if command != "fetched" else (), newest):
+    for group in (reversed(live) if command not in _ENDED_ONLY else (), newest):
         found = [read_run(state, run_id) for run_id in group]
+        if command in ("cancel", "priority"):
+            found = [run for run in found if run.state is State.QUEUED]
         offers |= {run.id: _about(run) for run in found}
         for run in found:
             offers.setdefault(run.name, _about(run))
+            if run.plan is not None and run.plan.group:
+                offers.setdefault(run.plan.group, "a group")
     offers |= dict.fromkeys(islice(older, _NEWEST), "ended")
     if newest and "last" not in offers:
         offers["last"] = "the newest run"
     return {name: words for name, words in offers.items() if name and name not in given}
+
+
+def _offer_deleted(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from runners.lifecycle.control.trash import list_deleted
+
+    given = set(getattr(arguments, "runs", None) or ())
+    deleted = list(reversed(list_deleted(StateDirectory())))
+    offers = {run.id: f"{run.name} {run.state}" for run in deleted}
+    offers |= {run.name: f"{run.state}" for run in deleted if run.name not in offers}
+    return {name: words for name, words in offers.items() if name and name not in given}
+
+
+def _offer_tags(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """The tags of the newest runs; to take away, those that the run on the line has."""
+    state = StateDirectory()
+    name = getattr(arguments, "run", None)
+    given = set(getattr(arguments, "tags", None) or ())
+    if getattr(arguments, "command_name", "") == "untag" and name:
+        tags = find_run(state, name).labels.tags
+    else:
+        newest = list_run_ids(state)[-10 * _NEWEST :]
+        tags = tuple(
+            one for run_id in reversed(newest) for one in read_labels(state.run(run_id)).tags
+        )
+    return dict.fromkeys((one for one in dict.fromkeys(tags) if one not in given), "")
+
+
+def _offer_commands(prefix: str, arguments: argparse.Namespace) -> Offers:
+    return {name: one.summary for name, one in COMMANDS.items() if one.json}
+
+
+def _offer_rules(prefix: str, arguments: argparse.Namespace) -> Offers:
+    return {"median": "worse than the median of the others so far"}
 
 
 def _about(run: Run) -> str:
@@ -275,6 +316,20 @@ def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
     return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
 
 
+def _offer_checks(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from typing import get_args
+
+    from runners.model.spec import CheckGroup
+
+    return dict.fromkeys(get_args(CheckGroup), "")
+
+
+def _offer_remedies(prefix: str, arguments: argparse.Namespace) -> Offers:
+    from runners.doctor.remedies import REMEDIES
+
+    return REMEDIES
+
+
 _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "RUN": _offer_runs,
     f"RUN[:{'|'.join(_CONDITIONS)}]": _offer_runs_to_wait_for,
@@ -284,5 +339,11 @@ _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "NAME|USD": _offer_prices,
     "IDS": _offer_gpus,
     "HOST": _offer_hosts,
+    "DELETED": _offer_deleted,
+    "TAG": _offer_tags,
+    "COMMAND": _offer_commands,
+    "median[:METRIC]": _offer_rules,
+    "CHECKS": _offer_checks,
+    "REMEDY": _offer_remedies,
 }
 """By what a command's help calls the argument."""

@@ -13,7 +13,7 @@ from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json, print_pairs, say
-from tui.views.diagnosis_text import diagnose_run
+from tui.views.diagnosis_text import diagnose_run, remedy_pairs
 from tui.views.stack_text import stack_pairs
 
 
@@ -48,6 +48,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
             pairs.append(("remedy", verdict.remedy))
         else:
             pairs.append(("cause", verdict.words))
+        pairs += remedy_pairs(verdict)
         pairs += [("looked at", text) for text in verdict.looked_at]
         pairs += [*stack_pairs(Path(run.directory), time.time()), *_recorder_pairs(run)]
         print_pairs([(name, value) for name, value in pairs if value])

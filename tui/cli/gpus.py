@@ -11,7 +11,7 @@ import msgspec
 from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
-from runners.scheduling.allocation import foreign_use
+from runners.scheduling.allocation import obstacle
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from tui.cli.output import print_json, print_table, say
@@ -137,12 +137,12 @@ def _host_words(reading: GpuReading) -> str:
     )
 
 
-def _unheld(gpu: GpuSnapshot, others: str) -> str:
+def _unheld(gpu: GpuSnapshot, reading: GpuReading, others: str) -> str:
     """Whether a run would be put on a GPU that no run of ours holds."""
-    foreign = foreign_use(gpu)
-    if foreign is None:
+    against = obstacle(gpu, reading.gpus)
+    if against is None:
         return "free"
-    return "taken by others" if others else f"not free: {foreign}"
+    return "taken by others" if others else f"not free: {against}"
 
 
 def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[st
         f"{memory(gpu.memory_used)} / {memory(gpu.memory_total)}",
         DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°",
         DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W",
-        held or _unheld(gpu, others),
+        held or _unheld(gpu, reading, others),
         others,
         trouble(gpu),
     )

@@ -24,6 +24,7 @@ from runners.watch.logs.render import plain
 from tui.cli.gpus import print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
+from tui.views.health_text import health_remark
 from tui.views.money_text import meter_json, session_pairs
 from tui.views.run_view import RunView, to_json, view_run
 
@@ -142,6 +143,8 @@ def _print(
                 f"  disk of {disk['path']}: {size(disk['free_bytes'])} free of "
                 f"{size(disk['total_bytes'])}"
             )
+        if remark := health_remark(view.health):
+            print(f"  ⚠ {remark}")
         for line in last_lines(state.run(view.run.id).output, lines):
             print(f"  │ {line[:200]}")
 

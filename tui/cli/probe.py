@@ -41,7 +41,10 @@ def run_probe(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     rows = [_row(step, result) for step in result.steps]
     print_table((result.parameter, "", "VRAM peak", "samples/s"), rows)
+    fastest = max(result.steps, key=lambda step: step.samples_per_s or 0.0)
     print(f"\nlargest that fits on {result.devices} × {result.gpu}: {_words(spec, result)}")
+    if fastest.batch != result.batch and fastest.samples_per_s:
+        print(f"fastest: {result.parameter}={fastest.batch}")
     print(f"fresnel-tui launch {arguments.preset} {_settings(spec, result)}")
     return ExitCode.DONE
 

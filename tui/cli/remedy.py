@@ -56,7 +56,8 @@ def run_remedy(arguments: argparse.Namespace) -> int:
         print_json({"run": run.id, "diagnosis": diagnosis, "remedies": remedies})
         return ExitCode.DONE
     for name, words in diagnosis_pairs(verdict):
-        print(f"{name}: {words}")
+        if name != "remedies":  # they follow, each with its diff
+            print(f"{name}: {words}")
     for one in proposals:
         _print(one)
     if not proposals:

@@ -11,6 +11,7 @@ from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, say
 from tui.cli.specs import specs_from
+from tui.views.verification_text import counts_text
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
@@ -28,10 +29,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
             if len(found) > 1:
                 print(f"{'' if i == 0 else chr(10)}{one.name}:")  # a group: whose they are
             _print(one, arguments.brief)
-        failures = sum(len(one.failures) for one in found)
-        warnings = sum(len(one.warnings) for one in found)
         sys.stdout.flush()
-        say(f"{failures} failures, {warnings} warnings")
+        say(counts_text(*found))
     return ExitCode.RUN_FAILED if _failed(found) else ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
@@ -38,6 +39,12 @@ _LAST_WORDS_S = 1.0
 _PAINTED_S = 1.0
 _SWITCH_S = 0.005  # Python's own
 _MOST_NOTICES = 3
+_OWN_WORDS = {
+    "Theme": "colours; remembered for the next time",
+    "Quit": "leave the panel; runs go on (q)",
+    "Screenshot": "the screen as an SVG file",
+}
+"""Textual's own commands that stay in the palette, in our words."""
 
 
 class PanelApp(TerminalApp):
@@ -100,10 +107,38 @@ class PanelApp(TerminalApp):
         self.exit(return_code=129)
 
     def action_help(self) -> None:
-        """Show every key."""
+        """Show every key, those of the pane in focus first."""
         from tui.panel.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.screen, self.focused))
+
+    def action_settings(self) -> None:
+        """Show the settings, to be changed."""
+        from tui.panel.screens.settings import SettingsScreen
+
+        if self.read_only:
+            self.notify("this panel only shows (--read-only)", timeout=4)
+        else:
+            self.push_screen(SettingsScreen(self.settings, self.theme))
+
+    def on_settings_screen_settings_changed(self, message: Message) -> None:
+        """Take in settings that were changed."""
+        settings = getattr(message, "settings", None)
+        if not isinstance(settings, Settings):
+            return
+        self.settings = settings
+        theme = settings.panel.theme
+        if theme and theme != self.theme and theme in self.available_themes:
+            self.theme = theme
+        if settings.panel.mouse != self.has_mouse:
+            self.action_mouse()
+
+    def key_unused(self, key: str) -> None:
+        """Say where a key works that does nothing where it was pressed."""
+        if self.screen is self.cockpit:
+            words = self.cockpit.explain_key(key)
+            if words:
+                self.notify(words, timeout=4, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
@@ -112,9 +147,10 @@ class PanelApp(TerminalApp):
             "Mouse", "give it back to the terminal, or take it (M)", self.action_mouse
         )
         yield SystemCommand("Keys and signs", "help (?)", self.action_help)
+        yield SystemCommand("Settings", "theme, mouse, notices (,)", self.action_settings)
         for command in super().get_system_commands(screen):
-            if command.title in ("Theme", "Quit", "Screenshot"):
-                yield command
+            if command.title in _OWN_WORDS:
+                yield command._replace(help=_OWN_WORDS[command.title])
 
     @work(exclusive=True)
     async def _watch(self) -> None:
@@ -194,4 +230,14 @@ def run_panel(
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
     app.run(mouse=app.has_mouse)
+    if not app.return_code:
+        _say_what_goes_on(app.picture)
     return app.return_code or ExitCode.DONE
+
+
+def _say_what_goes_on(picture: PanelSnapshot | None) -> None:
+    live = sum(view.run.is_live for view in picture.runs) if picture is not None else 0
+    if live:
+        words = "1 run goes on" if live == 1 else f"{live} runs go on"
+        shows = "it" if live == 1 else "them"
+        print(f"{words}; `fresnel-tui` shows {shows}", file=sys.stderr)

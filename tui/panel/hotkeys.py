@@ -52,6 +52,14 @@ def key_lines(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
     return [(" ".join(keys), words) for words, keys in lines.items()]
 
 
+def words_of_key(bindings: Iterable[BindingType], key: str) -> str:
+    """What a key does by these bindings; empty when it does nothing, or nobody is told."""
+    for binding in bindings:
+        if isinstance(binding, Binding) and key in binding.key.split(","):
+            return binding.tooltip or ""
+    return ""
+
+
 def key_name(key: str) -> str:
     """A key as people read it: `Ctrl+P`, `PgUp`, `/`."""
     *modifiers, last = key.split("+")

@@ -38,7 +38,12 @@ def open_panel(words: Sequence[str]) -> int:
     # The first picture is read beside it: each of its many small reads would else wait for the
     # interpreter's turn.
     sys.setswitchinterval(_FIRST_SWITCH_S)
+    # Nothing in the panel's process speaks TLS: asyncio, which would load OpenSSL, does without.
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     from tui.panel.app import run_panel
+
+    if sys.modules["ssl"] is None:
+        del sys.modules["ssl"]
 
     if arguments.read_only and arguments.launch:
         parser.error("--launch and --read-only: one of them")

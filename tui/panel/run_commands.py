@@ -44,7 +44,9 @@ class RunCommands:
     def _start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
         from runners.lifecycle.control.start import start_together
 
-        slow = threading.Timer(_SLOW_S, self._tell, ("waiting for a reading of the GPUs…",))
+        checked = any(spec.verify for spec in specs)
+        words = "making the preset's checks…" if checked else "waiting for a reading of the GPUs…"
+        slow = threading.Timer(_SLOW_S, self._tell, (words,))
         slow.start()
         try:
             runs = start_together(self._state, specs)
@@ -69,12 +71,12 @@ class RunCommands:
 
         self._in_thread(launch)
 
-    def stop(self, run: Run) -> None:
-        """Ask a run to stop; again: its next step."""
+    def stop(self, run: Run, force: bool = False) -> None:
+        """Ask a run to stop; again: its next step; with `force` kill it."""
         from runners.lifecycle.control.stop import request_stop
 
-        self.log.note(["stop", run.id])
-        self._in_thread(lambda: request_stop(self._state, run))
+        self.log.note(["stop", run.id, *(["--force"] if force else [])])
+        self._in_thread(lambda: request_stop(self._state, run, force))
 
     def stop_all(self, runs: Sequence[Run], force: bool = False) -> None:
         """Ask runs to stop, all at once; `force`: SIGKILL now."""

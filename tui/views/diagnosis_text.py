@@ -1,6 +1,6 @@
 """The verdict on an ended run, for people."""
 
-from runners.doctor.verdict import Diagnosis, NotKnown
+from runners.doctor.verdict import Diagnosis, NotKnown, remedies_for
 from runners.model.run import Run
 from runners.model.states import State
 
@@ -20,8 +20,18 @@ def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str
     if verdict is None or verdict.kind in ("stopped", "cancelled"):
         return []
     if isinstance(verdict, NotKnown):
-        return [("cause", verdict.words)]
+        return [("cause", verdict.words), *remedy_pairs(verdict)]
     pairs = [("cause", verdict.cause), ("rests on", "; ".join(verdict.rests_on))]
     if verdict.remedy:
         pairs.append(("remedy", verdict.remedy))
-    return pairs
+    return pairs + remedy_pairs(verdict)
+
+
+def remedy_pairs(verdict: Diagnosis | NotKnown) -> list[tuple[str, str]]:
+    """Return what `fresnel-tui remedy` can do about it by itself; nothing where it knows none."""
+    names = remedies_for(verdict)
+    return (
+        [("remedies", f"{', '.join(names)} (fresnel-tui remedy RUN; d in the panel)")]
+        if names
+        else []
+    )

@@ -27,6 +27,7 @@ from tui.views.run_text import (
     command_of,
     cost_words,
     describe_use,
+    energy_pairs,
     format_metric,
     progress_pairs,
     readable_metric,
@@ -82,6 +83,10 @@ def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequenc
     if error:
         pairs.append(("error", error))
     pairs += diagnosis_pairs(view.diagnosis)
+    if view.diagnosis is not None:
+        from tui.views.stack_text import stack_pairs  # only where a run ended badly
+
+        pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
     pairs += [
@@ -168,6 +173,7 @@ def _machine(view: RunView) -> Pairs:
             mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
             pairs.append(("as", ", ".join(mapping)))
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage)
     pairs.append(("cost", cost_words(view)))
     if plan is not None and plan.price is not None and plan.price.name:
         age = f", {old}" if (old := price_age(plan.price)) else ""

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
@@ -62,6 +63,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
         )
     pairs += [("note", note) for note in plan.notes] if plan is not None else []
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage)
     pairs += [("expected", line) for line in shortfalls(view)]
     pairs += [
         (readable_metric(name), format_metric(name, value) + best_words(view, name))
@@ -102,11 +104,22 @@ def describe_use(use: GpuUse) -> str:
     if use.energy_wh is not None:
         kilo = use.energy_wh >= 100
         words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
-    remarks = [
-        word for word, holds in (("simulated", use.simulated), ("shared", use.shared)) if holds
-    ]
+    known = (("simulated", use.simulated), ("shared", use.shared))
+    remarks = [word for word, holds in known if holds]
     words += f" ({', '.join(remarks)})" if remarks else ""
     return "; ".join([words, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+
+
+def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
+    """What a run's GPUs drew together and how that is known; nothing where it is not."""
+    known = [use for use in usage if use.energy_wh is not None]
+    if not known:
+        return []
+    total = sum(use.energy_wh or 0.0 for use in known) / 1000
+    counted = all(use.counted_s > 0.9 * use.energy_s for use in known)
+    how = "by the GPUs' own counters" if counted else "by power readings"
+    missing = f", {len(usage) - len(known)} GPUs unknown" if len(known) < len(usage) else ""
+    return [("energy", f"{total:.3g} kWh {how}{missing}")]
 
 
 def _error(xid: Xid) -> str:

@@ -198,6 +198,7 @@ def to_json(view: RunView) -> dict[str, Any]:
                 "whole_gpu": use.whole_gpu,  # its name until 0.2
                 "mean_utilization": use.mean_utilization,
                 "energy_wh": use.energy_wh,
+                "energy_counted_s": use.counted_s,
                 "peak_temperature_c": use.peak_temperature_c,
                 "seconds": use.seconds,
                 "shared": use.shared,

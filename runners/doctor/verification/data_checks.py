@@ -14,6 +14,9 @@ def check_paths(facts: LaunchFacts) -> Iterator[Check]:
     for one in facts.paths:
         if one.exists:
             yield Check("data", "PASS", f"{one.parameter}: {one.path}")
+        elif one.maybe_name:
+            words = f"{one.parameter}: nothing is at {one.path}"
+            yield Check("data", "WARN", words, "unless it is a name that the program downloads")
         else:
             own = any(parameter.name == one.parameter for parameter in facts.spec.parameters)
             change = f"--set {one.parameter}=PATH" if own else "correct the configuration"

@@ -75,6 +75,8 @@ class PathFacts(msgspec.Struct, frozen=True):
     parameter: str
     path: str
     exists: bool
+    maybe_name: bool = False
+    """True for what may be a name on a hub instead, such as allenai/c4."""
 
 
 class CheckpointFacts(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ def check_batch(facts: LaunchFacts) -> Iterator[Check]:
         return
     words = f"{batch.total:,} = {batch.each:g} on each of {batch.devices}"
     fine = True
-    if batch.each < FEW_EACH and batch.devices > 1:
+    if batch.each < FEW_EACH and (batch.devices > 1 or (batch.usual or 0) > batch.each):
         fine = False
         yield Check(
             "batch",

@@ -16,10 +16,12 @@ from typing import Any
 
 import msgspec
 
+from runners.gpus.backends.amd_details import AmdDetails
 from runners.gpus.backends.amd_processes import AmdProcesses
 from runners.gpus.backends.amd_smi import AmdSmi
 from runners.gpus.backends.amd_topology import Node, read_nodes
 from runners.gpus.backends.backend import NoDriver
+from runners.gpus.backends.sysfs import read_number, read_scaled, read_text
 from runners.gpus.selection import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
@@ -64,14 +66,19 @@ class Amd:
         self._cards = _rows(root, devices, nodes)
         if not self._cards:
             raise NoDriver("AMD: no amdgpu card in /sys/class/drm: load the amdgpu driver")
-        self.driver = _text(root / "sys/module/amdgpu/version")
+        self.driver = read_text(root / "sys/module/amdgpu/version")
         self._processes = AmdProcesses(root, nodes)
+        self._details = {
+            card.device: AmdDetails(card.device, card.hwmon or card.device / "hwmon")
+            for card in self._cards
+        }
         self._open_smi = smi
         self._smi: AmdSmi | None = None
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
         """Read every card's files; a card that is gone keeps its row, with an error."""
         processes = self._processes.by_place()
+        details = {device: one.read(now) for device, one in self._details.items()}
         rows = []
         for card in self._cards:
             if not card.device.exists():
@@ -86,7 +93,14 @@ class Amd:
                 if card.node is None
                 else self._measure_partition(card, card.node, mine)
             )
-            rows.append(msgspec.structs.replace(row, processes=mine))
+            detail, throttle, energy = details[card.device]
+            # A card's counter is not one of its partitions' energy.
+            energy = energy if card.node is None else None
+            rows.append(
+                msgspec.structs.replace(
+                    row, processes=mine, detail=detail, throttle=throttle, energy_j=energy
+                )
+            )
         return tuple(
             self._complete(row, card.node) for card, row in zip(self._cards, rows, strict=True)
         )
@@ -129,7 +143,7 @@ def _devices(root: Path) -> list[Path]:
         return []
     for entry in entries:
         device = entry / "device"
-        if _CARD.fullmatch(entry.name) and _text(device / "vendor") == _AMD_VENDOR:
+        if _CARD.fullmatch(entry.name) and read_text(device / "vendor") == _AMD_VENDOR:
             # Resolved, because several entries may lead to one card, and the
             # folder's name is its address.
             target = device.resolve()
@@ -165,7 +179,7 @@ def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
 
 
 def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
-    mode = _text(card.device / "current_compute_partition") or "partition"
+    mode = read_text(card.device / "current_compute_partition") or "partition"
     # Some drivers give all partitions of a card one id; then the partition's number is added.
     told_apart = node.unique_id and len({other.unique_id for other in parts}) == len(parts)
     row = msgspec.structs.replace(
@@ -179,12 +193,12 @@ def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
 
 def _describe(root: Path, index: int, device: Path) -> _Card:
     pci = device.name.lower() if _ADDRESS.fullmatch(device.name) else None
-    unique = _text(device / "unique_id") or ""
+    unique = read_text(device / "unique_id") or ""
     # Cards without a serial number report zeros; the PCI address identifies them instead.
     known = unique.strip("0") != ""
-    model = _text(device / "device") or ""
-    name = _text(device / "product_name") or _marketing_name(
-        root, model, _text(device / "revision") or ""
+    model = read_text(device / "device") or ""
+    name = read_text(device / "product_name") or _marketing_name(
+        root, model, read_text(device / "revision") or ""
     )
     row = GpuSnapshot(
         index=index,
@@ -210,50 +224,34 @@ def _measure(card: _Card) -> GpuSnapshot:
         memory_total=total,
         temperature_c=_temperature(sensors),
         # Cards report the average or the instantaneous power, seldom both.
-        power_w=_scaled(sensors / "power1_average", 1e6) or _scaled(sensors / "power1_input", 1e6),
-        power_limit_w=_scaled(sensors / "power1_cap", 1e6),
+        power_w=read_scaled(sensors / "power1_average", 1e6)
+        or read_scaled(sensors / "power1_input", 1e6),
+        power_limit_w=read_scaled(sensors / "power1_cap", 1e6),
         clock_mhz=_megahertz(sensors / "freq1_input"),
         memory_clock_mhz=_megahertz(sensors / "freq2_input"),
         ecc_errors=_uncorrected(device / "ras/umc_err_count"),
     )
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8", "replace").strip() or None
-    except OSError:
-        return None
-
-
-def _number(path: Path) -> int | None:
-    text = _text(path)
-    return int(text) if text is not None and text.isdecimal() else None
-
-
 def _bytes(path: Path) -> int | None:
-    value = _number(path)
+    value = read_number(path)
     return value if value is not None and value < _MOST_BYTES else None
 
 
 def _percent(path: Path) -> float | None:
-    value = _number(path)
+    value = read_number(path)
     return float(value) if value is not None and value <= 100 else None
 
 
-def _scaled(path: Path, unit: float) -> float | None:
-    value = _number(path)
-    return None if value is None else value / unit
-
-
 def _megahertz(path: Path) -> int | None:
-    value = _number(path)
+    value = read_number(path)
     return None if value is None else round(value / 1e6)
 
 
 def _temperature(sensors: Path) -> float | None:
     """Degrees at the edge of the die, or at its junction where there is no edge sensor (MI300)."""
     for number in (1, 2):
-        value = _scaled(sensors / f"temp{number}_input", 1e3)
+        value = read_scaled(sensors / f"temp{number}_input", 1e3)
         # A sensor that does not exist may read 0; no GPU is that cold.
         if value:
             return value
@@ -261,14 +259,14 @@ def _temperature(sensors: Path) -> float | None:
 
 
 def _uncorrected(path: Path) -> int | None:
-    found = re.search(r"ue:\s*(\d+)", _text(path) or "")
+    found = re.search(r"ue:\s*(\d+)", read_text(path) or "")
     return int(found[1]) if found else None
 
 
 def _marketing_name(root: Path, model: str, revision: str) -> str | None:
     """The name in libdrm's table for a device and revision id, where that table is installed."""
     wanted = (model.removeprefix("0x").upper(), revision.removeprefix("0x").upper())
-    for line in (_text(root / "usr/share/libdrm/amdgpu.ids") or "").splitlines():
+    for line in (read_text(root / "usr/share/libdrm/amdgpu.ids") or "").splitlines():
         parts = [part.strip() for part in line.split(",", 2)]
         if len(parts) == 3 and (parts[0].upper(), parts[1].upper()) == wanted:
             return parts[2]

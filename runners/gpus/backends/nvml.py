@@ -10,6 +10,8 @@ import msgspec
 import pynvml
 
 from runners.gpus.backends.backend import DriverTrouble, NoDriver
+from runners.gpus.backends.nvml_calls import LostGpu, ask, number
+from runners.gpus.backends.nvml_details import NvmlDetails
 from runners.gpus.backends.nvml_events import XidEvents
 from runners.gpus.backends.nvml_processes import ProcessLists
 from runners.gpus.backends.nvml_text import LOST, NO_GPU, problem_text, throttle_words
@@ -17,14 +19,6 @@ from runners.gpus.backends.processes import ProcessTable
 from runners.gpus.selection import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
-
-_NOT_THERE = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
-_SENTINELS = (2**64 - 1, 2**32 - 1)
-"""What NVML writes where it has no value, in its 64-bit and 32-bit fields."""
-
-
-class _Lost(Exception):
-    """A GPU does not answer any more."""
 
 
 class _Card(msgspec.Struct):
@@ -61,10 +55,11 @@ class Nvml:
             loaded = error.value != pynvml.NVML_ERROR_DRIVER_NOT_LOADED
             raise DriverTrouble(problem_text(error.value, str(error)), loaded) from None
         self.problem: str | None = None
-        self.driver: str | None = _ask("nvmlSystemGetDriverVersion")
+        self.driver: str | None = ask("nvmlSystemGetDriverVersion")
         self._processes = ProcessTable(devices="/dev/nvidia")
         self._lists = ProcessLists()
         self._events = XidEvents()
+        self._details = NvmlDetails()
         self._cards: list[_Card] = []
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
@@ -78,6 +73,7 @@ class Nvml:
         # Handles and names stay as they are until a card comes or goes; each costs a driver call.
         if count != len(self._cards):
             self._cards = [_find(index) for index in range(count)]
+        self._details.refresh([(card.row.uuid, card.handle) for card in self._cards], now)
         rows = [row for index in range(count) for row in self._read(index)]
         xids = self._events.take(now)
         return tuple(
@@ -98,14 +94,14 @@ class Nvml:
             # MIG mode first: with it, NVML refuses the utilisation of the whole GPU.
             rows = [self._measure(card, mig)]
             return rows + (self._instances(card) if mig else [])
-        except _Lost as lost:
+        except LostGpu as lost:
             return [msgspec.structs.replace(card.row, error=str(lost))]
 
     def _measure(self, card: _Card, mig: bool) -> GpuSnapshot:
         handle = card.handle
-        busy = None if mig else _ask("nvmlDeviceGetUtilizationRates", handle)
+        busy = None if mig else ask("nvmlDeviceGetUtilizationRates", handle)
         used, total = _memory(handle)
-        temperature = _number(_ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU))
+        temperature = number(ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU))
         return msgspec.structs.replace(
             card.row,
             utilization=_percent(busy.gpu) if busy else None,
@@ -113,21 +109,23 @@ class Nvml:
             memory_used=used,
             memory_total=total,
             temperature_c=None if temperature is None else float(temperature),
-            power_w=_watts(_ask("nvmlDeviceGetPowerUsage", handle)),
-            power_limit_w=_watts(_ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
-            clock_mhz=_number(_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)),
-            memory_clock_mhz=_number(_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)),
+            power_w=_watts(ask("nvmlDeviceGetPowerUsage", handle)),
+            power_limit_w=_watts(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            clock_mhz=number(ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=number(ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)),
             throttle=_throttle(handle),
             ecc_errors=_ecc_errors(handle),
-            processes=self._processes_on(handle),
+            processes=self._processes_on(handle, card.row.uuid),
+            energy_j=_joules(ask("nvmlDeviceGetTotalEnergyConsumption", handle)),
+            detail=self._details.of(card.row.uuid),
         )
 
     def _instances(self, card: _Card) -> list[GpuSnapshot]:
         """The MIG instances of one GPU; NVML measures no utilisation for them, so it is None."""
         rows = []
-        for position in range(_ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
-            handle = _ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, position)
-            uuid = _ask("nvmlDeviceGetUUID", handle) if handle else None
+        for position in range(ask("nvmlDeviceGetMaxMigDeviceCount", card.handle) or 0):
+            handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, position)
+            uuid = ask("nvmlDeviceGetUUID", handle) if handle else None
             # The count is that of possible instances, so there are gaps.
             if uuid is None:
                 continue
@@ -136,7 +134,7 @@ class Nvml:
                 GpuSnapshot(
                     index=card.row.index,
                     uuid=uuid,
-                    name=_ask("nvmlDeviceGetName", handle) or f"{card.row.name} MIG",
+                    name=ask("nvmlDeviceGetName", handle) or f"{card.row.name} MIG",
                     vendor="nvidia",
                     pci=card.row.pci,
                     memory_used=used,
@@ -147,18 +145,23 @@ class Nvml:
             )
         return rows
 
-    def _processes_on(self, handle: Any) -> tuple[GpuProcess, ...]:
+    def _processes_on(self, handle: Any, uuid: str = "") -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
         try:
             lines = self._lists.on(handle)
         except pynvml.NVMLError as error:
-            raise _Lost(LOST[error.value]) from None
+            raise LostGpu(LOST[error.value]) from None
         # A process may be in the compute and the graphics list: the same memory, counted once.
         for pid, written in lines:
-            used = _number(written)
+            used = number(written)
             known = memory.get(pid)
             memory[pid] = used if known is None else max(known, used or 0)
-        return tuple(self._processes.describe(pid, used) for pid, used in memory.items())
+        busy = self._details.use(uuid)
+        found = (self._processes.describe(pid, used) for pid, used in memory.items())
+        return tuple(
+            msgspec.structs.replace(one, utilization=busy[one.pid]) if one.pid in busy else one
+            for one in found
+        )
 
 
 def _find(index: int) -> _Card:
@@ -166,37 +169,14 @@ def _find(index: int) -> _Card:
     blank = GpuSnapshot(index=index, uuid=f"lost-{index}", name="unknown GPU", vendor="nvidia")
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        uuid = _ask("nvmlDeviceGetUUID", handle) or blank.uuid
-        name = _ask("nvmlDeviceGetName", handle) or blank.name
+        uuid = ask("nvmlDeviceGetUUID", handle) or blank.uuid
+        name = ask("nvmlDeviceGetName", handle) or blank.name
         return _Card(handle, msgspec.structs.replace(blank, uuid=uuid, name=name, pci=_pci(handle)))
     except pynvml.NVMLError as error:
         text = LOST.get(error.value) or f"GPU cannot be opened: {error}"
-    except _Lost as lost:
+    except LostGpu as lost:
         text = str(lost)
     return _Card(None, msgspec.structs.replace(blank, error=text))
-
-
-def _ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
-    """The answer of the first of these NVML functions that exists, or None.
-
-    Raises _Lost for a lost GPU.
-    """
-    for name in (names,) if isinstance(names, str) else names:
-        try:
-            return getattr(pynvml, name)(*arguments, **options)
-        except pynvml.NVMLError as error:
-            if error.value in LOST:
-                raise _Lost(LOST[error.value]) from None
-            if error.value not in _NOT_THERE:
-                return None
-        except (AttributeError, ValueError):
-            # A function that this pynvml lacks; a name that is not UTF-8.
-            continue
-    return None
-
-
-def _number(value: int | None) -> int | None:
-    return None if value is None or value in _SENTINELS else value
 
 
 def _percent(value: int) -> float | None:
@@ -204,7 +184,12 @@ def _percent(value: int) -> float | None:
 
 
 def _watts(milliwatts: int | None) -> float | None:
-    known = _number(milliwatts)
+    known = number(milliwatts)
+    return None if known is None else known / 1000
+
+
+def _joules(millijoules: int | None) -> float | None:
+    known = number(millijoules)
     return None if known is None else known / 1000
 
 
@@ -213,7 +198,7 @@ def _pci(handle: Any) -> str | None:
 
     NVML's own text has a domain of eight digits.
     """
-    place = _ask("nvmlDeviceGetPciInfo", handle)
+    place = ask("nvmlDeviceGetPciInfo", handle)
     return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else None
 
 
@@ -222,27 +207,27 @@ def _memory(handle: Any) -> tuple[int | None, int | None]:
 
     Version 2 does not count the driver's own share as used; unified memory has no total.
     """
-    memory = _ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
-    memory = memory or _ask("nvmlDeviceGetMemoryInfo", handle)
+    memory = ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
+    memory = memory or ask("nvmlDeviceGetMemoryInfo", handle)
     if memory is None:
         return None, None
-    total = _number(memory.total) or None
+    total = number(memory.total) or None
     # Unified memory reports zeros: a used of 0 without a total is unknown, not empty.
-    return (_number(memory.used) if total or memory.used else None), total
+    return (number(memory.used) if total or memory.used else None), total
 
 
 def _throttle(handle: Any) -> tuple[str, ...]:
     names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-    return throttle_words(_ask(names, handle) or 0)
+    return throttle_words(ask(names, handle) or 0)
 
 
 def _ecc_errors(handle: Any) -> int | None:
     """Uncorrected errors since the driver was loaded."""
     kind, since = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-    return _number(_ask("nvmlDeviceGetTotalEccErrors", handle, kind, since))
+    return number(ask("nvmlDeviceGetTotalEccErrors", handle, kind, since))
 
 
 def _mig_enabled(handle: Any) -> bool:
-    modes = _ask("nvmlDeviceGetMigMode", handle)
+    modes = ask("nvmlDeviceGetMigMode", handle)
     # The first mode is the current one, the second what the next reset brings.
     return bool(modes) and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE

@@ -64,11 +64,12 @@ def _namespace(proc: Path) -> str:
 
 
 def _look_up(pid: int) -> GpuProcess:
-    user = command = None
+    user = command = started = None
     try:
         process = psutil.Process(pid)
+        started = process.create_time()
         user = process.username()
         command = " ".join(process.cmdline())[:COMMAND_LENGTH] or process.name()
     except (psutil.Error, OSError):
         pass
-    return GpuProcess(pid, user, command, run=mark_of(pid))
+    return GpuProcess(pid, user, command, run=mark_of(pid), started=started)

@@ -11,8 +11,8 @@ import msgspec
 from runners.gpus.backends.models import model_named
 from runners.gpus.backends.processes import ProcessTable
 from runners.gpus.selection import Choice
-from runners.host.procfs import mark_of, marked_processes
-from runners.model.gpus import GpuProcess, GpuSnapshot, Vendor
+from runners.host.procfs import mark_of, marked_processes, parent_of
+from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot, Vendor
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 
@@ -83,6 +83,22 @@ class Simulated:
             memory_clock_mhz=1300 if model.amd else 2619,
             ecc_errors=0,
             processes=load.processes,
+            detail=self._detail(index, load.speed, now),
+        )
+
+    def _detail(self, index: int, speed: float, now: float) -> GpuDetail:
+        heat = self._heat[index][1]
+        return GpuDetail(
+            state="auto" if self._model.amd else ("P0" if speed else "P8"),
+            hotspot_c=round(heat + 4 + 5 * speed, 1) if self._model.amd else None,
+            memory_c=round(heat + 2 + 8 * speed, 1),
+            pcie_generation=5,
+            pcie_width=16,
+            pcie_most_generation=5,
+            pcie_most_width=16,
+            pcie_bytes_s=round(1e6 + 8e8 * speed * (1 + 0.2 * _wave(now, 13, index))),
+            ecc_corrected=0,
+            compute_mode=None if self._model.amd else "default",
         )
 
     def _load(self, leases: list[Lease], index: int, now: float) -> _Load:
@@ -95,7 +111,7 @@ class Simulated:
             share = 0.40 + 0.45 * (zlib.crc32(lease.run.encode()) % 100) / 100
             share = (share + 0.004 * _wave(now, 47, index)) / len(leases)
             used = int(self._model.memory * share * _smooth(age / FILL_S))
-            processes.append(self._process(lease, used, now))
+            processes.append(self._process(lease, used, now, len(leases)))
         return _Load(min(1.0, speed), tuple(processes))
 
     def _started(self, lease: Lease, now: float) -> float:
@@ -114,9 +130,12 @@ class Simulated:
         self._heat[index] = (now, degrees)
         return degrees
 
-    def _process(self, lease: Lease, used: int, now: float) -> GpuProcess:
+    def _process(self, lease: Lease, used: int, now: float, sharers: int) -> GpuProcess:
         process = self._names.describe(self._leader(lease.run, now), used)
-        return msgspec.structs.replace(process, run=lease.run, outside=False)
+        use = round(94 * _smooth((now - self._started(lease, now)) / WARM_UP_S) / sharers)
+        return msgspec.structs.replace(
+            process, run=lease.run, outside=False, utilization=float(use)
+        )
 
     def _leader(self, run: str, now: float) -> int:
         """A process with the run's mark, looked for every few seconds; 0 while none is found."""
@@ -125,9 +144,16 @@ class Simulated:
             return pid
         # Searching all of /proc for each run at each reading would be slow.
         if pid or abs(now - looked) >= _LOOK_AGAIN_S:
-            pid = next(iter(sorted(marked_processes(run))), 0)
+            pid = _program_of(sorted(marked_processes(run)))
             self._leaders[run] = (pid, now)
         return pid
+
+
+def _program_of(pids: list[int]) -> int:
+    """The run's program among its processes: the child of the shell around it; 0 for none."""
+    ours = set(pids)
+    inner = [pid for pid in pids if parent_of(pid) in ours]
+    return next(iter(inner or pids), 0)
 
 
 def _busy_percent(speed: float, index: int, now: float) -> float:

@@ -23,8 +23,9 @@ def probe_of(
 
 
 def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
-    """The parameters that decide, beside the batch, how much memory a step takes: those that are
-    not as in the preset, but for lengths, rates, seeds and places.
+    """The parameters that, besides the batch, decide how much memory a step takes.
+
+    Those that differ from the preset, without lengths, rates, seeds and paths.
     """
     free = {batch, spec.total.parameter if spec.total is not None else ""} | _HARMLESS
     if spec.scaling is not None:

@@ -18,6 +18,7 @@ MOST_BYTES = 4 << 30
 """Larger files are only checked for being whole: opening one takes its size in memory."""
 _NAMES = ("resume", "resume_from", "checkpoint", "ckpt", "model", "init_from", "load", "pretrained")
 _CHOSEN_LATER = ("auto", "auto-or-new", "latest", "last", "true", "none")
+_SUFFIXES = frozenset({".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".tar", ".h5", ".pkl"})
 _OPTIMIZER = re.compile(r"optim|sched|scaler|rng|random", re.IGNORECASE)
 
 
@@ -37,7 +38,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
         if parameter.choices or "${" in value:
             continue
         path = folder / Path(value).expanduser()
-        if parameter.name == named or path.suffix or path.exists():
+        if parameter.name == named or path.suffix in _SUFFIXES or path.exists():
             return path
     return None
 

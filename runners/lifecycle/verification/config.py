@@ -13,6 +13,8 @@ from runners.model.spec import RunSpec
 from runners.presets.config_file import read_config
 
 _MOST_FILES = 600
+_MOST_ENTRIES = 20_000
+"""A program in a home folder or beside its data: to walk through all of it takes minutes."""
 _MOST_BYTES = 24 << 20
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 # Installed packages contain nearly every word, so every key would look known.
@@ -65,6 +67,8 @@ def unread_keys(keys: list[str], script: Path) -> tuple[str, ...] | None:
     known: set[bytes] = set()
     size = number = 0
     for path in sources_of(script):
+        if path is None:
+            return None
         try:
             content = path.read_bytes()
         except OSError:
@@ -83,12 +87,20 @@ def _is_known(leaf: bytes, known: set[bytes]) -> bool:
     return leaf in known or any(start in known for start in starts)
 
 
-def sources_of(script: Path) -> Iterator[Path]:
-    """The Python files below the folder of a program, and of the packages beside that folder."""
+def sources_of(script: Path) -> Iterator[Path | None]:
+    """Yield the Python files below the folder of a program, and of the packages beside that folder.
+
+    None at the end where there are too many files of all kinds to look through.
+    """
     folder = script.resolve().parent
     top = folder.parent if (folder / "__init__.py").exists() else folder
+    seen = 0
     for place, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name not in _SKIPPED and name[0] != "."]
+        seen += len(names) + len(folders)
+        if seen > _MOST_ENTRIES:
+            yield None
+            return
         for name in names:
             if name.endswith(".py"):
                 yield Path(place) / name

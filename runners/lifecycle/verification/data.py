@@ -16,7 +16,7 @@ from runners.presets.declared_checks import PARAMETER
 from runners.presets.placeholders import substitute
 
 _KEPT = 5
-_HEADING = re.compile(r"[A-Za-z_ ]+")
+_HEADING = re.compile(r"[A-Za-z_ ]*(?:path|file|name|image|id|defective)")
 _MOST_ROWS = 1_000_000
 _FOLDERS = ("", "config", "configs")
 CONFIGURATIONS = frozenset({"config", "config_path", "config_file", "cfg"})
@@ -53,12 +53,13 @@ def look_at_paths(
         if not isinstance(value, str) or _leaf(name) not in _SOURCES:
             continue
         text = filled(value, words)
-        if "${" in text or not _looks_like_path(text):
+        is_folder = _leaf(name).endswith(("_dir", "_root", "_folder"))
+        if "${" in text or not (is_folder or _looks_like_path(text)):
             continue
         path = folder / Path(text).expanduser()
         if not path.is_relative_to(directory):
             near = _leaf(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
-            yield PathFacts(name, str(path), path.exists() or near)
+            yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
 
 
 def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
@@ -216,6 +217,13 @@ def _leaf(name: str) -> str:
 
 def _looks_like_path(value: str) -> bool:
     return "/" in value or Path(value).suffix != ""
+
+
+def _may_be_name(value: str, folder: Path) -> bool:
+    """True for two words with a slash between them whose first is no folder here."""
+    owner, _, name = value.partition("/")
+    words = bool(owner and name) and "/" not in name and not Path(name).suffix
+    return words and owner[0] not in ".~" and not (folder / owner).exists()
 
 
 def _unescaped(pattern: str) -> str:

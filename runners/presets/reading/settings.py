@@ -6,12 +6,16 @@ a default, so the file may be missing, and any part of it.
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from runners.model.errors import WrongInput
 from runners.state.layout import config_dir
+
+if TYPE_CHECKING:
+    from runners.presets.reading.diagnostics import Diagnostics
 
 
 class CostKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -99,8 +103,31 @@ def _read(path: Path, changed: int) -> Settings:
     from runners.presets.reading.yaml_lines import read_yaml
 
     values, lines = read_yaml(path)
-    source = Diagnostics(path, lines)
+    return _convert(values, Diagnostics(path, lines))
+
+
+def check_settings(text: str) -> Settings:
+    """The settings that `text` would be in the file; WrongInput names every mistake."""
+    from runners.presets.reading.diagnostics import Diagnostics
+    from runners.presets.reading.yaml_lines import parse_yaml
+
+    values, lines = parse_yaml(text, settings_file())
+    return _convert(values, Diagnostics(settings_file(), lines))
+
+
+def _convert(values: Any, source: "Diagnostics") -> Settings:
+    """The settings; WrongInput names every mistake, each in a line of its own."""
     if values is not None and not isinstance(values, dict):
         raise source.error((), f"expected sections: {', '.join(Settings.__struct_fields__)}")
+    problems = []
+    for section, keys in (values or {}).items():
+        parts = [{name: value} for name, value in keys.items()] if isinstance(keys, dict) else []
+        for part in parts or [keys]:
+            try:
+                source.convert({section: part}, Settings, ())
+            except WrongInput as error:
+                problems.append(error.message)
+    if problems:
+        raise WrongInput("\n".join(dict.fromkeys(problems)))
     settings: Settings = source.convert(values or {}, Settings, ())
     return settings

@@ -76,6 +76,11 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
         ) from None
     except OSError as error:
         raise WrongInput(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_yaml(text, path)
+
+
+def parse_yaml(text: str, path: Path) -> tuple[Any, Lines]:
+    """The same of a text that is, or shall be, the file at `path`."""
     try:
         return _read(FastLoader, text, path)
     except (yaml.YAMLError, RecursionError):

@@ -6,7 +6,9 @@ from runners.watch.health.signs import GpuSign, RunSigns
 
 WARM_UP_S = 1800.0
 """Compiling and a first epoch take 15 to 30 minutes, in silence."""
-SHORTEST_STALL_S = 300.0
+SHORTEST_STALL_S = 600.0
+_IDLE_GPUS_S = 900.0
+"""How long a run that has not begun to step may leave GPUs that it holds idle, in silence."""
 _GAPS = 3.0
 """How many times its own longest silence a run may be silent."""
 _SLOWER = 1.5
@@ -16,7 +18,9 @@ _MEASURED = 5
 _WAITING_PERCENT = 40.0
 _BUSY_LOADER_PERCENT = 85.0
 _IDLE_GPU_PERCENT = 5.0
+_BUSY_GPU_PERCENT = 50.0
 _IDLE_CPU_PERCENT = 3.0
+_BUSY_CPU_PERCENT = 20.0
 _AS_USUAL = 0.75
 
 
@@ -49,19 +53,19 @@ def stall_after(signs: RunSigns) -> float:
     As its preset says, else by its own longest silence; long while it is busy warming up.
     """
     asked = signs.stall_after_s
-    if not signs.stepped and not _all_idle(signs):
-        return max(WARM_UP_S, asked or 0.0)
+    if not signs.stepped:
+        if not _all_idle(signs):
+            return max(2 * WARM_UP_S if _gpus_are_busy(signs) else WARM_UP_S, asked or 0.0)
+        return asked or (_IDLE_GPUS_S if signs.gpus else WARM_UP_S)
     if asked is not None:
         return asked
-    if signs.gap_s is not None:
-        return max(SHORTEST_STALL_S, _GAPS * signs.gap_s)
-    return 2 * SHORTEST_STALL_S
+    return max(SHORTEST_STALL_S, _GAPS * (signs.gap_s or 0.0))
 
 
 def _stall(signs: RunSigns) -> Finding | None:
     """Silence, and nothing that works as before: 100 % of a GPU is no work without its power."""
     quiet = signs.quiet_s
-    if quiet < stall_after(signs):
+    if signs.waits_for_input or quiet < stall_after(signs):
         return None
     # A time that the preset states is meant literally; otherwise silence alone is not a stall.
     if signs.stall_after_s is None and _works_as_usual(signs):
@@ -79,8 +83,18 @@ def _stall(signs: RunSigns) -> Finding | None:
     return Finding(Condition.STALL, words, tuple(filter(None, evidence)))
 
 
+def _gpus_are_busy(signs: RunSigns) -> bool:
+    used = [gpu.utilization for gpu in signs.gpus if gpu.utilization is not None]
+    return bool(used) and min(used) >= _BUSY_GPU_PERCENT
+
+
 def _works_as_usual(signs: RunSigns) -> bool:
-    """True when the GPUs draw what they drew while it progressed, or, without any, the CPU does."""
+    """True when the GPUs draw what they drew while it progressed, or, without any, the CPU works as
+    much as it did.
+    """
+    used, usual = signs.cpu_percent, signs.usual_cpu_percent
+    if not signs.stepped:
+        return not signs.gpus and used is not None and used >= _BUSY_CPU_PERCENT
     drawn = [
         gpu.power_w >= _AS_USUAL * gpu.usual_power_w
         for gpu in signs.gpus
@@ -88,7 +102,6 @@ def _works_as_usual(signs: RunSigns) -> bool:
     ]
     if drawn:
         return all(drawn) and not _all_idle(signs)
-    used, usual = signs.cpu_percent, signs.usual_cpu_percent
     if signs.gpus or used is None or usual is None:
         return False
     return used > _IDLE_CPU_PERCENT and used >= _AS_USUAL * usual

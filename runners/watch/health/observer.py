@@ -11,11 +11,12 @@ import msgspec
 
 from runners.doctor.rank_processes import RankFinder, RankProcess, cpu_seconds, state_of
 from runners.gpus.usage import interval_file
+from runners.host.files import read_json
 from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.run import Run
-from runners.state.layout import RunDirectory
+from runners.state.layout import TERMINAL_STATUS, RunDirectory
 from runners.watch.health.expected import slower_than_expected
 from runners.watch.health.losses import LossHistory, plain_baseline
 from runners.watch.health.paces import PaceHistory
@@ -105,6 +106,7 @@ class RunObserver:
             cpu_percent=used,
             usual_cpu_percent=usual_used,
             stall_after_s=rule.after_s if rule is not None else None,
+            waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
         )  # fmt: skip
 
     def _begun(self) -> float | None:

@@ -58,6 +58,7 @@ class RunSigns(msgspec.Struct, frozen=True):
     cpu_percent: float | None = None
     usual_cpu_percent: float | None = None
     stall_after_s: float | None = None
+    waits_for_input: bool = False
 
     @property
     def quiet_s(self) -> float:

@@ -13,7 +13,6 @@ from runners.watch.logs.reader import LogSource
 _SAMPLE = 8 << 20
 """Bytes at a log's start and at its end that are searched for ranks."""
 
-_ANYTHING = compile_expression("")
 _RANK = re.compile(rb"\[(?:[Rr]ank|RANK|default|worker)[ :=]{0,2}0*(\d{1,5})\]")
 
 
@@ -34,11 +33,12 @@ class RankPattern:
             through_colours(name) for name in ("rank", "Rank", "RANK", "default", "worker")
         )
         parts = (r"\[", f"(?:{names})", "[ :=]?", "[ :=]?", "0*", through_colours(str(rank)), r"\]")
-        self._tag = compile_expression(f"{COLOURS}*".join(parts))
+        tag = compile_expression(f"{COLOURS}*".join(parts))
+        self._candidates = compile_expression("") if untagged else tag
 
     def candidates(self, coloured: bool) -> Expression:
         """Where the rank is named, whatever the colours; every line, where some name none."""
-        return _ANYTHING if self._untagged else self._tag
+        return self._candidates
 
     def accepts(self, line: bytes) -> bool:
         """Whether no other rank is named before."""

@@ -11,7 +11,8 @@ struct scenario scene;
 static const char *const field_names[FIELDS] = {
     "name", "uuid", "memory_total", "memory_used", "memory_v2", "utilization", "memory_utilization",
     "temperature", "power", "power_limit", "clock", "memory_clock", "throttle", "ecc", "processes", "mig", "bus",
-    "events",
+    "events", "fan", "state", "compute_mode", "energy", "remapped", "pcie_traffic", "pcie_generation", "pcie_width",
+    "process_use", "memory_heat",
 };
 
 static int code_of(const char *text) {
@@ -36,6 +37,8 @@ static void make_device(struct device *device, int index) {
     set_number(device, MEMORY_CLOCK, 2619);
     set_number(device, THROTTLE, 1);
     set_number(device, BUS, 0x17 + (unsigned)index);
+    for (int field = FAN; field < FIELDS; field++)
+        device->cells[field].code = 3; /* not supported, until a line gives it a value */
 }
 
 static struct device *gpu_at(int index) {
@@ -64,6 +67,7 @@ static void read_field(struct device *device, const char *line) {
         if (strcmp(first, "error") == 0 || strcmp(first, "hang") == 0) {
             cell->code = code_of(first[0] == 'e' ? line + used + strlen("error ") : first);
         } else {
+            cell->code = 0;
             cell->number = strtoull(first, NULL, 0);
             snprintf(cell->text, sizeof cell->text, "%s", line + used);
         }

@@ -6,6 +6,8 @@
  *   gpu 0 name NVIDIA H100 80GB HBM3
  *   gpu 0 memory_total 85520809984
  *   gpu 0 power error 3          this field returns a code
+ *   gpu 0 remapped 3             rows; with 100 more a reset is due, with 200 more none is left
+ *   gpu 0 process_use 40         percent of the GPU that each of its processes uses
  *   gpu 0 utilization hang       this field never returns
  *   gpu 0 lost                   everything about this GPU returns GPU_IS_LOST
  *   process 0 4242 1073741824 compute     ("-": the driver does not tell the memory)
@@ -27,7 +29,9 @@
 
 enum field {
     NAME, UUID, MEMORY_TOTAL, MEMORY_USED, MEMORY_V2, UTILIZATION, MEMORY_UTILIZATION, TEMPERATURE,
-    POWER, POWER_LIMIT, CLOCK, MEMORY_CLOCK, THROTTLE, ECC, PROCESSES, MIG, BUS, EVENTS, FIELDS
+    POWER, POWER_LIMIT, CLOCK, MEMORY_CLOCK, THROTTLE, ECC, PROCESSES, MIG, BUS, EVENTS,
+    FAN, STATE, COMPUTE_MODE, ENERGY, REMAPPED, PCIE_TRAFFIC, PCIE_GENERATION, PCIE_WIDTH, PROCESS_USE, MEMORY_HEAT,
+    FIELDS
 };
 
 struct cell {

@@ -189,6 +189,87 @@ int nvmlDeviceGetTotalEccErrors(struct device *device, int kind, int counter, un
     return code;
 }
 
+int nvmlDeviceGetFanSpeed(struct device *device, unsigned *value) { return number(device, FAN, value); }
+
+int nvmlDeviceGetPerformanceState(struct device *device, unsigned *value) { return number(device, STATE, value); }
+
+int nvmlDeviceGetComputeMode(struct device *device, unsigned *value) { return number(device, COMPUTE_MODE, value); }
+
+int nvmlDeviceGetCurrPcieLinkGeneration(struct device *device, unsigned *value) {
+    return number(device, PCIE_GENERATION, value);
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(struct device *device, unsigned *value) { return number(device, PCIE_WIDTH, value); }
+
+int nvmlDeviceGetMaxPcieLinkGeneration(struct device *device, unsigned *value) {
+    int code = number(device, PCIE_GENERATION, value);
+    *value = 5;
+    return code;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(struct device *device, unsigned *value) { return number(device, PCIE_WIDTH, value); }
+
+int nvmlDeviceGetPcieThroughput(struct device *device, int way, unsigned *value) {
+    (void)way;
+    return number(device, PCIE_TRAFFIC, value);
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *value) {
+    int code = consult(device, ENERGY);
+    if (code == SUCCESS)
+        *value = device->cells[ENERGY].number;
+    return code;
+}
+
+int nvmlDeviceGetRemappedRows(struct device *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                              unsigned *failed) {
+    unsigned value = 0;
+    int code = number(device, REMAPPED, &value);
+    *corrected = 0;
+    *uncorrected = value % 100;
+    *pending = value / 100 % 2;
+    *failed = value >= 200;
+    return code;
+}
+
+struct field_value {
+    unsigned field, scope;
+    long long timestamp, latency;
+    unsigned type, code;
+    unsigned long long value;
+};
+
+int nvmlDeviceGetFieldValues(struct device *device, int count, struct field_value *values) {
+    for (int i = 0; i < count; i++) {
+        values[i].type = 1;
+        values[i].code = values[i].field == 82 ? (unsigned)consult(device, MEMORY_HEAT) : 3;
+        values[i].value = device->cells[MEMORY_HEAT].number;
+    }
+    return SUCCESS;
+}
+
+struct process_sample {
+    unsigned pid;
+    unsigned long long time;
+    unsigned sm, memory, encoder, decoder;
+};
+
+int nvmlDeviceGetProcessUtilization(struct device *device, struct process_sample *samples, unsigned *count,
+                                    unsigned long long since) {
+    int code = consult(device, PROCESS_USE);
+    (void)since;
+    if (code != SUCCESS)
+        return code;
+    if (samples == NULL) {
+        *count = (unsigned)device->process_count;
+        return 7;
+    }
+    for (int i = 0; i < device->process_count; i++)
+        samples[i] = (struct process_sample){device->processes[i].pid, 1, (unsigned)device->cells[PROCESS_USE].number, 0,
+                                             0, 0};
+    return SUCCESS;
+}
+
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
     int code = number(device, MIG, current);
     *pending = *current;

@@ -73,7 +73,7 @@ def verify(parser: CommandParser) -> None:
     parser.add_argument(
         "--only",
         action="append",
-        metavar="GROUP",
+        metavar="CHECKS",
         help="only some checks (repeatable): program, gpus, data, checkpoint, config, memory, "
         "batch, disk, network, machine, outputs, own",
     )
@@ -128,7 +128,7 @@ def remedy(parser: CommandParser) -> None:
     parser.add_argument(
         "--apply",
         action="append",
-        metavar="NAME",
+        metavar="REMEDY",
         help="launch with this remedy (repeatable: together, in this order)",
     )
     parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")

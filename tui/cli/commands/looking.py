@@ -122,6 +122,24 @@ def compare(parser: CommandParser) -> None:
     )
 
 
+def report(parser: CommandParser) -> None:
+    """`report`: one HTML file."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to (default: NAME.html in this folder)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="its heading (default: the run's name)")
+    parser.add_argument("--baseline", metavar="RUN", help="measure the others by this run")
+    parser.add_argument("--metric", metavar="NAME", help="rank by this metric (default: the loss)")
+    parser.set_defaults(action="report:run_report")
+    examples(
+        parser,
+        "report last",
+        "report my-sweep -o report.html --title 'Learning rates'",
+        notes="The file needs no other and no network: curves are SVG, pictures are inside it.",
+    )
+
+
 def diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
     parser.add_argument("run", metavar="RUN", help=RUN)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Footer
@@ -18,7 +19,7 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
+from tui.panel.hotkeys import hotkey, key_name, words_of_key
 from tui.panel.notifications import notify_error
 from tui.panel.run_commands import RunCommands
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -50,10 +51,9 @@ class CockpitScreen(Screen[None]):
         hotkey("n", "launch", "launch a run", "Launch"),
         hotkey("a", "again", "launch the selected run again, or a variation of it"),
         hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
-        hotkey(
-            "s", "stop", "stop the selected run; again: the next rung of its ladder, now", "Stop"
-        ),
+        hotkey("s", "stop", "stop the selected run; again: its next step, now", "Stop"),
         hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
+        hotkey("T", "stacks", "where every rank of the selected run is, or was when it hung"),
         hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
         hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
         hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
@@ -75,6 +75,7 @@ class CockpitScreen(Screen[None]):
         hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
         hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
         hotkey("c", "commands", "what was done here, as commands to copy into a script"),
+        hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
         hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
         hotkey("question_mark", "app.help", "this page", "Help", display="?"),
         hotkey("q", "app.quit", "quit; runs go on", "Quit"),
@@ -219,6 +220,23 @@ class CockpitScreen(Screen[None]):
             return False
         return super().check_action(action, parameters)
 
+    def explain_key(self, key: str) -> str:
+        """Where a key works that does nothing in the pane in focus; empty when it works nowhere."""
+        if self.read_only and any(
+            key in binding.key.split(",") and binding.action in _TOUCHING
+            for binding in self.BINDINGS
+            if isinstance(binding, Binding)
+        ):
+            return "this panel only shows (--read-only): it launches, stops and changes nothing"
+        places = ((LogPane, "log", "3"), (RunPane, "runs", "2"), (GpuPane, "GPUs", "1"))
+        for pane, name, digit in places:
+            if isinstance(self.focused, pane):
+                continue
+            words = words_of_key(pane.BINDINGS, key)
+            if words:
+                return f"{key_name(key)} works in the {name} pane (press {digit}): {words}"
+        return ""
+
     # ---- what opens above the cockpit; imported when first opened: the first paint does not wait
 
     def action_launch(self) -> None:
@@ -269,9 +287,9 @@ class CockpitScreen(Screen[None]):
             return
         run = view.run
 
-        def answered(stop: bool | None) -> None:
-            if stop:
-                self.commands.stop(run)
+        def answered(how: str | None) -> None:
+            if how:
+                self.commands.stop(run, force=how == "kill")
                 pane.forget_marks()
 
         from tui.panel.screens.stop import StopScreen
@@ -344,6 +362,17 @@ class CockpitScreen(Screen[None]):
                 self.commands.apply_remedy(*chosen, self.select_when_present)
 
         self.app.push_screen(RemedyScreen(self.state, run), answered)
+
+    def action_stacks(self) -> None:
+        """Show where every rank is instead of the output, and back."""
+        from tui.panel.stack_log import show_stacks
+
+        run = self.selected_run
+        if run is None:
+            self.notify("no run is selected", timeout=3)
+            return
+        tell = partial(self.notify, timeout=8, markup=False)
+        self.run_worker(show_stacks(self.area, self.state, run, tell), group="stacks")
 
     def action_copy_command(self) -> None:
         """Hand the selected run's command to the terminal's clipboard."""
@@ -477,6 +506,7 @@ class CockpitScreen(Screen[None]):
             ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
             ("Search in the log", "text or /regex/ (/)", self.action_search),
             ("Filter the log", "only lines that match (&)", self.action_filter),
+            ("Stacks", "where every rank is, or was when it hung (T)", self.action_stacks),
             ("Two logs", "pin this log beside the next one (|)", self.action_split),
             ("Zoom the focused pane", "and back (z)", self.action_zoom),
             ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),

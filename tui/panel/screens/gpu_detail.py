@@ -20,10 +20,18 @@ from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import run_colour
-from tui.views.format import DASH, memory, percent
-from tui.views.gpu_text import gpu_label, instances_of, process_words, strangers, trouble
+from tui.views.format import memory, percent
+from tui.views.gpu_detail_text import (
+    health_facts,
+    launch_facts,
+    place_facts,
+    power_facts,
+    process_heading,
+    process_rows,
+)
+from tui.views.gpu_text import gpu_label, trouble
 
-_COURSE = 40
+_COURSE = 38
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -99,7 +107,7 @@ class GpuDetailScreen(ModalScreen[None]):
             while self._samples[0][0] < moment - RECENT_S:
                 self._samples.pop(0)
 
-    def _courses(self) -> tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]]:
+    def _courses(self) -> "Courses":
         """This GPU's utilisation and memory, by time."""
         mine = [(moment, rows.get(self._uuid, GpuSample())) for moment, rows in self._samples]
         return [(t, one.utilization) for t, one in mine], [(t, one.memory_used) for t, one in mine]
@@ -127,70 +135,62 @@ def course(
     )
 
 
+Courses = tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]]
+
+
 def _describe(
-    text: Text,
-    picture: PanelSnapshot,
-    gpu: GpuSnapshot,
-    courses: tuple[list[tuple[float, float | None]], list[tuple[float, float | None]]],
-    theme: Theme,
+    text: Text, picture: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
 ) -> None:
+    """Append everything about `gpu`: warnings, readings, holders, processes."""
     gpus = picture.reading.gpus if picture.reading else ()
+    now = picture.reading.time if picture.reading else time.time()
+    _warn(text, gpu)
+    holders = picture.leases.get(gpu.uuid, [])
+    _fact(text, "held by", _holders(picture, gpu, theme))
+    use = f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min"
+    _fact(text, "use", Text(use))
+    vram = f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}"
+    bus = f"of {memory(gpu.memory_total)}; memory bus {percent(gpu.memory_utilization)} busy"
+    _fact(text, "VRAM", Text(vram))
+    _fact(text, "", Text(bus))
+    facts = [] if holders else launch_facts(gpu, gpus)
+    facts += [*power_facts(gpu), *health_facts(gpu), *place_facts(gpu, gpus)]
+    for name, value in facts:
+        _fact(text, name, Text(value, style="yellow" if "⚠" in value else ""))
+    _processes(text, picture, gpu, bool(holders), theme, now)
+
+
+def _warn(text: Text, gpu: GpuSnapshot) -> None:
     if gpu.simulated:
         text.append("simulated: no such GPU exists\n", style="dim")
     if gpu.error:
         text.append(f"⚠ {gpu.error}\n", style="red")
     if trouble(gpu):
         text.append(f"{trouble(gpu)}\n", style="yellow")
-    now = picture.reading.time if picture.reading else time.time()
-    rows = [
-        ("held by", _holders(picture, gpu, theme)),
-        ("use", Text(f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min")),
-        ("VRAM", Text(f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}")),
-        (
-            "",
-            Text(
-                f"of {memory(gpu.memory_total)}; memory bus {percent(gpu.memory_utilization)} busy"
-            ),
-        ),
-        (
-            "power",
-            Text(
-                f"{_with(gpu.power_w, 'W')} of {_with(gpu.power_limit_w, 'W')}, "
-                f"{_with(gpu.temperature_c, '°')}"
-            ),
-        ),
-        (
-            "clocks",
-            Text(f"{_with(gpu.clock_mhz, ' MHz')}, memory {_with(gpu.memory_clock_mhz, ' MHz')}"),
-        ),
-        ("held down", Text(", ".join(gpu.throttle) or "no")),
-        (
-            "ECC",
-            Text(
-                f"{DASH if gpu.ecc_errors is None else gpu.ecc_errors} uncorrected errors "
-                "since driver start"
-            ),
-        ),
-        ("last Xid", _last_xid(gpu)),
-        ("PCI", Text(gpu.pci or DASH)),
-        ("UUID", Text(gpu.uuid)),
-    ]
-    if gpu.mig_parent:
-        rows.append(("part of", Text(f"GPU {gpu.index}, {gpu.mig_parent}")))
-    elif gpu.partition:
-        rows.append(("part", Text(f"{gpu.partition} of the card at {gpu.pci or DASH}")))
-    elif instances_of(gpu, gpus):
-        rows.append(("MIG", Text(f"{instances_of(gpu, gpus)} instances: programs are given those")))
-    for name, value in rows:
-        text.append(f"{name:<10}", style="bold").append_text(value).append("\n")
-    text.append("processes\n" if gpu.processes else "no process seen on it\n", style="bold")
-    unknown = strangers(gpu, bool(picture.leases.get(gpu.uuid)))
-    for process in gpu.processes:
+
+
+def _fact(text: Text, name: str, value: Text) -> None:
+    text.append(f"{name:<11}", style="bold").append_text(value).append("\n")
+
+
+def _processes(
+    text: Text, picture: PanelSnapshot, gpu: GpuSnapshot, held: bool, theme: Theme, now: float
+) -> None:
+    rows = process_rows(gpu, held, lambda run: _called(picture, run), now)
+    if not rows:
+        text.append("no process seen on it\n", style="bold")
+        return
+    text.append(f"\n{process_heading()}\n", style="bold")
+    for line, process in rows:
         letter = picture.letters.get(process.run or "", "")
-        mark = f"{letter}: " if letter else "⚠ not ours: " if process in unknown else ""
-        text.append(
-            f"  {mark}{process_words(process)}\n", style=run_colour(letter, theme) if letter else ""
-        )
+        foreign = "yellow" if line.startswith("not ours") else ""
+        text.append(f"{line}\n", style=run_colour(letter, theme) if letter else foreign)
+
+
+def _called(picture: PanelSnapshot, run_id: str) -> str:
+    """A run as it is called everywhere: its letter and its name."""
+    name = next((view.run.name for view in picture.runs if view.run.id == run_id), "")
+    return f"{picture.letters.get(run_id, '')} {name or run_id}".strip()
 
 
 def _holders(picture: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
@@ -198,18 +198,7 @@ def _holders(picture: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
     text = Text("" if leases else "nobody")
     for i, lease in enumerate(leases):
         letter = picture.letters.get(lease.run, "")
-        text.append("\n          " if i else "")
-        text.append(f"{letter} {lease.preset}", style=f"{run_colour(letter, theme)} bold")
-        text.append(f"  GPU {gpu.index} → device {lease.logical}\n          {lease.run}")
+        text.append("\n           " if i else "")
+        text.append(_called(picture, lease.run), style=f"{run_colour(letter, theme)} bold")
+        text.append(f"  GPU {gpu.index} → device {lease.logical}\n           {lease.run}")
     return text
-
-
-def _last_xid(gpu: GpuSnapshot) -> Text:
-    if gpu.xid is None:
-        return Text("none seen" if gpu.vendor == "nvidia" else DASH)
-    moment = time.strftime("%d %b %H:%M:%S", time.localtime(gpu.xid.time))
-    return Text(f"{gpu.xid.code} on {moment}: {gpu.xid.meaning}", style="yellow")
-
-
-def _with(value: float | int | None, unit: str) -> str:
-    return DASH if value is None else f"{value:.0f}{unit}"

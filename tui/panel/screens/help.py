@@ -7,14 +7,18 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from runners.model.states import SIGNS
 from tui.panel.hotkeys import key_lines, key_name
 from tui.panel.screens.cockpit import CockpitScreen
+from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.metrics import MetricsScreen
+from tui.panel.screens.money import MoneyScreen
 from tui.panel.screens.pictures import PicturesScreen
+from tui.panel.screens.settings import SettingsScreen
 from tui.panel.theme.palette import STATE_STYLES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
@@ -27,21 +31,37 @@ from tui.panel.widgets.runs import RunPane
 _PALETTE = "palette: every action, themes"
 
 
-def key_tables(app: App[Any]) -> dict[str, list[tuple[str, str]]]:
-    """The keys by place, as they are bound there, and what they do."""
+_PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
+    ("GPUs, runs", (RowList,)),
+    ("GPUs", (GpuPane,)),
+    ("Runs", (RunPane,)),
+    ("Log", (LogPane, LogArea)),
+    ("Launch form (n)", (LaunchScreen,)),
+    ("Money and guard ($)", (MoneyScreen,)),
+    ("Metrics (m)", (MetricsScreen, ChartGrid, MetricRunList)),
+    ("Settings (,)", (SettingsScreen,)),
+    ("Pictures (I)", (PicturesScreen,)),
+)
+"""Where keys are bound, in the order of the page."""
+
+
+def key_tables(
+    app: App[Any], screen: Screen[Any] | None = None, focused: Widget | None = None
+) -> dict[str, list[tuple[str, str]]]:
+    """The keys by place, as they are bound there, and what they do; those of the `screen` and of
+    the pane that is `focused` stand first.
+    """
     everywhere = key_lines([*CockpitScreen.BINDINGS, *app.BINDINGS])
     everywhere += [("Tab", "next pane"), (key_name(app.COMMAND_PALETTE_BINDING), _PALETTE)]
-    return {
-        "Everywhere": everywhere,
-        "GPUs, runs": key_lines(RowList.BINDINGS),
-        "GPUs": key_lines(GpuPane.BINDINGS),
-        "Runs": key_lines(RunPane.BINDINGS),
-        "Log": key_lines([*LogPane.BINDINGS, *LogArea.BINDINGS]),
-        "Metrics (m)": key_lines(
-            [*MetricsScreen.BINDINGS, *ChartGrid.BINDINGS, *MetricRunList.BINDINGS]
-        ),
-        "Pictures (I)": key_lines(PicturesScreen.BINDINGS),
+    tables = {"Everywhere": everywhere}
+    for name, owners in _PLACES:
+        tables[name] = key_lines([binding for owner in owners for binding in owner.BINDINGS])
+    here = {
+        name: tables.pop(name)
+        for name, owners in reversed(_PLACES)
+        if isinstance(focused, owners) or isinstance(screen, owners)
     }
+    return {**{f"{name}: here": lines for name, lines in here.items()}, **tables}
 
 
 class HelpScreen(ModalScreen[None]):
@@ -49,12 +69,16 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]
 
+    def __init__(self, screen: Screen[Any] | None = None, focused: Widget | None = None) -> None:
+        super().__init__()
+        self._below, self._focused_before = screen, focused
+
     def compose(self) -> ComposeResult:
         """Keys by place, then the signs."""
         with VerticalScroll(classes="dialog") as dialog:
             dialog.border_title = "Keys"
             dialog.border_subtitle = "Esc closes"
-            yield Static(_keys(key_tables(self.app)))
+            yield Static(_keys(key_tables(self.app, self._below, self._focused_before)))
             yield Static(_signs())
 
 

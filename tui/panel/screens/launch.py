@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+import msgspec
 from rich.text import Text
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
@@ -28,6 +29,7 @@ from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.feed import PanelSnapshot
+from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -61,12 +63,13 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close"),
-        Binding("f2,ctrl+s", "launch", "Launch"),
-        Binding("f3", "next_rule", "Scaling"),
-        Binding("f4", "fold", "More"),
-        Binding("f5", "save", "Save as preset"),
-        Binding("f6", "edit", "Edit the preset"),
+        hotkey("escape", "dismiss(None)", "close the form"),
+        hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
+        hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
+        hotkey("f4", "fold", "more fields: name, folder, queue, price"),
+        hotkey("f5", "save", "save what stands in the form as a preset"),
+        hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
+        hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
     ]
 
     def __init__(
@@ -100,7 +103,9 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """What there is on the left; fields, GPUs and plan on the right."""
         with Vertical(classes="dialog wide") as dialog:
             dialog.border_title = "Launch a run"
-            dialog.border_subtitle = "F2 launch · F4 more · F5 save as preset · F6 edit · Esc close"
+            dialog.border_subtitle = (
+                "F2 launch · F4 more · F5 save · F6 edit · F7 check · Esc close"
+            )
             with Horizontal():
                 yield PresetList(self.picture, id="presets")
                 yield LaunchForm(self.picture, id="form")
@@ -264,6 +269,25 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(error.message, severity="error", markup=False)
+
+    def action_verify(self) -> None:
+        """Check what stands in the form, and launch it from there."""
+        from tui.panel.screens.verify import VerifyScreen
+
+        try:
+            specs = self._read_form()
+        except FresnelError as error:
+            self.notify(error.message, severity="error", markup=False)
+            return
+        words = self._words()
+
+        def answered(launch: bool | None) -> None:
+            if launch:
+                once = ["--no-verify"] if any(spec.verify for spec in specs) else []
+                checked = [msgspec.structs.replace(spec, verify=()) for spec in specs]
+                self.dismiss(LaunchRequest(checked, [*words, *once]))
+
+        self.app.push_screen(VerifyScreen(self.state, specs), answered)
 
     def _replan(self) -> None:
         self._asked += 1

@@ -10,19 +10,24 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from runners.model.spec import Rung
 from runners.model.states import State
 from tui.panel.feed import PanelSnapshot
+from tui.panel.screens.dialogs import QuestionScreen
 from tui.views.format import DASH, dollars, duration, size
 from tui.views.run_text import projection_text
 from tui.views.run_view import RunView
 
+_SECOND_S = 1.0
 
-class StopScreen(ModalScreen[bool]):
-    """Returns whether to stop; counts down while the run climbs its ladder."""
+
+class StopScreen(ModalScreen[str]):
+    """Returns `stop`, `kill` or nothing; counts down while the run is being stopped."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Stop"),
-        Binding("n,escape", "dismiss(False)", "Leave it"),
+        Binding("y", "dismiss('stop')", "Stop"),
+        Binding("k", "kill", "Kill now"),
+        Binding("n,escape", "dismiss('')", "Leave it"),
     ]
 
     def __init__(self, view: RunView) -> None:
@@ -30,47 +35,89 @@ class StopScreen(ModalScreen[bool]):
         self.view = view
 
     def compose(self) -> ComposeResult:
-        """What happens, what is lost, two buttons."""
+        """What happens, what is lost, three buttons."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}?"
             yield Static(self._text(), id="stop-text")
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)
+                yield Button("Kill now (k)", id="kill", variant="error", compact=True)
                 yield Button("Leave it (n)", id="leave", compact=True)
 
     def on_mount(self) -> None:
         """The harmless answer has the focus."""
         self.query_one("#leave").focus()
+        self.set_interval(_SECOND_S, self._count_down)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Answer."""
-        self.dismiss(event.button.id == "stop")
+        if event.button.id == "kill":
+            self.action_kill()
+        else:
+            self.dismiss("stop" if event.button.id == "stop" else "")
+
+    def action_kill(self) -> None:
+        """Ask whether to kill at once."""
+        words = (
+            "SIGKILL goes to everything the run has started, at once. "
+            f"It saves nothing any more: {self._loss()}"
+        )
+        question = QuestionScreen("Kill it now?", words, "Kill now")
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss("kill")
+
+        self.app.push_screen(question, answered)
 
     def show(self, picture: PanelSnapshot) -> None:
-        """Count down; a run that has ended meanwhile needs no answer."""
+        """Take in a new picture; a run that has ended meanwhile needs no answer."""
         view = next((one for one in picture.runs if one.run.id == self.view.run.id), None)
         if view is None or not view.run.is_live:
-            self.dismiss(False)
+            self.dismiss("")
         else:
             self.view = view
-            self.query_one("#stop-text", Static).update(self._text())
-            self.query_one("#stop", Button).label = self._label()
+            self._count_down()
+
+    def _count_down(self) -> None:
+        self.query_one("#stop-text", Static).update(self._text())
+        self.query_one("#stop", Button).label = self._label()
+
+    def _loss(self) -> str:
+        """What a kill loses."""
+        found = self.view.checkpoint
+        if found is None:
+            return "no checkpoint was seen on disk, so all of its work is lost."
+        age = duration(max(0.0, time.time() - found.modified))
+        return f"the work since its newest checkpoint, {age} ago, is lost."
 
     def _label(self) -> str:
-        return "Next rung now (y)" if self.view.run.state is State.STOPPING else "Stop (y)"
+        run = self.view.run
+        if run.state is not State.STOPPING:
+            return "Stop (y)"
+        following = self._following()
+        return f"{following[0].how} now (y)" if following else "Ask again (y)"
+
+    def _following(self) -> tuple[Rung, ...]:
+        """The steps that are still to come."""
+        run = self.view.run
+        stop = run.record.stop if run.record else None
+        ladder = run.plan.stop.ladder if run.plan else ()
+        return ladder[stop.step if stop is not None else 0 :]
 
     def _text(self) -> Text:
-        run, plan = self.view.run, self.view.run.plan
+        run = self.view.run
         text = Text()
-        ladder = plan.stop.ladder if plan else ()
         stop = run.record.stop if run.record else None
+        following = self._following()
         if stop is not None:
-            text.append(f"It is stopping: {stop.rung} (rung {stop.step} of {stop.steps}), ")
-            text.append(f"next rung in {duration(max(0.0, stop.until - time.time()))}.\n\n")
-            ladder = ladder[stop.step :]
+            left = duration(max(0.0, stop.until - time.time()))
+            text.append(f"It is stopping: step {stop.step} of {stop.steps}, {stop.rung}. ")
+            what = f"Next step in {left}: {following[0].how}." if following else f"{left} left."
+            text.append(f"{what}\n\n")
         text.append("How: ", style="bold")
         text.append(
-            " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in ladder)
+            " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in following)
             or "nothing is left to try"
         )
         text.append("\nNewest checkpoint: ", style="bold")
@@ -82,6 +129,7 @@ class StopScreen(ModalScreen[bool]):
                 f"{found.path.rsplit('/', 1)[-1]}, {size(found.bytes)}, "
                 f"{duration(time.time() - found.modified)} old"
             )
+        text.append("\nWhat it has not saved by the last step is lost.", style="dim")
         text.append("\nCost so far: ", style="bold")
         text.append(dollars(self.view.money.cost))
         text.append(projection_text(self.view.money))

@@ -34,6 +34,16 @@ class TerminalApp(App[None]):
         # change below it.
         return super()._background_screens if self.screen.is_modal else []
 
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        # The one place that sees a key which nobody took.
+        taken = await super()._check_bindings(key, priority)
+        if not taken and not priority:
+            self.key_unused(key)
+        return taken
+
+    def key_unused(self, key: str) -> None:
+        """A key was pressed that does nothing where it was pressed: nothing is said of it."""
+
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice; ours where it is the one for terminals."""
         chosen = super().get_driver_class()

@@ -5,6 +5,7 @@ terminal when it is imported and reads the answer itself: so the panel steps asi
 `$FRESNEL_PICTURES` says it instead of asking: `kitty`, `sixel` or `blocks`.
 """
 
+import logging
 import os
 from enum import Enum
 from importlib import import_module
@@ -29,15 +30,16 @@ _known: list[Graphics] = []
 def terminal_graphics(app: App[Any]) -> Graphics:
     """The best way that this terminal has; asked of it at the first call."""
     if not _known:
-        _known.append(_wanted() or _ask(app))
+        _known.append(_find_out(app))
     return _known[0]
 
 
-def _wanted() -> Graphics | None:
+def _find_out(app: App[Any]) -> Graphics:
     word = os.environ.get("FRESNEL_PICTURES", "").lower()
-    if word not in list(Graphics) or (word != Graphics.BLOCKS and not _has_library()):
-        return None
-    return Graphics(word)
+    if word == Graphics.BLOCKS or app.no_color or not _has_library():
+        return Graphics.BLOCKS
+    found = _ask(app)
+    return Graphics(word) if word in [one.value for one in Graphics] else found
 
 
 def _has_library() -> bool:
@@ -45,8 +47,8 @@ def _has_library() -> bool:
 
 
 def _ask(app: App[Any]) -> Graphics:
-    if app.no_color or not _has_library():
-        return Graphics.BLOCKS
+    # What it has to say of a silent terminal would be written across the screen.
+    logging.getLogger("textual_image").addHandler(logging.NullHandler())
     try:
         with app.suspend():
             library = import_module("textual_image.renderable")

@@ -13,6 +13,7 @@ from textual.theme import Theme
 
 from runners.gpus.client import is_stale
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
+from runners.scheduling.allocation import obstacle
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
@@ -186,7 +187,12 @@ def _holder(
     if others:
         text.append(f" ⚠ {_named(others, width)}", style="yellow")
     elif not leases and free:
-        text.append(" free", style="dim")
+        gpus = picture.reading.gpus if picture.reading else ()
+        against = obstacle(gpu, gpus)
+        words = f" ⚠ {against}" if against else " free"
+        if text.cell_len + len(words) > room:
+            words = " ⚠ not free" if against else words  # its details say why
+        text.append(words, style="yellow" if against else "dim")
     return text
 
 

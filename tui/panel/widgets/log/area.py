@@ -212,11 +212,11 @@ class LogArea(Vertical):
         if message.error:
             self._tell(message.error, severe=True)
         elif message.done and message.count == 0 and self.current.reader.document.search:
-            self._tell("nothing found", seconds=2)
+            self._tell("no match", seconds=3)
 
     @on(NothingFound)
-    def _nothing(self) -> None:
-        self._tell("no such line", seconds=2)
+    def _nothing(self, message: NothingFound) -> None:
+        self._tell(message.words, seconds=3)
 
     def _tell(self, words: str, severe: bool = False, seconds: float = 4) -> None:
         self.notify(

@@ -15,7 +15,11 @@ class SearchChanged(Message):
 
 
 class NothingFound(Message):
-    """There is no such line in the whole log."""
+    """There is no such line in the whole log; `words` say so."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words = words
 
 
 class LogNotice(Message):

@@ -43,6 +43,9 @@ from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_words, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, watch_file
 
+_WRAPPED = {False: "from the first again", True: "from the last again"}
+"""What is said when a search goes on at the other end, by whether it goes backward."""
+
 
 class LogPane(ScrollView):
     """One log on the screen; it follows the end until its reader scrolls up, and again after G."""
@@ -258,36 +261,54 @@ class LogPane(ScrollView):
     def action_seek_match(self, direction: int) -> None:
         """Go to the match below (1) or above (-1); from the last to the first."""
         search, backward = self.reader.document.search, direction < 0
-        if search is not None:
-            self._seek(search.pattern, self.reader.seek_from(backward), backward, search)
+        if search is None:
+            self.post_message(LogNotice("nothing is searched for: / starts a search"))
+        else:
+            self._seek(search.pattern, self.reader.seek_from(backward), backward, search, True)
 
     def action_seek_error(self, direction: int) -> None:
         """Go to the failure below (1) or above (-1); to the newest one while following."""
         backward = direction < 0 or self.reader.following
         pattern = self.reader.document.narrowed(ErrorPattern())
-        self._seek(pattern, self.reader.seek_from(backward), backward, None)
+        self._seek(pattern, self.reader.seek_from(backward), backward, None, True)
 
     def _seek(
-        self, pattern: Pattern, offset: int, backward: bool, search: LogSearch | None
+        self,
+        pattern: Pattern,
+        offset: int,
+        backward: bool,
+        search: LogSearch | None,
+        tell_wrap: bool = False,
     ) -> None:
         source = self.reader.document.source
 
         def found(start: int | None) -> None:  # in the thread
-            self.call_later(self._sought, source, start)
+            wrapped = start is not None and (start > offset if backward else start < offset)
+            shown = "the lines shown" if self.reader.document.filter is not None else "this log"
+            words = "no match" if search is not None else f"no errors in {shown}"
+            if start is not None:
+                words = _WRAPPED[backward] if wrapped and tell_wrap else ""
+            self.call_later(self._sought, source, start, words)
             if search is not None:
                 search.at = start
                 self._tell_search(search)
 
         self._threads.seek(source, pattern, offset, backward, found)
 
-    def _sought(self, source: LogSource, start: int | None) -> None:
+    def _sought(self, source: LogSource, start: int | None, words: str) -> None:
         if source is not self.reader.document.source:
             return
         if start is None:
-            self.post_message(NothingFound())
+            self.post_message(NothingFound(words))
             return
+        if words:
+            self.post_message(LogNotice(words, seconds=2))
         self.reader.go_to_found(start)
         self.paint(force=True)
+
+    @on(SearchChanged)
+    def _count(self) -> None:
+        self._retitle()
 
     def _tell_search(self, search: LogSearch) -> None:
         if search is self.reader.document.search:

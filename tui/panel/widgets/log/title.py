@@ -13,11 +13,27 @@ BAR = 10_000
 
 def describe(reader: LogReader) -> str:
     """Following or paused, and how many lines; or how much is selected."""
-    document, following = reader.document, reader.following
+    document = reader.document
     if reader.selection.active:
         return _describe_selection(document, reader.selection)
     if document.path is None:
         return "no log"
+    return describe_search(document) + _describe_place(reader)
+
+
+def describe_search(document: LogDocument) -> str:
+    """`match 3 of 10 · ` while something is searched for; a + while matches are still counted."""
+    search = document.search
+    if search is None:
+        return ""
+    count = f"{search.matches.count:,}{'' if search.matches.complete else '+'}"
+    if not search.matches.count:
+        return "no match · " if search.matches.complete else "searching · "
+    return f"match {search.current:,} of {count} · " if search.current else f"{count} matches · "
+
+
+def _describe_place(reader: LogReader) -> str:
+    document, following = reader.document, reader.following
     count, exact = document.file.line_count
     lines = f"{'' if exact else '~'}{count_words(count)}"
     if following and document.filter is not None:

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from runners.watch.pictures import RunPicture
 from tui.panel.terminal.graphics import Graphics
+from tui.panel.terminal.osc import send
 from tui.panel.widgets.picture.painting import Painting, paint
 from tui.views.format import duration, size
 from tui.views.picture_album import place_words
@@ -78,6 +79,20 @@ class PictureCanvas(Widget):
             self._painting.release()
             self._painting = None
 
+    def _draw_over(self) -> None:
+        """Draw sixels over the blank cells that were just painted; Textual knows no such thing."""
+        painting = self._painting
+        if painting is None or not painting.sixels or not self.screen.is_current:
+            return
+        left, top = self._corner(painting)
+        at = f"\x1b[{self.region.y + top + 1};{self.region.x + left + 1}H"
+        send(self.app, f"\x1b7{at}{painting.sixels}\x1b8")
+
+    def _corner(self, painting: Painting) -> tuple[int, int]:
+        """The cell from which the picture goes, in the middle of the room."""
+        room = self.size
+        return (room.width - painting.width) // 2, (room.height - len(painting.rows)) // 2
+
     def on_unmount(self) -> None:
         """Free what the terminal keeps of it."""
         self._release()
@@ -89,9 +104,11 @@ class PictureCanvas(Widget):
         if painting is None:
             text = self._words.center(width)[:width] if y == self.size.height // 2 else ""
             return Strip([Segment(text.ljust(width), style)], width)
-        top = (self.size.height - len(painting.rows)) // 2
+        left, top = self._corner(painting)
         row = painting.rows[y - top] if 0 <= y - top < len(painting.rows) else []
-        left = (width - painting.width) // 2 if row else width
+        if painting.sixels and y - top == len(painting.rows) - 1:
+            self.call_after_refresh(self._draw_over)
+        left = left if row else width
         right = max(0, width - left - painting.width) if row else 0
         cells = [Segment(" " * left, style), *row, Segment(" " * right, style)]
         return Strip([one for one in cells if one.text], width)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.color import Color
 from rich.console import Console
-from rich.segment import ControlType, Segment
+from rich.segment import Segment
 from rich.style import Style
 
 from tui.panel.terminal.graphics import Graphics
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 Rows = list[list[Segment]]
 _SHADES = " ░▒▓█"
-_CONTROL = [(ControlType.CURSOR_FORWARD, 0)]
 _MOST_CELLS = 250
 """Kitty's placeholders number rows and columns by diacritics, of which there are not many more."""
 
 
 class Painting(NamedTuple):
-    """Rows of cells, and what frees the terminal's memory of them."""
+    """Rows of cells, what frees the terminal's memory of them, and the sixels to draw over them."""
 
     rows: Rows
     width: int
     release: Callable[[], None] = lambda: None
+    sixels: str = ""
 
 
 def fit(size: tuple[int, int], width: int, height: int) -> tuple[int, int]:
@@ -51,7 +51,8 @@ def paint(picture: "Image", width: int, height: int, way: Graphics, colours: boo
     drawing = getattr(import_module("textual_image.renderable"), name)(picture, columns, rows)
     drawn = list(_rendered(drawing, columns, rows))
     if way is Graphics.SIXEL:
-        return Painting(_sixel_rows(drawn, columns, rows), columns)
+        data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
+        return Painting([[Segment(" " * columns)]] * rows, columns, sixels=data)
     lines = [[Segment(part.text.rstrip("\n"), part.style)] for part in drawn]
     return Painting(lines[:rows], columns, drawing.cleanup)
 
@@ -89,12 +90,3 @@ def _rendered(drawing: Any, columns: int, rows: int) -> Iterator[Segment]:
     for part in drawing.__rich_console__(console, console.options.update(height=rows)):
         if isinstance(part, Segment):
             yield part
-
-
-def _sixel_rows(drawn: list[Segment], columns: int, rows: int) -> Rows:
-    """Blank rows; the last one goes back up and draws over them all."""
-    data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
-    up = f"\x1b[{rows - 1}A" if rows > 1 else ""
-    there = f"\x1b7{up}\x1b[{columns}D{data}\x1b8"
-    blank = [Segment(" " * columns)]
-    return [*([list(blank)] * (rows - 1)), [*blank, Segment(there, None, _CONTROL)]]

@@ -1,0 +1,23 @@
+"""Small files of sysfs: their text or number, None for one that is missing or tells nothing."""
+
+from pathlib import Path
+
+
+def read_text(path: Path) -> str | None:
+    """What stands in a file, without the line's end."""
+    try:
+        return path.read_text("utf-8", "replace").strip() or None
+    except OSError:
+        return None
+
+
+def read_number(path: Path) -> int | None:
+    """A whole number that is not negative."""
+    text = read_text(path)
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def read_scaled(path: Path, unit: float) -> float | None:
+    """A number in units of `unit`."""
+    value = read_number(path)
+    return None if value is None else value / unit

@@ -1,0 +1,73 @@
+"""The settings in the panel: changed as fields or in an editor, told when wrong, by lists too."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import eventually
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    folder = tmp_path / "config" / "fresnel-tui"
+    folder.mkdir(parents=True)
+    return folder / "settings.yaml"
+
+
+@pytest.fixture
+def show() -> Iterator[object]:
+    opened: list[Terminal] = []
+
+    def show_it(**environment: str) -> Terminal:
+        opened.append(Terminal(panel_command(), 200, 40, **environment))
+        opened[-1].wait_for("no runs yet")
+        return opened[-1]
+
+    yield show_it
+    for terminal in opened:
+        terminal.close()
+
+
+def test_a_setting_is_saved_and_comments_stay(show, file: Path) -> None:
+    file.write_text("# mine\npanel: {mouse: true} # here\n")
+    panel = show()
+    panel.press(",")
+    panel.wait_for(r"theme +textual-dark")
+    panel.press("Tab")
+    panel.wait_for("theme: The theme it opens with")
+    panel.press("nowhere", "\x1bOQ")
+    panel.wait_for("no theme 'nowhere'")
+    assert file.read_text() == "# mine\npanel: {mouse: true} # here\n"
+    panel.press(*["Backspace"] * 7, "contrast-light", "\x1bOQ")
+    wanted = '# mine\npanel: {mouse: true, theme: "contrast-light"} # here\n'
+    eventually(lambda: panel.read() or file.read_text() == wanted)
+
+
+def test_the_editor_s_mistakes_are_all_told_and_lists_warn(
+    show, file: Path, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "panel: {them: x}\\nnotices: {bell: 3}\\n" > "$1"\n')
+    editor.chmod(0o755)
+    panel = show(VISUAL=str(editor))
+    panel.press(",")
+    panel.wait_for("F6 edit the file")
+    panel.press("\x1b[17~")
+    panel.wait_for("panel.them: unknown key")
+    panel.wait_for(r"notices.bell: expected true or")
+    eventually(lambda: "them" in file.read_text())
+    listed = subprocess.run(
+        [sys.executable, "-m", "tui", "list"],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert listed.returncode == 0
+    assert "settings are ignored" in listed.stderr and "notices.bell" in listed.stderr

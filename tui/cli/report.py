@@ -1,0 +1,79 @@
+"""`report`."""
+
+import argparse
+import re
+from pathlib import Path
+
+from runners.host.files import read_plain, replace
+from runners.housekeeping import tend
+from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.state.layout import StateDirectory
+from tui.cli.compare import gather
+from tui.cli.output import print_json, say
+from tui.views.format import size
+from tui.views.report import MARK, report_html
+from tui.views.report_parts import make_report
+from tui.views.run_facts import RunFacts
+
+_HEAD_BYTES = 1 << 30
+
+
+def run_report(arguments: argparse.Namespace) -> int:
+    """Write one HTML file about runs, that needs no other."""
+    state = StateDirectory()
+    tend(state)
+    facts = gather(state, arguments.runs, arguments.baseline, least=1)
+    title = arguments.title or _title(arguments.runs, facts)
+    path = Path(arguments.output or f"{_file_name(title)}.html")
+    _refuse_other(path)
+    baseline = None if arguments.baseline is None else facts[0].run.id
+    report = make_report(state, facts, title, arguments.metric, baseline)
+    content = report_html(report).encode("utf-8", "replace")
+    try:
+        replace(path, content)
+    except OSError as error:
+        raise FresnelError(f"{path}: {error.strerror}", "choose another place with -o") from None
+    pictures = sum(len(part.pictures) for part in report.runs)
+    if arguments.json:
+        print_json(
+            {
+                "path": str(path.absolute()),
+                "runs": [one.run.id for one in facts],
+                "charts": len(report.charts) + len(report.devices),
+                "pictures": pictures,
+                "bytes": len(content),
+            }
+        )
+    else:
+        print(path)
+        say(
+            f"{len(facts)} run{'' if len(facts) == 1 else 's'}, {len(report.charts)} charts, "
+            f"{pictures} pictures, {size(len(content))}"
+        )
+    return ExitCode.DONE
+
+
+def _title(names: list[str], facts: list[RunFacts]) -> str:
+    if len(facts) == 1:
+        return facts[0].run.name or facts[0].run.id
+    plan = facts[0].run.plan
+    group = plan.group if plan else ""
+    if group and all(one.run.plan and one.run.plan.group == group for one in facts):
+        return group
+    return " and ".join(names) if len(names) < 4 else f"{len(facts)} runs"
+
+
+def _file_name(title: str) -> str:
+    return re.sub(r"[^\w.+=-]+", "-", title).strip("-.")[:60] or "report"
+
+
+def _refuse_other(path: Path) -> None:
+    """WrongInput for a file that is there and is no report of ours."""
+    if not path.exists():
+        return
+    try:
+        head = read_plain(path, _HEAD_BYTES)[:200]
+    except OSError as error:
+        raise WrongInput(f"{path}: {error.strerror}", "choose another place with -o") from None
+    if head and MARK.encode() not in head:
+        raise WrongInput(f"{path} is there and is no report", "choose another place with -o")

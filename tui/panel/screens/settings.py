@@ -1,0 +1,197 @@
+"""The settings: every key of settings.yaml as a field; saving keeps the file's comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
+
+import msgspec
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Static
+
+from runners.model.errors import FresnelError
+from runners.presets.parameters import parse_scalar
+from runners.presets.reading.settings import Settings, read_settings, settings_file
+from runners.presets.reading.settings_edit import change_settings
+from tui.panel.hotkeys import hotkey
+from tui.panel.terminal.editor import edit_file
+from tui.panel.widgets.launch.fields import FormField
+
+
+class SettingKey(NamedTuple):
+    """One key of the file: its section, name and help, its value, and whether it is text."""
+
+    section: str
+    name: str
+    help: str
+    value: Any
+    is_text: bool
+
+
+class SettingsScreen(ModalScreen[None]):
+    """A field per key; what was changed is written, the rest of the file stays."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape", "dismiss(None)", "close the settings"),
+        hotkey("f2,ctrl+s", "save", "save the settings"),
+        hotkey("f6", "edit", "open settings.yaml in $EDITOR; checked on return"),
+        hotkey("down", "app.focus_next", "the next field"),
+        hotkey("up", "app.focus_previous", "the field before"),
+    ]
+
+    class SettingsChanged(Message):
+        """They are other ones now."""
+
+        def __init__(self, settings: Settings) -> None:
+            super().__init__()
+            self.settings = settings
+
+    def __init__(self, settings: Settings, theme: str) -> None:
+        super().__init__()
+        self.settings = settings
+        self._theme = theme
+
+    def compose(self) -> ComposeResult:
+        """Sections with their fields."""
+        with Vertical(classes="dialog wide fit") as dialog:
+            dialog.border_title = f"Settings · {settings_file()}"
+            dialog.border_subtitle = "F2 save · F6 edit the file · Esc close"
+            with VerticalScroll(id="settings-fields", can_focus=False):
+                yield from self._fields()
+            yield Static(id="fieldhelp")
+            yield Static(id="settings-says")
+            with Horizontal(classes="buttons"):
+                yield Button("Save (F2)", id="save", variant="success", compact=True)
+                yield Button("Close (Esc)", id="close", compact=True)
+
+    def _fields(self) -> Iterator[Label | FormField]:
+        section = ""
+        for key in setting_keys(self.settings):
+            if key.section != section:
+                section = key.section
+                yield Label(section, classes="heading")
+            value = self._theme if (key.section, key.name) == ("panel", "theme") else key.value
+            text = _spell(value)
+            wide = key.is_text or len(text) > 14
+            yield FormField(f"{key.section}.{key.name}", key.name, text, key.help, wide=wide)
+
+    def on_mount(self) -> None:
+        """The first field has the keys."""
+        self.query(Input).first().focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The whole help of the field that has the keys."""
+        field, text = event.widget.parent, Text()
+        if isinstance(field, FormField):
+            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
+        self.query_one("#fieldhelp", Static).update(text)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if isinstance(event.input.parent, FormField):
+            event.input.parent.mark()
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus_next()
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss(None)
+
+    @on(Button.Pressed, "#save")
+    def action_save(self) -> None:
+        """Write what was changed; what is wrong is said and nothing is written."""
+        keys = {f"{key.section}.{key.name}": key for key in setting_keys(self.settings)}
+        changes: dict[tuple[str, str], Any] = {}
+        for field in self.query(FormField):
+            key = keys[field.key]
+            if field.value != field.default:
+                changes[key.section, key.name] = _read(key, field.value)
+        problem = self._theme_problem(changes.get(("panel", "theme")))
+        if problem:
+            self._say(problem)
+            return
+        try:
+            settings = change_settings(changes) if changes else self.settings
+        except FresnelError as error:
+            self._say(str(error))
+            return
+        self._take(settings)
+        self.notify(f"saved {settings_file()}" if changes else "nothing was changed", timeout=4)
+        self.dismiss(None)
+
+    def _theme_problem(self, theme: Any) -> str:
+        known = self.app.available_themes
+        if not theme or theme in known:
+            return ""
+        return f"panel.theme: no theme {theme!r}; themes: {', '.join(sorted(known))}"
+
+    def action_edit(self) -> None:
+        """Open the file in an editor, then say what is wrong with it."""
+        path: Path = settings_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        problem = edit_file(self.app, path)
+        try:
+            settings = read_settings()
+        except FresnelError as error:
+            problem = problem or str(error)
+        else:
+            self._take(settings)
+        if problem:
+            self._say(problem)
+        else:
+            self.dismiss(None)
+
+    def _take(self, settings: Settings) -> None:
+        self.settings = settings
+        self.app.post_message(self.SettingsChanged(settings))
+
+    def _say(self, words: str) -> None:
+        self.query_one("#settings-says", Static).update(Text(words, style="red"))
+
+
+def setting_keys(settings: Settings) -> list[SettingKey]:
+    """Every key that the file may have, with its value in `settings`."""
+    found = []
+    for section in settings.__struct_fields__:
+        keys = getattr(settings, section)
+        hints = get_type_hints(type(keys), include_extras=True)
+        for field in msgspec.structs.fields(keys):
+            kind, *notes = get_args(hints[field.name]) or (hints[field.name],)
+            told = next((one.description for one in notes if isinstance(one, msgspec.Meta)), "")
+            value = getattr(keys, field.name)
+            found.append(SettingKey(section, field.name, _help(told, kind), value, kind is str))
+    return found
+
+
+def _help(told: str | None, kind: Any) -> str:
+    """A key's help, with the words that it may be."""
+    while get_args(kind) and not isinstance(get_args(kind)[0], str):
+        kind = get_args(kind)[0]
+    choices = [str(one) for one in get_args(kind)] or (["true", "false"] if kind is bool else [])
+    return " · ".join(filter(None, (told or "", " | ".join(choices))))
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _read(key: SettingKey, text: str) -> Any:
+    """What was typed, as the file shall have it; what does not fit is found when it is checked."""
+    if key.is_text or isinstance(key.value, str):
+        return text
+    if isinstance(key.value, list):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return parse_scalar(text)

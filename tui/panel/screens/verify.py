@@ -1,0 +1,87 @@
+"""The checks before a launch: PASS, WARN and FAIL, with what to do; launched from here or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from runners.lifecycle.verification.verify import Verification, verify
+from runners.model.errors import FresnelError
+from runners.model.spec import RunSpec
+from runners.state.layout import StateDirectory
+from tui.panel.hotkeys import hotkey
+from tui.views.safe import safe_cell
+from tui.views.verification_text import counts_text
+
+_ORDER = {"FAIL": 0, "WARN": 1, "PASS": 2}
+_STYLES = {"FAIL": "bold red", "WARN": "yellow", "PASS": "dim"}
+
+
+class VerifyScreen(ModalScreen[bool]):
+    """Returns whether to launch what was checked."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape,q,f7", "dismiss(False)", "back to the form"),
+        hotkey("f2,ctrl+s", "dismiss(True)", "launch it as it was checked"),
+    ]
+
+    def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
+        super().__init__()
+        self.state = state
+        self.specs = list(specs)
+
+    def compose(self) -> ComposeResult:
+        """The findings, and two buttons."""
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_title = f"Checks: {', '.join(spec.name for spec in self.specs)}"
+            dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
+            with VerticalScroll(id="checks"):
+                yield Static("asking the run's interpreter, looking at data and GPUs…", id="found")
+            with Horizontal(classes="buttons"):
+                yield Button("Launch (F2)", id="launch-checked", variant="success", compact=True)
+                yield Button("Back (Esc)", id="back", compact=True)
+
+    def on_mount(self) -> None:
+        """Check in a thread: importing torch takes seconds."""
+        self.query_one("#checks").focus()
+        self._check()
+
+    @work(thread=True)
+    def _check(self) -> None:
+        try:
+            found = verify(self.state, self.specs)
+        except (FresnelError, OSError) as error:
+            self.app.call_from_thread(self._show, Text(str(error), style="red"))
+            return
+        self.app.call_from_thread(self._show, _findings_text(found))
+
+    def _show(self, text: Text) -> None:
+        if self.is_mounted:
+            self.query_one("#found", Static).update(text)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Answer."""
+        self.dismiss(event.button.id == "launch-checked")
+
+
+def _findings_text(found: Sequence[Verification]) -> Text:
+    """What fails first, then warnings, then what passes."""
+    text = Text()
+    for one in found:
+        heading = f"{one.name}: " if len(found) > 1 else ""
+        text.append(f"{heading}{counts_text(one)}\n", style="bold")
+        for _, check in sorted(one.checks, key=lambda judged: _ORDER[judged.check.verdict]):
+            text.append(check.verdict, style=_STYLES[check.verdict])
+            text.append(f"  {check.name}: {safe_cell(check.words)}\n")
+            if check.advice and check.verdict != "PASS":
+                text.append(f"      {safe_cell(check.advice)}\n", style="italic")
+        text.append("\n")
+    return text
