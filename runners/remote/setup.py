@@ -133,8 +133,9 @@ def install(
     }
     said = run_script(ssh, setup_scripts.INSTALL, words, _MOST_INSTALL_S)
     # Used as it is, it was looked at already; torch takes seconds to load.
-    used = [_python(text) for text in said.get("python", [])] or [python]
-    if "launcher" not in said or used[-1] is None:
+    looked_at = [_python(text) for text in said.get("python", [])]
+    used = looked_at[-1] if looked_at else python
+    if "launcher" not in said or used is None:
         raise FresnelError(f"{ssh.host.name}: the panel was not installed", "ask again")
     host = msgspec.structs.replace(
         ssh.host,
@@ -145,7 +146,7 @@ def install(
         has_rsync=found.has_rsync,
         python=python.path if python else "",
     )
-    return InstalledPanel(host, used[-1], True if "linger" in said else found.lingers)
+    return InstalledPanel(host, used, True if "linger" in said else found.lingers)
 
 
 def requirements(train: bool = False) -> list[str]:
