@@ -11,6 +11,7 @@ import msgspec
 from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.watch.metrics.final import FinalReport
+from tui.views.expectation_text import shortfalls
 from tui.views.format import duration
 from tui.views.health_text import health_remark
 from tui.views.run_view import RunView
@@ -148,7 +149,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"⚠ {doing}", True
     if view.alerts and run.is_live:
         return f"⚠ {view.alerts[-1].text}", True
-    return "", False
+    below = shortfalls(view) if run.is_live else []
+    return (f"below expectation: {below[0]}", False) if below else ("", False)
 
 
 def _stop_word(run: Run, now: float) -> str:

@@ -55,7 +55,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     stop = run.record.stop if run.record else None
     if stop is not None:
         left = duration(max(0.0, stop.until - time.time()))
-        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
+        pairs.append(("stopping", f"step {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(
