@@ -105,7 +105,7 @@ class LinkedHosts:
 
     def __init__(self, app: App[Any], state: StateDirectory, changed: Callable[[], None]) -> None:
         self._registry = RemoteRegistry(state)
-        self._mirrors = state.remote / "mirror"
+        self._mirrors = state.remote / ".mirror"
         self.hosts: dict[str, LinkedHost] = {}
         self.not_set_up: list[RemoteHost] = []
         self._app = app
