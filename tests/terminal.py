@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pexpect
 import pyte
+
+from tests.support import eventually
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CEILING_S = 30.0
@@ -98,9 +101,11 @@ class Terminal:
         return 128 + int(self.child.signalstatus or 0)
 
     def close(self) -> None:
-        """End the program, whatever it does."""
+        """End the program, whatever it does; pexpect gives a busy machine a tenth of a second."""
         if self.child.isalive():
-            self.child.close(force=True)
+            self.child.kill(signal.SIGKILL)
+            eventually(lambda: not self.child.isalive(), what="the program gone")
+        self.child.close(force=True)
 
 
 def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -462,7 +462,7 @@ def test_an_expression_that_could_take_for_ever_leaves_the_keys_alone(tmp_path: 
     panel = panel_with_a_log(tmp_path, "first line\\n" + "a" * 60 + "!\\n")
     try:
         panel.wait_for("aaa!")
-        panel.press("/")
+        panel.press("3", "/")
         panel.wait_for("or /regex/")
         panel.press("/(a+)+$/\r")
         panel.wait_for("nothing found")
