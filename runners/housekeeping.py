@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from runners.cost.overrun import warn_of_overrun
 from runners.cost.run_costs import RunCost
-from runners.guard.hopeless import ensure_sweep_watches
 from runners.guard.spawn import ensure_guard
+from runners.guard.sweep_watch import ensure_sweep_watches
 from runners.host import helpers
 from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.trash import expired

@@ -59,7 +59,7 @@ def forecast(
     if not found:
         doubt = ""
         if not gpus and spec.gpus.wants_gpus:
-            doubt = "the preset's word is for a GPU, and this is the CPU"
+            doubt = "the preset's estimate is for a GPU, and this is the CPU"
         return _by_word(spec, epochs, rate, doubt)
     # The median: one run on a busy machine, or with a cold cache, does not move it.
     seconds = median([total for total, _ in found])

@@ -7,6 +7,7 @@ Slurm); a program without one is its single process.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -45,6 +46,13 @@ _WAITS = (
     ("ptrace", "is held by a debugger"),
 )
 """Beginnings or parts of the kernel's names for where a process sleeps, in words."""
+
+
+class ToldRank(NamedTuple):
+    """A rank, and the place of the variable that tells it among those that may."""
+
+    place: int
+    rank: int
 
 
 class RankProcess(msgspec.Struct, frozen=True):
@@ -93,7 +101,7 @@ class RankFinder:
         self._run = run
         self.everything: dict[int, int] = {}
         """All live processes of the run at the last look: pids, and when each started."""
-        self._known: dict[tuple[int, int], int | None] = {}
+        self._known: dict[tuple[int, int], ToldRank | None] = {}
 
     def find(self, marked: Iterable[int] | None = None) -> tuple[RankProcess, ...]:
         """The live processes that train, by rank; `marked` are the pids with the run's mark, where
@@ -108,7 +116,7 @@ class RankFinder:
             else rank_of(environment_of(pid) or {})
             for pid, began in ticks.items()
         }
-        ranks = {pid: self._known[pid, began] for pid, began in ticks.items()}
+        ranks = by_one_name({pid: self._known[pid, began] for pid, began in ticks.items()})
         parents = {pid: parent_of(pid) for pid in ticks}
         tops = [
             pid
@@ -124,13 +132,24 @@ class RankFinder:
         return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0)))
 
 
-def rank_of(environment: Mapping[str, str]) -> int | None:
+def rank_of(environment: Mapping[str, str]) -> ToldRank | None:
     """The rank in a process's environment; None when it has none."""
-    for name in _RANK_NAMES:
+    for place, name in enumerate(_RANK_NAMES):
         value = environment.get(name, "")
         if value.isdecimal():
-            return int(value)
+            return ToldRank(place, int(value))
     return None
+
+
+def by_one_name(told: Mapping[int, ToldRank | None]) -> dict[int, int | None]:
+    """The rank of each process by the foremost name that any has: torchrun's launcher, inside a
+    Slurm job, has Slurm's rank and is none of its own ranks.
+    """
+    best = min((one.place for one in told.values() if one is not None), default=0)
+    return {
+        pid: one.rank if one is not None and one.place == best else None
+        for pid, one in told.items()
+    }
 
 
 def state_of(pid: int) -> ProcessState | None:

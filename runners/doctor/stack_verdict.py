@@ -88,7 +88,11 @@ def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
 def _by_place(known: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     """All wait, but not all for the same: the fewer are on another branch."""
     places = Counter((one.collective, one.place) for one in known).most_common()
-    if len(places) < 2 or places[0][1] == places[-1][1]:
+    if len(places) == 1:
+        operation, place = places[0][0]
+        many = f"all {len(known)} ranks wait in {operation}, {place}"
+        return (), f"{many}: the network, or a rank on another machine"
+    if places[0][1] == places[-1][1]:
         return (), ""
     usual = places[0][0]
     strays = [one for one in known if (one.collective, one.place) != usual]

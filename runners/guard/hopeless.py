@@ -15,16 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from runners.host import helpers
-from runners.host.files import append_event, replace
-from runners.host.identity import host_name
-from runners.host.locks import acquire, is_held
+from runners.guard.sweep_watch import SweepWatch, lock_of, read_watch
+from runners.host.files import append_event
+from runners.host.locks import acquire
 from runners.lifecycle.control.stop import request_stop
 from runners.model.errors import FresnelError
 from runners.model.run import Run
-from runners.state.codec import read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.sample import headline
@@ -37,47 +33,11 @@ LEAST_VALUES = 5
 _EVERY_S = 3.0
 
 
-class SweepWatch(msgspec.Struct, frozen=True):
-    """sweeps/GROUP.json: the runs of a sweep on one host, and the metric they are judged by (empty:
-    the one that tells a run in one number).
-    """
-
-    group: str
-    runs: tuple[str, ...]
-    host: str
-    metric: str = ""
-
-
 class Course(NamedTuple):
     """The values of the metric in one run so far, at rising steps."""
 
     steps: Sequence[float]
     values: Sequence[float]
-
-
-_watch = msgspec.json.Decoder(SweepWatch)
-
-
-def watch_for_hopeless(
-    state: StateDirectory, group: str, runs: Sequence[str], metric: str = ""
-) -> None:
-    """Have the runs of a sweep judged by the median rule until the last has ended."""
-    state.sweeps.mkdir(mode=0o700, exist_ok=True)
-    rule = SweepWatch(group, tuple(runs), host_name(), metric)
-    replace(state.sweeps / f"{group}.json", msgspec.json.encode(rule))
-    ensure_sweep_watches(state)
-
-
-def ensure_sweep_watches(state: StateDirectory) -> None:
-    """Start the process of every sweep of this host that is to be watched and is not."""
-    try:
-        rules = list(state.sweeps.glob("*.json"))
-    except OSError:
-        return
-    for path in rules:
-        rule = read(path, _watch)
-        if rule is not None and rule.host == host_name() and not is_held(_lock(path)):
-            helpers.spawn("watch-sweep", state.root, path.stem)
 
 
 def hopeless(
@@ -175,20 +135,16 @@ class _SweepWatcher:
             append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=words)
 
 
-def _lock(path: Path) -> Path:
-    return path.with_suffix(".lock")
-
-
 def main() -> None:
     """Watch the sweep named on the command line, behind the state folder; one process at most."""
     state, group = StateDirectory(Path(sys.argv[-2])), sys.argv[-1]
     path = state.sweeps / f"{group}.json"
-    if acquire(_lock(path), 0.0) is None:
+    if acquire(lock_of(path), 0.0) is None:
         return
-    rule = read(path, _watch)
+    rule = read_watch(path)
     if rule is not None:
         watcher = _SweepWatcher(state, rule)
         while path.exists() and watcher.look():
             time.sleep(_EVERY_S)
     path.unlink(missing_ok=True)
-    _lock(path).unlink(missing_ok=True)
+    lock_of(path).unlink(missing_ok=True)

@@ -101,8 +101,7 @@ def spec_of(
     """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
     warnings = rename_keys(values, source.lines)
     in_file = config_parameters(values, path, source)
-    for override in overrides:
-        _apply_override(values, override, source)
+    _apply_overrides(values, overrides, source)
     warnings += rename_keys(values, source.lines)  # an override may use an old name too
     parameters = _build_parameters(values.pop("parameters", None), source)
     parameters = tuple(
@@ -164,6 +163,20 @@ def _build_spec(
         node_hosts=tuple(keys.nodes.hosts) if keys.nodes else (),
         node_port=keys.nodes.port if keys.nodes else 29500,
     )
+
+
+def _apply_overrides(values: dict[str, Any], overrides: Sequence[str], source: Diagnostics) -> None:
+    """Take in every override; WrongInput names all that cannot be."""
+    mistakes = []
+    for override in overrides:
+        try:
+            _apply_override(values, override, source)
+        except WrongInput as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise WrongInput("\n".join(str(error) for error in mistakes))
 
 
 def _apply_override(values: dict[str, Any], override: str, source: Diagnostics) -> None:

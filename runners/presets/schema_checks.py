@@ -14,8 +14,9 @@ class FileCheckKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     path: Annotated[
         str,
         Meta(
-            description="A file or glob pattern, relative to working_directory; "
-            "${parameters.NAME} is a parameter's value: empty, and the check is left out."
+            description="A file or glob pattern, or several divided by |, relative to "
+            "working_directory; ${parameters.NAME} is a parameter's value: empty, and the check "
+            "is left out."
         ),
     ]
     name: Annotated[str, Meta(description="What to call it; the pattern when not given.")] = ""

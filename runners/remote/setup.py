@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from typing import NamedTuple
 
 import msgspec
 
@@ -48,6 +49,16 @@ class FoundMachine(msgspec.Struct, frozen=True):
     gpus: int
     lingers: bool | None
     pythons: tuple[FoundPython, ...]
+
+
+class InstalledPanel(NamedTuple):
+    """What an installation came to: the machine as it is known now, the Python that runs it there,
+    and whether its user's programs outlive a logout (None where nobody says).
+    """
+
+    host: RemoteHost
+    python: FoundPython
+    lingers: bool | None
 
 
 def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
@@ -95,9 +106,9 @@ def install(
     train: bool = False,
     torch_index: str = "",
     tell: Callable[[str], None] = lambda _: None,
-) -> tuple[RemoteHost, FoundPython]:
-    """Take our source there and install it; the machine as it is known now, and the Python that
-    runs it. FresnelError with the machine's own words when something fails.
+) -> InstalledPanel:
+    """Take our source there and install it; safe to repeat. FresnelError with the machine's own
+    words when something fails.
     """
     uv = found.uv
     if python is None and not uv:
@@ -121,8 +132,10 @@ def install(
         "TORCH_INDEX": torch_index,
     }
     said = run_script(ssh, setup_scripts.INSTALL, words, _MOST_INSTALL_S)
-    used = [_python(text) for text in said.get("python", [])]
-    if "launcher" not in said or not used:
+    # Used as it is, it was looked at already; torch takes seconds to load.
+    looked_at = [_python(text) for text in said.get("python", [])]
+    used = looked_at[-1] if looked_at else python
+    if "launcher" not in said or used is None:
         raise FresnelError(f"{ssh.host.name}: the panel was not installed", "ask again")
     host = msgspec.structs.replace(
         ssh.host,
@@ -133,7 +146,7 @@ def install(
         has_rsync=found.has_rsync,
         python=python.path if python else "",
     )
-    return host, used[-1]
+    return InstalledPanel(host, used, True if "linger" in said else found.lingers)
 
 
 def requirements(train: bool = False) -> list[str]:

@@ -126,7 +126,7 @@ say folder "$(cd "$FOLDER" && pwd -P)"
 if command -v loginctl >/dev/null 2>&1; then
     loginctl enable-linger >/dev/null 2>&1 && say linger yes || true
 fi
-"$python" - <<'PYTHON'
+[ "$AS_IT_IS" = yes ] || "$python" - <<'PYTHON'
 """
     + LOOK_AT_PYTHON
     + """\

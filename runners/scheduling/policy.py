@@ -180,7 +180,7 @@ def _decide_one(
         if waiting is not None:
             return waiting
     if drained:
-        words = f"drained {drained}: nothing starts"
+        words = f"draining {drained}: no new runs start"
         return Waiting(words, words)
     answer = allocate(candidate.request, reading, held, reserved)
     if isinstance(answer, Allocation):

@@ -44,6 +44,12 @@ def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> No
     assert "'postpone'" in said and "'run'" not in said, "what is ours alone is not offered"
 
 
+def test_help_is_a_word_too(cli: CommandLine) -> None:
+    assert "exit codes" in cli.run("help").stdout
+    assert cli.run("help", "rm").stdout == cli.run("delete", "--help").stdout
+    assert "did you mean" in cli.run("help", "lst", exits=2).stderr
+
+
 def test_errors_are_json_too(cli: CommandLine) -> None:
     wrong = json.loads(cli.run("list", "--foo", "--json", exits=2).stdout)["error"]
     assert wrong["code"] == "wrong_input" and "--foo" in wrong["message"]
@@ -94,3 +100,11 @@ def test_logs_as_json(cli: CommandLine, tmp_path: Path) -> None:
     assert cli.json("logs", "writer", "-n", "2")["lines"] == ["two \x1b[31mred", "half"]
     lines = cli.run("logs", "writer", "-f", "--json").stdout.splitlines()
     assert [json.loads(line)["text"] for line in lines] == found["lines"]
+
+
+def test_every_mistake_of_set_is_told(cli: CommandLine) -> None:
+    Path(cli.folder, "mine.yaml").write_text(
+        "launcher: command\ncommand: [echo]\ngpus: 0\nparameters: {lr: 0.1, epochs: {value: 1, minimum: 1}}\n"
+    )
+    said = cli.run("plan", "./mine.yaml", "--set", "lr=abc", "--set", "epochs=0", exits=2).stderr
+    assert "--set lr=abc" in said and "--set epochs=0" in said

@@ -134,7 +134,7 @@ def test_drain_lets_what_runs_finish_and_starts_nothing(cli: CommandLine) -> Non
     cli.run("drain", "on")
     waiting = cli.launch("--gpus", "1", "--", "true")
     assert state_of(cli, waiting)[0] is State.QUEUED
-    assert "drained since" in state_of(cli, waiting)[1]
+    assert "draining since" in state_of(cli, waiting)[1]
     release(cli, running)
     assert cli.ended(running)["state"] == "done"
     assert state_of(cli, waiting)[0] is State.QUEUED

@@ -79,6 +79,11 @@ presets
 presets schema
 doctor
 completion bash
+service unit example
+service boot
+report over -o over.html
+compare over live
+presets save mine --from over
 schema
 prune --keep 0 --dry-run
 cancel waits

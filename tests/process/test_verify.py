@@ -136,6 +136,9 @@ def test_a_launch_is_refused_where_the_preset_asks(cli: CommandLine, more: str) 
     assert not list(cli.state.runs.iterdir())
     run = cli.launch(preset, "--no-verify")
     assert cli.ended(run)["state"] == "done"
+    if more == "verify: [data]":
+        after = cli.launch(preset, "--after", run.id)
+        assert cli.ended(after)["state"] == "done", "what it waits for may make its data"
     (cli.folder / "images" / "c.jpg").write_text("jpg")
     assert cli.ended(cli.launch(preset))["state"] == "done"
 

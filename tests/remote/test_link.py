@@ -47,7 +47,7 @@ def test_one_session_at_a_time_is_enough(
 def test_nothing_is_lost_or_doubled_when_the_line_is_cut(
     line: CommandLine, rented: RentedMachine
 ) -> None:
-    count = 60_000
+    count = 40_000
     program = (
         "import time\n"
         f"for i in range({count}):\n"
@@ -59,7 +59,7 @@ def test_nothing_is_lost_or_doubled_when_the_line_is_cut(
     cuts = 0
     with target.open("wb") as file:
         follower = line.begin("logs", "-f", "last", "--host", "rented", stdout=file)
-        while follower.poll() is None and cuts < 12:
+        while follower.poll() is None and cuts < 8:
             _grows(target, follower)
             cuts += rented.wire.cut()
         follower.wait(60)

@@ -104,7 +104,7 @@ def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> No
     panel.press("Up", "y")
     panel.wait_for("sent 1 command")
     panel.press("Escape")
-    panel.wait_gone("What was done here")
+    panel.wait_gone("This session's actions")
     first, second = ("launch", "aa-mine", "--set", "x=5"), ("stop", run["id"])
     assert headless(*first).returncode == 0 and headless(*second).returncode == 0
     again = json.loads(headless("list", "--json").stdout)[0]

@@ -289,7 +289,7 @@ def test_every_screen_by_keys(terminal: Callable[..., Terminal], size: tuple[int
         ("n", "Plan: exactly what runs", "Escape"),
         ("s", "Newest checkpoint", "Escape"),
         ("?", "Runs: here", "Escape"),
-        ("c", "What was done here", "Escape"),
+        ("c", "This session's actions", "Escape"),
         ("Ctrl+P", "Search for commands", "Escape"),
         ("3/", "search in the log", "Escape"),
     ):

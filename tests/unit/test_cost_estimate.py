@@ -255,7 +255,7 @@ def test_the_guide_s_budget_table_is_made_of_its_modes() -> None:
     assert (
         "76 to 167 h" in doubts["gaussian-standard"] and "228 to 502 h" in doubts["gaussian-full"]
     )
-    assert doubts["gaussian-fast"] == "the preset's word is for a GPU, and this is the CPU"
+    assert doubts["gaussian-fast"] == "the preset's estimate is for a GPU, and this is the CPU"
 
 
 @pytest.mark.parametrize(

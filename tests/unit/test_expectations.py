@@ -3,11 +3,14 @@
 import msgspec
 import pytest
 
-from runners.model.gpus import GpuUse
+from runners.model.gpus import GpuUse, HostSnapshot
 from runners.model.run import Progress
 from runners.model.spec import Expectation
+from runners.model.states import State
 from tests.support import make_plan, make_run
 from tui.views.expectation_text import shortfalls
+from tui.views.gpu_text import host_text
+from tui.views.run_row import row_of_view
 from tui.views.run_view import RunView
 
 GIB = 1 << 30
@@ -54,6 +57,31 @@ def test_what_falls_short_is_a_line(changes: dict[str, object], said: str) -> No
     (line,) = shortfalls(view(**changes))
     assert said in line
     assert shortfalls(view(seconds=60.0, **changes)) == [], "it compiles and warms up"
+
+
+def test_a_live_run_s_line_says_what_falls_short() -> None:
+    short = view(usage=use(30, 45.0))
+    live = msgspec.structs.replace(short.run, state=State.RUNNING)
+    remark = row_of_view(msgspec.structs.replace(short, run=live), 0.0).remark
+    assert remark.startswith("below expectation: GPU 0: mean use 45 %")
+    ended = msgspec.structs.replace(short.run, state=State.DONE)
+    assert "expectation" not in row_of_view(msgspec.structs.replace(short, run=ended), 0.0).remark
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        (80, "CPU ~30% of 64 · memory 25% of 200G · disk 76 GB free"),
+        (40, "CPU ~30% · mem 25% · disk 76 GB"),
+        (20, "CPU ~30% · mem 25%"),
+        (10, "CPU ~30%"),
+        (3, None),
+    ],
+)
+def test_the_host_stands_beside_gpus_as_far_as_there_is_room(room: int, text: str | None) -> None:
+    host = HostSnapshot(32.4, 64, 1.0, 50 * GIB, 200 * GIB, 76 * 10**9, 10**12)
+    assert host_text(host, room) == text
+    assert host_text(HostSnapshot(), room) is None
 
 
 def test_a_stage_has_expectations_of_its_own() -> None:

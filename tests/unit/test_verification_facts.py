@@ -59,7 +59,7 @@ def test_files_are_counted_sized_and_paired(tmp_path: Path) -> None:
     (tmp_path / "f" / "a_base.bin").touch()
     (tmp_path / "f" / "b.bin").touch()
     rule = FileRule("*.jpg", size=(4, 4), pairs=("f/{stem}.bin|f/{stem}_base.bin",))
-    found = look_at_rule(rule, f"{tmp_path}/*.jpg", tmp_path)
+    found = look_at_rule(rule, [f"{tmp_path}/*.jpg", f"{tmp_path}/c.*"], tmp_path)
     assert (found.found, found.wrong, found.wrong_sizes) == (3, 1, (("c.jpg", 3),))
     assert (found.lacking, found.missing) == (1, ("f/c.bin",))
 
@@ -72,7 +72,7 @@ def test_the_rows_of_a_list_are_looked_for_beside_it_and_where_it_runs(tmp_path:
     for path in (data / "one_pc.npz", tmp_path / "here" / "three_pc.npz"):
         path.touch()
     rule = FileRule("list.csv", rows=("{row}_pc.npz",))
-    found = look_at_rule(rule, str(data / "list.csv"), tmp_path)
+    found = look_at_rule(rule, [str(data / "list.csv")], tmp_path)
     assert (found.rows, found.lacking, found.missing) == (3, 1, ("two_pc.npz",))
 
 

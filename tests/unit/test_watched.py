@@ -69,17 +69,18 @@ def test_only_torchrun_is_told_and_what_a_preset_says_of_logs_stands(
     [
         ("2.13.0+cpu", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"),
         ("2.4.1", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
-        (None, "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
     ],
 )
 def test_the_recorder_is_told_by_the_names_that_this_torch_knows(
-    monkeypatch: pytest.MonkeyPatch, version: str | None, buffer: str, file: str
+    monkeypatch: pytest.MonkeyPatch, version: str, buffer: str, file: str
 ) -> None:
     monkeypatch.setattr(watched, "package_version", lambda *_: version)
     found = given((sys.executable, "train.py"), launcher="python")
     assert found[file] == "/runs/this/flight_rank_" and int(found[buffer]) > 0
     assert found["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
     assert sum(name.startswith(("TORCH_FR_", "TORCH_NCCL_")) for name in found) == 3
+    monkeypatch.setattr(watched, "package_version", lambda *_: None)
+    assert not any("NCCL" in name or "_FR_" in name for name in given()), "it may warn of them"
     own = given(environment={"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"})
     assert not any("BUFFER" in name for name in own)
 

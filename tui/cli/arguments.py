@@ -52,6 +52,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace | None:
     Raises UsageError for what cannot be understood. `command_words` is what stands behind `--`.
     """
     mine, command = split_command(words)
+    if mine[:1] == ["help"]:
+        mine = [*mine[1:2], "--help"]
     if not mine or mine[0] in ("-h", "--help"):
         print(overall_help())
         return None

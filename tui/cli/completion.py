@@ -339,11 +339,11 @@ _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "NAME|USD": _offer_prices,
     "IDS": _offer_gpus,
     "HOST": _offer_hosts,
+    "CHECKS": _offer_checks,
+    "REMEDY": _offer_remedies,
     "DELETED": _offer_deleted,
     "TAG": _offer_tags,
     "COMMAND": _offer_commands,
     "median[:METRIC]": _offer_rules,
-    "CHECKS": _offer_checks,
-    "REMEDY": _offer_remedies,
 }
 """By what a command's help calls the argument."""

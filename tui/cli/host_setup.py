@@ -27,7 +27,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     python = choose_python(found, wanted)
     if found.free_bytes is not None and found.free_bytes < _MUCH_BYTES:
         say(f"⚠ only {size(found.free_bytes)} are free in {found.home}")
-    host, used = install(
+    host, used, lingers = install(
         ssh, found, python, arguments.folder or "", arguments.train, arguments.torch_index, say
     )
     registry.save(host)
@@ -39,7 +39,7 @@ def set_up(arguments: argparse.Namespace) -> int:
         "gpus": gpus_text(found, used),
         "folder": host.folder,
         "copies_by": "rsync" if host.has_rsync else "the link alone: no rsync there",
-        "at_logout": _logout_text(found.lingers),
+        "at_logout": _logout_text(lingers),
         "session": _session(ssh, arguments.budget),
     }
     if arguments.json:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from runners.guard.hopeless import watch_for_hopeless
 from runners.guard.rule import read_guard
+from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import preview, start_together
 from runners.lifecycle.control.wait import wait_until_ended

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections.abc import Sequence
 
 from runners.cost.run_costs import Costs, costs_of
 from runners.guard.rule import read_guard
@@ -109,9 +108,11 @@ def _chosen(
     others = [run_id for run_id in ids if run_id not in index.ended.ids]
     runs = [read_run(state, run_id) for run_id in others]
     costs = costs_of(state, runs)
-    everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
     if "cost" in query.text or any(key.column == "cost" for key in keys):
-        _look_up_costs(state, index.ended.rows)
+        from tui.views.ended_costs import ended_costs
+
+        index.take_costs(ended_costs(state))
+    everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
     rows = [row for row in everyone if query(row)]
     rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
     rows = sort_rows(rows, keys, arguments.metric)
@@ -128,13 +129,6 @@ def _chosen(
 def _term(arguments: argparse.Namespace, name: str) -> str:
     value = getattr(arguments, name)
     return f'"{name}:{value}"' if value else ""
-
-
-def _look_up_costs(state: StateDirectory, rows: Sequence[RunRow]) -> None:
-    from tui.views.ended_costs import ended_costs
-    from tui.views.run_table import fill_costs
-
-    fill_costs(rows, ended_costs(state))
 
 
 def _columns(arguments: argparse.Namespace) -> list[str] | None:

@@ -39,6 +39,8 @@ def _install(arguments: argparse.Namespace) -> int:
     replace(path, boot_unit(state.root, user_name() if system else None).encode())
     path.chmod(0o644)
     say(f"wrote {path}")
+    if arguments.json:
+        print_json({"unit": str(path), "systemd": is_booted()})
     if not is_booted():
         say(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
         return ExitCode.RUN_FAILED
@@ -82,14 +84,18 @@ def _remove(arguments: argparse.Namespace) -> int:
     path.unlink()
     if is_booted():
         _systemctl(system, ["daemon-reload"])
+    if arguments.json:
+        print_json({"removed": str(path)})
     say(f"removed {path}; runs, queue and guard go on until the next boot")
     return ExitCode.DONE
 
 
-def _boot(_arguments: argparse.Namespace) -> int:
+def _boot(arguments: argparse.Namespace) -> int:
     """What the unit runs: adopting queues again what waited, and starts again what survives."""
     state = StateDirectory().create()
     adopted = tend(state)
+    if arguments.json:
+        print_json({"adopted": adopted})
     say(f"after boot: {len(adopted)} runs taken over{': ' if adopted else ''}{', '.join(adopted)}")
     return ExitCode.DONE
 
@@ -98,13 +104,18 @@ def _print_unit(arguments: argparse.Namespace) -> int:
     if arguments.preset is None:
         raise WrongInput("service unit: which preset?", "fresnel-tui service unit PRESET")
     specs = resolve_runs(arguments.preset, arguments.overrides, "")
+    units = []
     for plan, _ in preview(StateDirectory(), specs):
         hidden = [name for name, value in plan.environment.items() if value == MASK]
         shown = {name: value for name, value in plan.environment.items() if name not in hidden}
         # The folder of a run that never was: what the program writes there would be lost.
-        print(run_unit(plan, shown, user_name() if arguments.system else None), end="")
+        units.append(run_unit(plan, shown, user_name() if arguments.system else None))
+        if not arguments.json:
+            print(units[-1], end="")
         for name in hidden:
             say(f"{name} is a secret: put it into a file of yours with EnvironmentFile=")
+    if arguments.json:
+        print_json({"units": units})
     say("systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here")
     return ExitCode.DONE
 

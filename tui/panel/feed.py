@@ -40,6 +40,7 @@ _OVERRUNS_EVERY = 30
 _VERIFY_EVERY = 120
 _READ_FOR_S = 0.25  # at a time, of rows that no kept file has: pictures go on meanwhile
 _AT_ONCE_S = 0.01
+_COSTS_EVERY_S = 30.0
 
 
 class PanelSnapshot(msgspec.Struct, frozen=True):
@@ -89,6 +90,8 @@ class SnapshotFeed:
         self._ids_of: tuple[int, list[str]] = (-1, [])
         self._index = EndedIndex(state, may_write=not read_only)
         self._unread = True
+        self._costs_wanted = False
+        self._costs_of: tuple[int, float] = (-1, 0.0)
         self._hurry = asyncio.Event()
         self._stop = asyncio.Event()
         # The first picture is taken while the terminal is still being set up.
@@ -98,6 +101,10 @@ class SnapshotFeed:
     def refresh_now(self) -> None:
         """Take the next picture now: something was just done."""
         self._hurry.set()
+
+    def look_up_costs(self) -> None:
+        """Have the cost of every ended run looked up, and again when one more has ended."""
+        self._costs_wanted = True
 
     async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
         """Put a picture into `post` whenever there is something new to see; runs until
@@ -163,6 +170,8 @@ class SnapshotFeed:
             self._relabelled = False
             live = live_run_ids(self.state)
             self._unread = self._index.refresh(ids, live, verify, _READ_FOR_S)
+            if self._costs_wanted and not self._unread:
+                self._look_up_costs(now)
         if self._turn % _OVERRUNS_EVERY == 0:
             find_overruns(self.state, ((view.run, view.money) for view in views))
         return PanelSnapshot(
@@ -185,6 +194,17 @@ class SnapshotFeed:
         return live_letters(
             self.state, (run.id for run in runs if run.is_live), may_write=not self.read_only
         )
+
+    def _look_up_costs(self, now: float) -> None:
+        try:
+            size = self.state.ledger.stat().st_size
+        except OSError:
+            return
+        if size != self._costs_of[0] and now - self._costs_of[1] > _COSTS_EVERY_S:
+            from tui.views.ended_costs import ended_costs  # only where somebody looks that far back
+
+            self._costs_of = (size, now)
+            self._index.take_costs(ended_costs(self.state))
 
     def _run_ids(self) -> list[str]:
         """All ids, listed anew only when the folder changed: there may be tens of thousands."""

@@ -30,6 +30,7 @@ async def show_stacks(
         return
     at = time.strftime("%H:%M:%S", time.localtime(dump.time))
     area.show(Path(dump.folder) / ALL_RANKS, f"{name} · stacks of {at} · T: the output again")
+    area.log_pane.action_go_start()
     if dump.verdict:
         tell(dump.verdict)
 

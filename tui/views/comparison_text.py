@@ -25,8 +25,10 @@ Table = tuple[str, list[tuple[str, ...]]]
 """A title, and rows, the first of which are the headings."""
 
 
-def tables_of(comparison: Comparison) -> list[Table]:
-    """Everything there is to say, as tables: runs in columns while they are few."""
+def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
+    """Everything there is to say, as tables: runs in columns while they are few; without `ids`
+    where there is little room.
+    """
     seeds = _seed_table(comparison)
     if len(comparison.facts) > MOST_COLUMNS:
         return [_ranked(comparison), *seeds]
@@ -36,7 +38,7 @@ def tables_of(comparison: Comparison) -> list[Table]:
             f"{head} (baseline)" if i == comparison.baseline else head
             for i, head in enumerate(heads)
         )
-    found: list[Table] = [("runs", [("", *heads), *_outcomes(comparison)])]
+    found: list[Table] = [("runs", [("", *heads), *_outcomes(comparison)[not ids :]])]
     for section in comparison.sections:
         if section.rows:
             marked = any(not row.differs for row in section.rows)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
 from tui.views.run_row import RunRow, row_of_ended
 
-_VERSION = 1
+_VERSION = 2
 _SAVED_FROM = 32
 """Rows that must have been read anew before the file is written again."""
 _YOUNG_S = 900.0
@@ -30,8 +31,15 @@ _YOUNG_S = 900.0
 
 
 class _File(msgspec.Struct, array_like=True):
+    """Rows lie in chunks: what a chunk's texts have in common is shared before the next is read."""
+
     version: int
-    rows: list[RunRow]
+    chunks: list[msgspec.Raw]
+
+
+_CHUNK = 256
+_decode_file = msgspec.msgpack.Decoder(_File)
+_decode_chunk = msgspec.msgpack.Decoder(list[RunRow])
 
 
 class EndedRows(NamedTuple):
@@ -89,29 +97,40 @@ class EndedIndex:
             self.save()
         return bool(self._wanted)
 
+    def take_costs(self, costs: Mapping[str, float]) -> None:
+        """Give the rows what was looked up for them, in dollars."""
+        for row in self.ended.rows:
+            row.cost = costs.get(row.id, row.cost)
+        self.ended = self.ended._replace(version=self.ended.version + 1)
+
     def save(self) -> None:
         """Write the file, if it is ours to write."""
         if not self._may_write or self._known is None:
             return
         rows = [row for row in self._known.values() if row.id not in self._passing]
+        chunks = [
+            msgspec.Raw(msgspec.msgpack.encode(rows[at : at + _CHUNK]))
+            for at in range(0, len(rows), _CHUNK)
+        ]
+        content = msgspec.msgpack.encode(_File(_VERSION, chunks))
         try:
-            replace(
-                self._state.ended_rows, msgspec.msgpack.encode(_File(_VERSION, rows)), sync=False
-            )
+            replace(self._state.ended_rows, content, sync=False)
         except OSError:
             return  # a full or read-only disk: the rows are read from the runs each time
         self._unsaved = 0
 
     def _load(self) -> dict[str, RunRow]:
+        known: dict[str, RunRow] = {}
         try:
-            file = msgspec.msgpack.decode(read_plain(self._state.ended_rows, 1 << 30), type=_File)
+            file = _decode_file.decode(read_plain(self._state.ended_rows, 1 << 30))
+            for chunk in file.chunks if file.version == _VERSION else ():
+                for row in _decode_chunk.decode(chunk):
+                    _share_texts(row)
+                    row.cost = None  # a price is corrected afterwards
+                    known[row.id] = row
         except (OSError, msgspec.DecodeError):
             return {}
-        if file.version != _VERSION:
-            return {}
-        for row in file.rows:
-            row.cost = None  # a price is corrected afterwards
-        return {row.id: row for row in file.rows}
+        return known
 
     def _stamps(self) -> dict[str, int]:
         """When each run's folder last changed, in nanoseconds."""
@@ -152,6 +171,7 @@ class EndedIndex:
             return self._known.pop(run_id, None) is not None
         run = read_run(self._state, run_id)
         row = row_of_ended(run, read_final(run), stamp)
+        _share_texts(row)
         before = self._known.get(run_id)
         self._known[run_id] = row
         if run.record is not None and is_terminal(run.record.state):
@@ -160,6 +180,13 @@ class EndedIndex:
         else:
             self._passing.add(run_id)  # as it looks from here and now: another look may differ
         return row != before
+
+
+def _share_texts(row: RunRow) -> None:
+    """Texts that thousands of rows have in common are kept once."""
+    row.name, row.preset, row.group = intern(row.name), intern(row.preset), intern(row.group)
+    row.host, row.user, row.remark = intern(row.host), intern(row.user), intern(row.remark)
+    row.headline = row.headline and intern(row.headline)
 
 
 def _stamp(path: Path) -> int | None:

@@ -5,7 +5,7 @@ processes.
 import time
 from collections.abc import Sequence
 
-from runners.model.gpus import GpuProcess, GpuSnapshot, Xid
+from runners.model.gpus import GpuProcess, GpuSnapshot, HostSnapshot, Xid
 from tui.views.format import DASH, memory
 
 _SHORT = {
@@ -18,6 +18,8 @@ _SHORT = {
 """Reasons that cost speed under load, in a word; those a person has set are told in the detail
 only.
 """
+_STEP = 10
+"""Percent of the CPU that are worth a repaint."""
 _RECENT_S = 3600.0
 """How long an Xid is told beside the GPU; its details and its run tell it for good."""
 
@@ -76,3 +78,31 @@ def process_words(process: GpuProcess) -> str:
     who = "outside" if process.outside else process.user or DASH
     parts = [f"pid {process.pid}", who, memory(process.memory_used), process.command or ""]
     return " ".join(part for part in parts if part)
+
+
+def host_text(host: HostSnapshot, room: int) -> str | None:
+    """The host in so many cells: `CPU ~30% of 64 · memory 23% of 196G · 76.1 GB free`; None when
+    nothing is known or there is no room.
+
+    In coarse steps: it is looked at now and then, and every change is painted.
+    """
+    cpu = None if host.cpu_percent is None else f"~{_STEP * round(host.cpu_percent / _STEP)}%"
+    used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
+    part = None if used is None else f"{used:.0%}"
+    disk = None if host.disk_free is None else f"{host.disk_free / 1e9:,.0f} GB"
+    of = f" of {host.cpu_count}" if host.cpu_count else ""
+    long = [
+        f"CPU {cpu}{of}" if cpu else "",
+        f"memory {part} of {memory(host.memory_total)}" if part else "",
+        f"disk {disk} free" if disk else "",
+    ]
+    short = [
+        f"CPU {cpu}" if cpu else "",
+        f"mem {part}" if part else "",
+        f"disk {disk}" if disk else "",
+    ]
+    for words in (long, short, short[:2], short[:1]):
+        text = " · ".join(filter(None, words))
+        if text and len(text) <= room:
+            return text
+    return None

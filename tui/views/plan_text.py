@@ -11,6 +11,13 @@ from runners.scheduling.policy import Granted, QueueDecision
 from runners.scheduling.visibility import ALL_VARIABLES
 from tui.views.format import dollars, duration, indices
 
+_TARGETS = {
+    "leader": "to the process",
+    "group": "to its process group",
+    "workers": "to its worker processes",
+}
+"""Who gets the signals of a stop."""
+
 
 def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, str]]:
     """The plan as names and values for people; with the refusal or the wait in place of the
@@ -47,7 +54,7 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
     ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
-    pairs += [("stop", f"{ladder} (to the {plan.stop.target})"), ("run folder", plan.directory)]
+    pairs += [("stop", f"{ladder} ({_TARGETS[plan.stop.target]})"), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
         rate = hourly_rate(plan.price, device_count(plan.gpus))

@@ -14,7 +14,7 @@ from tui.views.run_row import RunRow, age_words
 from tui.views.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
-REMARK_FROM = 14
+REMARK_ROOM = 20
 """Cells that a reason needs to be worth reading."""
 
 
@@ -113,11 +113,11 @@ COLUMNS = {
         Column("best", "best", _best, 7, 9),
         Column("trend", "trend", lambda row, look, width: row.spark, 8, right=False),
         Column("rate", "rate", _rate, 13),
-        Column("eta", "ETA", _eta, 6),
-        Column("elapsed", "elapsed", _elapsed, 7),
         Column("age", "age", lambda row, look, width: age_words(look.now - row.created), 4),
         Column("cost", "cost", _cost, 7, 9),
         Column("tags", "tags", lambda row, look, width: ",".join(row.tags), 10, right=False),
+        Column("eta", "ETA", _eta, 6),
+        Column("elapsed", "elapsed", _elapsed, 7),
         Column(
             "reason", "reason", lambda row, look, width: brief_remark(row), 20, 400, right=False
         ),
@@ -126,11 +126,10 @@ COLUMNS = {
 _FIRST = ("state", "name", "progress", "last", "eta")
 """What even the narrowest table has, in the order in which it is given room."""
 _THEN = (*("age", "best", "elapsed", "gpus", "cost", "reason", "trend", "tags", "rate", "epoch"),)
-_AFTER_NAMES = "elapsed"
-"""Before this column and those after it, names get the room to be read."""
-_READABLE = 15
-_REMARK_OVER = ("best", "trend", "rate", "eta", "elapsed")
-_REMARK_OVER_MORE = ("progress", "epoch", "last", *_REMARK_OVER)
+_NAMES_BEFORE = {"elapsed": 15, "trend": 28}
+"""Before these columns and those after them, names get so much room as they need."""
+_REMARK_FROM = ("reason", "eta", "best", "progress")
+"""Where a reason may begin: the first that leaves it room enough."""
 
 
 class Cell(NamedTuple):
@@ -150,8 +149,8 @@ def fit_columns(width: int, absent: Iterable[str] = (), longest_name: int = 40) 
     gone = set(absent)
     for key in (*_FIRST, *_THEN):
         column = COLUMNS[key]
-        if key == _AFTER_NAMES and "name" in chosen:
-            more = max(0, min(left, min(_READABLE, longest_name) - chosen["name"]))
+        if key in _NAMES_BEFORE and "name" in chosen:
+            more = max(0, min(left, min(_NAMES_BEFORE[key], longest_name) - chosen["name"]))
             chosen["name"] += more
             left -= more
         if key in gone or (left < column.width + 1 and key != "state"):
@@ -184,29 +183,27 @@ def fit_columns(width: int, absent: Iterable[str] = (), longest_name: int = 40) 
 
 
 def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
-    """From which to which cell a row's reason stands instead of columns; (0, 0) for none.
-
-    Where the table has a column for it, a longer one still takes the place of what is empty.
+    """From which to which cell a row's reason stands, instead of other columns where it is long;
+    (0, 0) where it has none, or only its own column.
     """
-    if not row.remark or row.state is State.DONE:
+    words = brief_remark(row)
+    if not words or row.state is State.DONE:
         return 0, 0
-    by_key = {cell.column.key: cell for cell in cells}
-    own = by_key.get("reason")
-    if own is not None and (own.width >= len(row.remark) or row.last is not None):
-        return 0, 0
-    best = (0, 0)
-    for keys in (_REMARK_OVER, _REMARK_OVER_MORE):
-        if row.is_live and row.started is not None and not row.urgent:
-            break  # what trains says how far and how well it is
-        there = [by_key[key] for key in keys if key in by_key]
-        if not there:
+    order = list(COLUMNS)
+    end = cells[-1].start + cells[-1].width
+    # How far and how well a run is that trains comes first.
+    trains = row.is_live and row.started is not None and not row.urgent
+    found = (0, 0)
+    for key in ("reason",) if trains else _REMARK_FROM:
+        after = [cell for cell in cells if order.index(cell.column.key) >= order.index(key)]
+        if not after:
             continue
-        best = there[0].start, there[-1].start + there[-1].width
-        if best[1] - best[0] >= REMARK_FROM and row.last is not None:
+        found = after[0].start, end
+        room = end - found[0]
+        enough = room >= REMARK_ROOM and row.last is not None and key != "reason"
+        if room >= len(words) or enough:
             break
-    if own is not None and own.width >= best[1] - best[0]:
-        return 0, 0
-    return best
+    return found
 
 
 def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | None = None) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.watch.metrics.final import FinalReport
+from tui.views.expectation_text import shortfalls
 from tui.views.format import duration
 from tui.views.health_text import health_remark
 from tui.views.run_view import RunView
@@ -115,7 +116,10 @@ def row_of_view(view: RunView, now: float) -> RunRow:
     """The row of a run that somebody has looked at just now, live or ended."""
     remark, urgent = remark_of(view)
     final = {name: (one.last, one.best, one.best_step) for name, one in view.final.items()}
-    live = {name: (value, None, None) for name, value in view.metrics.items()}
+    unknown = None, None
+    live = {
+        name: (value, *view.best_so_far.get(name, unknown)) for name, value in view.metrics.items()
+    }
     metrics = final or live
     best = metrics.get(view.headline or "", (None, None, None))[1]
     return _row(
@@ -148,7 +152,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"⚠ {doing}", True
     if view.alerts and run.is_live:
         return f"⚠ {view.alerts[-1].text}", True
-    return "", False
+    below = shortfalls(view) if run.is_live else []
+    return (f"below expectation: {below[0]}", False) if below else ("", False)
 
 
 def _stop_word(run: Run, now: float) -> str:

@@ -8,7 +8,7 @@ nothing else is asked for, only what lives is looked at again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -224,11 +224,3 @@ def group_row(group: FoldedGroup) -> RunRow:
 
 def _order_of(row: RunRow) -> tuple[bool, float]:
     return not row.is_live, row.created
-
-
-def fill_costs(rows: Iterable[RunRow], costs: Mapping[str, float]) -> None:
-    """Give rows the costs that were looked up."""
-    for row in rows:
-        cost = costs.get(row.id)
-        if cost is not None:
-            row.cost = cost

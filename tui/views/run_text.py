@@ -55,7 +55,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     stop = run.record.stop if run.record else None
     if stop is not None:
         left = duration(max(0.0, stop.until - time.time()))
-        pairs.append(("stopping", f"rung {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
+        pairs.append(("stopping", f"step {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
     if plan is not None:
         gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
         pairs.append(
@@ -139,6 +139,10 @@ def format_metric(name: str, value: float | int | None) -> str:
 
 def best_words(view: RunView, name: str) -> str:
     """The best value of a metric and where it was, unless it is the last one."""
+    so_far = view.best_so_far.get(name)
+    if so_far is not None and so_far[0] != view.metrics.get(name):
+        at = "" if so_far[1] is None else f" at step {so_far[1]:,}"
+        return f" (best so far {format_metric(name, so_far[0])}{at})"
     final = view.final.get(name)
     if final is None or final.best is None or final.best == final.last:
         return ""

@@ -51,6 +51,8 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
+    best_so_far: dict[str, tuple[float, int | None]] = {}
+    """Of a live run all of whose output was read: each metric's best value, and its step."""
     epoch_s: float | None = None
     """Seconds that an epoch after the first takes; None while unknown."""
     asks: str | None = None
@@ -122,6 +124,7 @@ def view_run(
         readers=report.readers if final is None else final.readers,
         skipped=report.skipped if final is None else 0,
         final={} if final is None else final.metrics,
+        best_so_far=report.best(run) if run.is_live else {},
         alerts=report.alerts.alerts,
         epoch_s=events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
@@ -238,11 +241,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         },
         "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
         "metrics": view.metrics,
-        "best": {
-            name: {"value": one.best, "step": one.best_step, "source": one.source}
-            for name, one in view.final.items()
-            if one.best is not None
-        },
+        "best": _best_json(view),
         "metric_readers": list(view.readers) or None,
         "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
@@ -252,11 +251,18 @@ def to_json(view: RunView) -> dict[str, Any]:
     }
 
 
-def _health_json(health: Health | None) -> dict[str, Any] | None:
-    if health is None:
-        return None
-    value: dict[str, Any] = msgspec.to_builtins(health)
-    return {**value, "since": iso(health.since), "time": iso(health.time)}
+def _best_json(view: RunView) -> dict[str, Any]:
+    if view.best_so_far:
+        source = "output" if view.readers else "events"
+        return {
+            name: {"value": value, "step": step, "source": source}
+            for name, (value, step) in view.best_so_far.items()
+        }
+    return {
+        name: {"value": one.best, "step": one.best_step, "source": one.source}
+        for name, one in view.final.items()
+        if one.best is not None
+    }
 
 
 def _error_json(view: RunView) -> dict[str, Any] | None:
@@ -267,6 +273,13 @@ def _error_json(view: RunView) -> dict[str, Any] | None:
 
     line = view.diagnosis.line
     return {"text": line, "line": error_line(view.run.directory, line)}
+
+
+def _health_json(health: Health | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    value: dict[str, Any] = msgspec.to_builtins(health)
+    return {**value, "since": iso(health.since), "time": iso(health.time)}
 
 
 def money_json(money: RunCost) -> dict[str, Any]:

@@ -6,6 +6,7 @@ user who sets a name keeps it. Sources: PyTorch's FlightRecorder.hpp and Process
 """
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -63,10 +64,16 @@ def watched_environment(
 def _flight_recorder(
     argv: Sequence[str], run: Path, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """The last collectives of every rank, written when one of them times out."""
-    interpreter = interpreter_of(argv)
+    """The last collectives of every rank, written when one of them times out.
+
+    Nothing where no PyTorch is found: it would warn of a name that is not of its own version.
+    """
+    on_path = shutil.which("python", path=environment.get("PATH"))
+    interpreter = interpreter_of(argv) or (Path(on_path) if on_path else None)
     version = interpreter and package_version("torch", package_folders(interpreter, environment))
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version or "")[:2])
+    if not version:
+        return {}
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     which = 0 if numbers >= _RENAMED else 1
     found = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
     for names, value in zip(_NAMES, (_RECORDS, str(run / FLIGHT_PREFIX)), strict=True):

@@ -5,7 +5,7 @@ import glob
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -78,22 +78,26 @@ def look_at_files(
         if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
             continue
         literal = {name: glob.escape(value) for name, value in words.items()}
-        named = Path(filled(rule.path, literal)).expanduser()
-        # A slash at the end makes glob match folders only, and Path() drops it.
-        only_folders = "/" if rule.path.endswith("/") else ""
-        pattern = f"{Path(glob.escape(str(folder))) / named}{only_folders}"
-        if not Path(_unescaped(pattern)).is_relative_to(directory):
-            yield look_at_rule(rule, pattern, folder)
+        patterns = [_absolute(text, literal, folder) for text in rule.path.split("|")]
+        outside = [one for one in patterns if not Path(unescaped(one)).is_relative_to(directory)]
+        if outside:
+            yield look_at_rule(rule, outside, folder)
 
 
-def look_at_rule(rule: FileRule, pattern: str, folder: Path) -> FileFacts:
+def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
+    """A pattern of a rule with its words filled; one that ends in a slash is of folders only."""
+    named = Path(filled(text, literal)).expanduser()
+    return f"{Path(glob.escape(str(folder))) / named}{'/' if text.endswith('/') else ''}"
+
+
+def look_at_rule(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
     """Count the files that match an absolute glob pattern, and look for what belongs to them."""
-    found = sorted(matching(pattern))
+    found = sorted({path for pattern in patterns for path in matching(pattern)})
     wrong: list[tuple[str, int]] = []
     missing: list[str] = []
     counts = {"wrong": 0, "lacking": 0}
     rows = None
-    place = _unescaped(pattern)
+    place = " | ".join(unescaped(pattern) for pattern in patterns)
     try:
         for text in found:
             path = Path(text)
@@ -226,5 +230,6 @@ def _may_be_name(value: str, folder: Path) -> bool:
     return words and owner[0] not in ".~" and not (folder / owner).exists()
 
 
-def _unescaped(pattern: str) -> str:
+def unescaped(pattern: str) -> str:
+    """Return a pattern as people read it."""
     return pattern.replace("[[]", "[").replace("[*]", "*").replace("[?]", "?")

@@ -14,6 +14,9 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 
+_MADE_BEFORE: tuple[CheckGroup, ...] = ("data", "checkpoint")
+"""What the run that another one waits for may still make."""
+
 
 class Verification(msgspec.Struct, frozen=True):
     """The checks of one run, in order."""
@@ -80,10 +83,11 @@ def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunS
     """
     checked = []
     for spec in specs:
-        if not spec.verify:
+        groups = [one for one in spec.verify if spec.after is None or one not in _MADE_BEFORE]
+        if not groups:
             checked.append(spec)
             continue
-        found = verify(state, [spec], spec.verify)[0]
+        found = verify(state, [spec], groups)[0]
         # Busy GPUs are not a failure of the run: the launch itself decides whether it may wait.
         failures = [check for check in found.failures if check.name != "plan"]
         if failures:

@@ -32,6 +32,7 @@ class EventStream(ProgressTracker):
             if self._reader.restarted:
                 self.reset()
                 self._forget()
+            self.is_partial = self.is_partial or self._reader.gap is not None
             for at, event in enumerate(events):
                 # Events were left out here, so the time between these two
                 # says nothing about the pace.

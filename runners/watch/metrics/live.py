@@ -13,7 +13,7 @@ from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.events import EventStream
 from runners.watch.metrics.output import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.sample import headline
+from runners.watch.metrics.sample import headline, higher_is_better
 from runners.watch.metrics.series import Series
 
 if TYPE_CHECKING:
@@ -60,6 +60,22 @@ class LiveReport:
             if name not in told and not _stands_in(name, told)
         }
         return {**told, **held}
+
+    def best(self, run: Run) -> dict[str, tuple[float, int | None]]:
+        """The best value so far of each metric of which it is known what better means, and its
+        step; nothing when a part of what the run wrote was not read.
+        """
+        course = self.course
+        again = run.record is not None and run.record.attempt > 1
+        if course.is_partial or (course is self._printed and (again or self.skipped)):
+            return {}
+        rule = run.plan.metrics if run.plan else MetricRule()
+        found: dict[str, tuple[float, int | None]] = {}
+        for name, one in course.extremes.items():
+            higher = True if name in rule.higher else higher_is_better(name)
+            if higher is not None:
+                found[name] = (one.most, one.most_step) if higher else (one.least, one.least_step)
+        return found
 
     @property
     def skipped(self) -> int:

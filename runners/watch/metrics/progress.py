@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from typing import NamedTuple
 
 from runners.model.run import Progress
 from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank
@@ -9,6 +10,15 @@ from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank
 _PACES = 60
 _TREND_POINTS = 240
 _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "batch", "steps", "it")
+
+
+class Extremes(NamedTuple):
+    """The least and the greatest value of a metric so far, and the steps of their first."""
+
+    least: float
+    least_step: int | None
+    most: float
+    most_step: int | None
 
 
 class ProgressTracker:
@@ -21,6 +31,9 @@ class ProgressTracker:
         """Forget everything."""
         self.metrics: dict[str, float | int | None] = {}
         self.trend: deque[float] = deque(maxlen=_TREND_POINTS)
+        self.extremes: dict[str, Extremes] = {}
+        """Of all finite values since the beginning, unless `is_partial`."""
+        self.is_partial = False
         self.noted = 0
         self.newest: deque[float] = deque(maxlen=_TREND_POINTS)
         """The last values of the headline, those that are not finite too; `noted` counts all."""
@@ -68,6 +81,8 @@ class ProgressTracker:
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
             self.metrics[name] = value if math.isfinite(value) else None
+            if math.isfinite(value):
+                self._note_extremes(name, value)
         if trend:
             self._note_trend(sample)
 
@@ -139,6 +154,15 @@ class ProgressTracker:
         if not pace or self.step is None:
             return None, ""
         return (self.batch / pace, "samples") if self.batch else (1 / pace, self.unit or "steps")
+
+    def _note_extremes(self, name: str, value: float) -> None:
+        known = self.extremes.get(name)
+        if known is None:
+            self.extremes[name] = Extremes(value, self.step, value, self.step)
+        elif value < known.least:
+            self.extremes[name] = known._replace(least=value, least_step=self.step)
+        elif value > known.most:
+            self.extremes[name] = known._replace(most=value, most_step=self.step)
 
     def _note_trend(self, sample: Sample) -> None:
         for name, value in sample.values.items():

@@ -164,6 +164,10 @@ class CockpitScreen(Screen[None]):
             words = queue_lines(view, live, picture.leases)
         self.area.explain(tuple(words))
 
+    @on(RunPane.CostsWanted)
+    def _look_up_costs(self) -> None:
+        self.commands.feed.look_up_costs()
+
     @on(RunPane.Opened)
     def _open(self) -> None:
         from tui.panel.screens.run_detail import RunDetailScreen

@@ -35,7 +35,7 @@ class CommandScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """The commands, newest last."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = "What was done here, as commands"
+            dialog.border_title = "This session's actions as commands"
             dialog.border_subtitle = "y copy · w write a script · Esc close"
             if not self.log_.lines:
                 yield Static("nothing yet: launching and stopping runs will stand here")

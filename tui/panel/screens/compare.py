@@ -45,7 +45,7 @@ class CompareScreen(ModalScreen[None]):
         Binding("right", "scroll(8)", "Right"),
     ]
     DEFAULT_CSS = """
-    CompareScreen .dialog { width: 96%; max-width: 100%; height: 92%; overflow-x: auto; }
+    CompareScreen .dialog { overflow-x: auto; }
     CompareScreen #comparison { width: auto; }
     """
 
@@ -59,7 +59,7 @@ class CompareScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
-        with VerticalScroll(classes="dialog") as dialog:
+        with VerticalScroll(classes="dialog wide") as dialog:
             dialog.border_title = f"{len(self._ids)} runs compared"
             dialog.border_subtitle = "a all settings · b baseline · Esc closes"
             yield Static("reading…", id="comparison")
@@ -101,7 +101,7 @@ def draw_comparison(comparison: Comparison) -> Text:
     text = Text(no_wrap=True)
     if comparison.baseline is not None:
         text.append(f"measured by {label_of(comparison, comparison.baseline)}\n\n", style="italic")
-    for title, rows in tables_of(comparison):
+    for title, rows in tables_of(comparison, ids=False):
         text.append(f"{title}\n", style="bold underline")
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for i, row in enumerate(rows):

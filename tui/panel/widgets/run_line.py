@@ -62,8 +62,6 @@ def draw_row(
             text.append(words + " ")
             continue
         words = cell.column.text(row, look, width)
-        if key == "reason" and (start, end) != (0, 0):
-            words = ""
         look_like = style if key == "state" else remark_style(row) if key == "reason" else ""
         text.append(fitted(words, width, cell.column.right) + " ", style=look_like)
     text.right_crop(1)

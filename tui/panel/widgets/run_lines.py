@@ -106,6 +106,18 @@ class RunLines(Sequence[Text]):
                 return cell.column.key if cell.column.key in SORTABLE else ""
         return ""
 
+    def lacks_costs(self, seen: range) -> bool:
+        """Whether costs are shown or asked for, and runs are seen that may have one."""
+        choice = self.choice
+        if "cost" in choice.query.text or any(key.column == "cost" for key in choice.sort):
+            return True
+        shows = any(cell.column.key == "cost" for cell in self.cells)
+        lines = self.table.lines
+        return shows and any(
+            isinstance(line, RunRow) and line.cost is None and line.gpus and not line.is_live
+            for line in (lines[at] for at in seen if at < len(lines))
+        )
+
     # ---- drawing
 
     def lay_out(self, width: int, theme: Theme) -> Text:

@@ -67,6 +67,9 @@ class RunPane(RowList):
             super().__init__()
             self.row = row
 
+    class CostsWanted(Message):
+        """Runs are looked at whose cost nobody has looked up yet."""
+
     class Opened(Message):
         """Enter was pressed on a run."""
 
@@ -80,6 +83,7 @@ class RunPane(RowList):
         self._asked: tuple[Any, ...] | None = None
         self._busy = False
         self._wanted: str | None = None
+        self._told_costs = False
 
     # ---- which run
 
@@ -176,6 +180,9 @@ class RunPane(RowList):
             self.set_rows(lines.table.keys, lines, (), header)
         else:
             self.set_rows((), (), [Text(lines.nothing, style="dim")])
+        if lines.lacks_costs(self.seen) and not self._told_costs:
+            self._told_costs = True
+            self.post_message(self.CostsWanted())
         title, subtitle = lines.title(self._typing), lines.subtitle()
         if title != self.border_title:
             self.border_title = title

@@ -19,8 +19,9 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, memory, percent, size
-from tui.views.gpu_text import instance_number, instances_of, strangers, trouble
+from tui.views.gpu_text import host_text, instance_number, instances_of, strangers, trouble
 
+_CORNERS = 4
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
 """Content widths from which a row shows temperature and power, the memory bar, and the GPU's
 name.
@@ -54,7 +55,7 @@ class GpuPane(RowList):
         """Take in a new picture; only rows that changed are painted."""
         self.picture = picture
         reading = picture.reading
-        titles = _titles(reading)
+        titles = _titles(reading, self.size.width)
         if titles != (self.border_title, self.border_subtitle):
             self.border_title, self.border_subtitle = titles
         self._lay_out()
@@ -143,9 +144,9 @@ class GpuPane(RowList):
         ]
 
 
-def _titles(reading: GpuReading | None) -> tuple[str, str | None]:
+def _titles(reading: GpuReading | None, width: int) -> tuple[str, str | None]:
     """What stands in the border: what is simulated or missing, and since when readings are
-    stale.
+    stale; beside GPUs the host.
     """
     if reading is None:
         return "GPUs", None
@@ -154,11 +155,10 @@ def _titles(reading: GpuReading | None) -> tuple[str, str | None]:
         title = "GPUs · simulated"
     elif not reading.gpus:
         title = "CPU · no GPU here"
-    stale = is_stale(reading)
-    return (
-        title,
-        f"stale since {time.strftime('%H:%M:%S', time.localtime(reading.time))}" if stale else None,
-    )
+    if is_stale(reading):
+        since = time.strftime("%H:%M:%S", time.localtime(reading.time))
+        return title, f"stale since {since}"
+    return title, host_text(reading.cpu, width - _CORNERS) if reading.gpus else None
 
 
 def _problem_rows(problem: str | None, width: int) -> list[Text]:

@@ -70,7 +70,7 @@ class GpuPicker(RowList):
         self.picture = picture
         self._taken: Mapping[str, int] = {}
         self._peaks: Peaks = {}
-        self._named: frozenset[str] = frozenset()
+        self._named: frozenset[str] | None = None
         self._typed = ""
 
     @property
@@ -99,9 +99,8 @@ class GpuPicker(RowList):
         """
         self._taken, self._peaks = taken, peaks
         ids = request.ids if request is not None else ()
-        self._named = frozenset(
-            gpu.uuid for gpu in self.gpus if gpu.uuid in ids or str(gpu.index) in ids
-        )
+        named = (gpu.uuid for gpu in self.gpus if gpu.uuid in ids or str(gpu.index) in ids)
+        self._named = frozenset(named) if ids else None
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -120,7 +119,7 @@ class GpuPicker(RowList):
     @property
     def ticked(self) -> frozenset[str]:
         """UUIDs of the GPUs that are chosen: those named, else those the plan was given."""
-        return self._named or frozenset(self._taken)
+        return frozenset(self._taken) if self._named is None else self._named
 
     def action_move(self, by: int) -> None:
         """Move the cursor; past either end, go to the next field."""
@@ -144,6 +143,8 @@ class GpuPicker(RowList):
         changed = self.gpus[self.cursor].uuid
         ticked = self.ticked
         chosen = [gpu for gpu in self.gpus if (gpu.uuid in ticked) != (gpu.uuid == changed)]
+        self._named = frozenset(gpu.uuid for gpu in chosen)  # the plan follows in a moment
+        self._lay_out()
         self.post_message(self.Chosen(spell_ids(tuple(_name(gpu) for gpu in chosen))))
 
     def action_all(self) -> None:

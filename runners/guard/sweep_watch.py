@@ -1,0 +1,59 @@
+"""Which sweeps are judged by the median rule, and that a process of each does so."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.host import helpers
+from runners.host.files import replace
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.state.codec import read
+from runners.state.layout import StateDirectory
+
+
+class SweepWatch(msgspec.Struct, frozen=True):
+    """sweeps/GROUP.json: the runs of a sweep on one host, and the metric they are judged by (empty:
+    the one that tells a run in one number).
+    """
+
+    group: str
+    runs: tuple[str, ...]
+    host: str
+    metric: str = ""
+
+
+_watch = msgspec.json.Decoder(SweepWatch)
+
+
+def watch_for_hopeless(
+    state: StateDirectory, group: str, runs: Sequence[str], metric: str = ""
+) -> None:
+    """Have the runs of a sweep judged by the median rule until the last has ended."""
+    state.sweeps.mkdir(mode=0o700, exist_ok=True)
+    rule = SweepWatch(group, tuple(runs), host_name(), metric)
+    replace(state.sweeps / f"{group}.json", msgspec.json.encode(rule))
+    ensure_sweep_watches(state)
+
+
+def ensure_sweep_watches(state: StateDirectory) -> None:
+    """Start the process of every sweep of this host that is to be watched and is not."""
+    try:
+        rules = list(state.sweeps.glob("*.json"))
+    except OSError:
+        return
+    for path in rules:
+        rule = read_watch(path)
+        if rule is not None and rule.host == host_name() and not is_held(lock_of(path)):
+            helpers.spawn("watch-sweep", state.root, path.stem)
+
+
+def lock_of(path: Path) -> Path:
+    """Held by the process that watches the sweep of the file at `path`."""
+    return path.with_suffix(".lock")
+
+
+def read_watch(path: Path) -> SweepWatch | None:
+    """The file of one sweep, or None."""
+    return read(path, _watch)
