@@ -79,18 +79,17 @@ def main() -> None:
             for one in [start(state, *run) for run in ENDS]:
                 wait_until_ended(state, one.id)
             wait_for_values([start(state, *run) for run in GOES_ON])
-            asyncio.run(take(PanelApp(state), (120, 36), "cockpit", (), "ETA"))
-            asyncio.run(take(PanelApp(state), (80, 24), "cockpit-80x24", (), "loss"))
+            asyncio.run(take(PanelApp(state), (120, 36), "cockpit", (), "surface"))
+            asyncio.run(take(PanelApp(state), (80, 24), "cockpit-80x24", (), "surface"))
             asyncio.run(take(PanelApp(state), (120, 36), "stop", ("s",), "Newest checkpoint"))
             asyncio.run(
                 take(PanelApp(state), (120, 40), "launch", LAUNCH, "Plan: exactly what runs")
             )
             asyncio.run(take(PanelApp(state), (120, 36), "metrics", ("m", "a"), "loss"))
             asyncio.run(take(PanelApp(state), (120, 40), "pictures", ENDED, "epoch 3"))
-            asyncio.run(take(PanelApp(state), (100, 36), "gpu", ("1", "enter"), "PCIe"))
             for theme in THEMES:
                 panel = PanelApp(state, settings=Settings(panel=PanelKeys(theme=theme)))
-                asyncio.run(take(panel, (100, 24), f"theme-{theme}", (), "loss"))
+                asyncio.run(take(panel, (100, 24), f"theme-{theme}", (), "surface"))
         finally:
             for run in list_runs(state, 0):
                 request_stop(state, run, force=True)
