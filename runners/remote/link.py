@@ -110,11 +110,12 @@ class Link:
         self._thread.start()
         return self
 
-    def stop(self) -> None:
-        """End the link; waits for a moment."""
+    def stop(self, patience_s: float = 3.0) -> None:
+        """End the link; waits so long at most until it has ended."""
         self._stop.set()
         self._wake()
-        self._thread.join(3.0)
+        if patience_s:
+            self._thread.join(patience_s)
 
     def retry_now(self) -> None:
         """Try again without waiting."""

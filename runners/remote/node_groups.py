@@ -62,4 +62,4 @@ def new_name(preset: str) -> str:
 
 
 def _folder(state: StateDirectory) -> Path:
-    return state.remote / "groups"
+    return state.remote / ".groups"

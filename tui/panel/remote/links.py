@@ -105,7 +105,7 @@ class LinkedHosts:
 
     def __init__(self, app: App[Any], state: StateDirectory, changed: Callable[[], None]) -> None:
         self._registry = RemoteRegistry(state)
-        self._mirrors = state.remote / "mirror"
+        self._mirrors = state.remote / ".mirror"
         self.hosts: dict[str, LinkedHost] = {}
         self.not_set_up: list[RemoteHost] = []
         self._app = app
@@ -118,7 +118,7 @@ class LinkedHosts:
         """Take in machines that were added, changed or removed meanwhile."""
         known = {host.name: host for host in self._registry.all()}
         for name in [name for name, one in self.hosts.items() if known.get(name) != one.host]:
-            self.hosts.pop(name).link.stop()
+            self.hosts.pop(name).link.stop(patience_s=0.0)
         self.not_set_up = [host for host in known.values() if not host.command]
         for host in known.values():
             if host.command and host.name not in self.hosts:
@@ -127,9 +127,12 @@ class LinkedHosts:
                 self.hosts[host.name] = LinkedHost(self._app, ssh, mirror, self._tell)
 
     def stop(self) -> None:
-        """End every link."""
+        """Have every link end, without waiting: each is in a thread that may be in a line's
+        hands.
+        """
+        atexit.unregister(self.stop)
         for one in self.hosts.values():
-            one.link.stop()
+            one.link.stop(patience_s=0.0)
 
     def _tell(self) -> None:
         """Called in a link's thread: have the screen look, in the app's own."""

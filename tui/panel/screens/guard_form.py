@@ -6,7 +6,7 @@ import time
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -67,6 +67,7 @@ class GuardScreen(ModalScreen[None]):
                 value = getattr(self.wish, key)
                 text = str(value).lower() if isinstance(value, bool) else value
                 yield FormField(key, name, text, words, wide=key in _WIDE)
+            yield Static(id="fieldhelp")
             yield Static(id="guard-says", classes="heading")
             with Horizontal(classes="buttons"):
                 yield Button("Set it (F2)", id="set", variant="success", compact=True)
@@ -76,6 +77,13 @@ class GuardScreen(ModalScreen[None]):
         """The first field has the keys."""
         self.query(Input).first().focus()
         self._show()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The whole help of the field that has the keys."""
+        field, text = event.widget.parent, Text()
+        if isinstance(field, FormField):
+            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
+        self.query_one("#fieldhelp", Static).update(text)
 
     def _read(self) -> GuardWish:
         """What the fields say; WrongInput for `destroys` that is neither true nor false."""
