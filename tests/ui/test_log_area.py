@@ -465,7 +465,7 @@ def test_an_expression_that_could_take_for_ever_leaves_the_keys_alone(tmp_path: 
         panel.press("3", "/")
         panel.wait_for("or /regex/")
         panel.press("/(a+)+$/\r")
-        panel.wait_for("nothing found")
+        panel.wait_for("no match")
         panel.press("&")
         panel.wait_for("show only lines with")
         panel.press("/(a|aa)+!$/\r")

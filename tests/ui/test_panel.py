@@ -252,7 +252,9 @@ def test_help_palette_search_and_zoom(open_terminal) -> None:
     panel.press("z")
     panel.wait_for("Runs ─")
     panel.press("Ctrl+P")
-    panel.wait_for("Launch again")
+    panel.wait_for("Search for commands")
+    panel.press("launch again")
+    panel.wait_for("the selected run, or a variation of it")
     panel.press("Escape")
     panel.wait_gone("Stop the selected run")
 

@@ -28,6 +28,7 @@ from tui.views.run_view import RunView, view_run
 
 _FEW = 500
 """So many runs are arranged at once; more of them aside."""
+_LEADING_AWAY = frozenset({"1", "3", "l", "tab", "shift+tab"})
 
 
 class RunPane(RowList):
@@ -79,6 +80,7 @@ class RunPane(RowList):
         self._state = state
         self._arranger = Arranger()
         self._typing = False
+        self._leaving = False
         self._came_from: str | None = None
         self._asked: tuple[Any, ...] | None = None
         self._busy = False
@@ -225,7 +227,10 @@ class RunPane(RowList):
     def on_key(self, event: events.Key) -> None:
         """While one types, what is typed goes into the filter, and the table follows."""
         if not self._typing:
-            if event.key == "slash":
+            # A key that leads to another pane has not done so yet when the next one is here: that
+            # one is for the pane it leads to.
+            self._leaving = self._leaving or event.key in _LEADING_AWAY
+            if event.key == "slash" and not self._leaving:
                 # Not by its binding: what is typed behind it may be here before that has run.
                 self.action_filter()
                 event.stop()
@@ -256,6 +261,7 @@ class RunPane(RowList):
     def on_blur(self) -> None:
         """Who goes elsewhere has typed enough."""
         super().on_blur()
+        self._leaving = False
         if self._typing:
             self._end_typing(self.lines.choice.query.text)
 
