@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
 from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
@@ -19,75 +16,30 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey, key_name, words_of_key
+from tui.panel.hotkeys import key_name, words_of_key
 from tui.panel.notifications import notify_error
 from tui.panel.run_commands import RunCommands
+from tui.panel.screens.cockpit_base import Cockpit
+from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
+from tui.panel.screens.cockpit_pages import PAGES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_view import RunView
 
 if TYPE_CHECKING:
     from runners.lifecycle.remedy.case import Case
-    from tui.panel.money_commands import MoneyCommands
     from tui.panel.run_actions import RunActions
 
-_TOUCHING = frozenset(
-    {
-        *("launch", "again", "resume", "stop", "stop_group", "stop_all", "drain", "postpone"),
-        *("remedy", "runs"),
-    }
-)
-"""Actions that change something: a panel that only shows has none of them."""
-_MOST_CURVES = 32
 
-
-class CockpitScreen(Screen[None]):
+class CockpitScreen(Cockpit):
     """Everything at a glance: is it running, how far, how well, on what, for how much."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("n", "launch", "launch a run", "Launch"),
-        hotkey("a", "again", "launch the selected run again, or a variation of it"),
-        hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
-        hotkey("s", "stop", "stop the selected run; again: its next step, now", "Stop"),
-        hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
-        hotkey("T", "stacks", "where every rank of the selected run is, or was when it hung"),
-        hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
-        hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
-        hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
-        hotkey("1", "focus_pane('gpus')", "GPUs, runs, log"),
-        hotkey("2", "focus_pane('runs')", "GPUs, runs, log"),
-        hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
-        hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
-        hotkey("m", "metrics", "metrics: curves of one run or several"),
-        hotkey("I", "pictures", "pictures that the selected run wrote, by epoch"),
-        hotkey(
-            "equals_sign",
-            "compare",
-            "compare the marked runs: what differs, and which is best",
-            display="=",
-        ),
-        hotkey("escape", "back", "leave what is open: the zoom, then the log"),
-        hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
-        hotkey("p", "postpone", "postpone the guard; asks for how long"),
-        hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
-        hotkey("H", "hosts", "rented machines: their GPUs, runs and logs"),
-        hotkey("c", "commands", "what was done here, as commands to copy into a script"),
-        hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
-        hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
-        hotkey("question_mark", "app.help", "this page", "Help", display="?"),
-        hotkey("q", "app.quit", "quit; runs go on", "Quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
-        super().__init__()
-        self.state = state
-        self.commands = runs
-        self._money: MoneyCommands | None = None
-        self.read_only = read_only
-        self.picture: PanelSnapshot | None = None
+        super().__init__(state, runs, read_only)
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
@@ -127,12 +79,6 @@ class CockpitScreen(Screen[None]):
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a picture has it."""
         self._wanted = run_id
-
-    @property
-    def selected_run(self) -> Run | None:
-        """The run under the cursor."""
-        view = self.query_one(RunPane).selected
-        return view.run if view else None
 
     def _upper_height(self, picture: PanelSnapshot) -> int:
         """Rows for GPUs and runs: what they need, and never more than half of the screen."""
@@ -188,11 +134,6 @@ class CockpitScreen(Screen[None]):
             self.query_one(f"#{name}")
         )  # at once: the next key may be one for the focused pane
 
-    @property
-    def area(self) -> LogArea:
-        """The logs."""
-        return self.query_one(LogArea)
-
     def action_zoom(self) -> None:
         """The focused pane on the whole screen, and back."""
         if self.maximized is not None:
@@ -220,14 +161,14 @@ class CockpitScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Read-only: nothing that touches a run."""
-        if self.read_only and action in _TOUCHING:
+        if self.read_only and action in TOUCHING:
             return False
         return super().check_action(action, parameters)
 
     def explain_key(self, key: str) -> str:
         """Where a key works that does nothing in the pane in focus; empty when it works nowhere."""
         if self.read_only and any(
-            key in binding.key.split(",") and binding.action in _TOUCHING
+            key in binding.key.split(",") and binding.action in TOUCHING
             for binding in self.BINDINGS
             if isinstance(binding, Binding)
         ):
@@ -301,13 +242,6 @@ class CockpitScreen(Screen[None]):
         self.app.push_screen(StopScreen(view), answered)
 
     @property
-    def chosen_runs(self) -> list[Run]:
-        """The marked runs, else those of the folded group, else the one under the cursor."""
-        pane = self.query_one(RunPane)
-        views = [pane.view_of(row.id) for row in pane.chosen]
-        return [view.run for view in views if view is not None]
-
-    @property
     def actions(self) -> RunActions:
         """What keys do to runs, asked for first."""
         from tui.panel.run_actions import RunActions
@@ -367,30 +301,6 @@ class CockpitScreen(Screen[None]):
 
         self.app.push_screen(RemedyScreen(self.state, run), answered)
 
-    def action_stacks(self) -> None:
-        """Show where every rank is instead of the output, and back."""
-        from tui.panel.stack_log import show_stacks
-
-        run = self.selected_run
-        if run is None:
-            self.notify("no run is selected", timeout=3)
-            return
-        tell = partial(self.notify, timeout=8, markup=False)
-        self.run_worker(show_stacks(self.area, self.state, run, tell), group="stacks")
-
-    def action_copy_command(self) -> None:
-        """Hand the selected run's command to the terminal's clipboard."""
-        from tui.panel.terminal.osc import describe_copied, osc52, send
-        from tui.views.run_text import command_of
-
-        view = self.query_one(RunPane).selected
-        if view is None or view.run.plan is None:
-            self.notify("no run is selected" if view is None else "its plan is lost", timeout=3)
-            return
-        command = command_of(view.run.plan)
-        send(self.app, osc52(command.encode(), os.environ))
-        self.notify(describe_copied(command, os.environ), timeout=6, markup=False)
-
     def action_drain(self) -> None:
         """Ask whether the queue shall be drained, or go on."""
         from tui.panel.screens.dialogs import QuestionScreen
@@ -406,76 +316,11 @@ class CockpitScreen(Screen[None]):
             question = QuestionScreen("End the drain?", words, "Let the queue go on")
         self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
 
-    @property
-    def money(self) -> MoneyCommands:
-        """What may be done about session and guard; imported when first asked for."""
-        if self._money is None:
-            from tui.panel.money_commands import MoneyCommands
-
-            runs = self.commands
-            self._money = MoneyCommands(self.app, self.state, runs.feed, runs.log)
-        return self._money
-
-    def action_money(self) -> None:
-        """What everything costs; session and guard."""
-        from tui.panel.screens.money import MoneyScreen
-
-        self.app.push_screen(MoneyScreen(self.state, self.money, self.picture, self.read_only))
-
     def action_postpone(self) -> None:
         """Ask for how long the guard shall hold back."""
         from tui.panel.screens.guard_form import ask_to_postpone
 
         ask_to_postpone(self.app, self.money, self.picture.guard if self.picture else None)
-
-    def action_metrics(self) -> None:
-        """The curves of the marked runs, else of the selected one, on a page of their own."""
-        from tui.panel.screens.metrics import MetricsScreen
-
-        marked = self._chosen_views(_MOST_CURVES)
-        self.app.push_screen(MetricsScreen(self.state, self.picture, marked))
-
-    def _chosen_views(self, most: int) -> list[RunView]:
-        """The marked runs, else the selected one, in full; at most so many."""
-        pane = self.query_one(RunPane)
-        views = (pane.view_of(row.id) for row in pane.chosen[:most])
-        return [view for view in views if view is not None]
-
-    def action_pictures(self) -> None:
-        """The pictures of the selected run, or of two marked ones, on a page of their own."""
-        from tui.views.picture_file import MISSING, has_pillow
-
-        views = self._chosen_views(2)
-        if not views or self.picture is None:
-            self.notify("no run is selected", timeout=3)
-        elif not has_pillow():
-            self.notify(MISSING, timeout=8, markup=False)
-        else:
-            from tui.panel.screens.pictures import PicturesScreen
-
-            self.app.push_screen(PicturesScreen(self.picture, views))
-
-    def action_hosts(self) -> None:
-        """Every rented machine on a screen of its own."""
-        from tui.panel.screens.hosts import HostsScreen
-
-        self.app.push_screen(
-            HostsScreen(self.state, self.picture, self.commands.log, self.read_only)
-        )
-
-    def action_compare(self) -> None:
-        """What differs between the marked runs, or those of the group, and which is best."""
-        from tui.panel.screens.compare import open_compare
-
-        ids = [row.id for row in self.query_one(RunPane).chosen]
-        if not open_compare(self.app, self.state, ids):
-            self.notify("mark the runs to compare with Space, two at least", timeout=4)
-
-    def action_commands(self) -> None:
-        """Show what was done here, as commands."""
-        from tui.panel.screens.commands import CommandScreen
-
-        self.app.push_screen(CommandScreen(self.commands.log))
 
     @on(GpuPane.DetailsWanted)
     def _open_gpu(self, message: GpuPane.DetailsWanted) -> None:
@@ -486,38 +331,11 @@ class CockpitScreen(Screen[None]):
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""
-        touching = (
-            ("Launch a run", "choose a preset, edit it, launch (n)", self.action_launch),
-            ("Launch again", "the selected run, or a variation of it (a)", self.action_again),
-            ("Resume", "the selected run, from its newest checkpoint (r)", self.action_resume),
-            ("Remedies", "why the selected run ended, what to do (d)", self.action_remedy),
-            ("Stop the selected run", "by its stop ladder (s)", self.action_stop),
-            ("Stop its group", "every live run of the selected run's (S)", self.action_stop_group),
-            ("Stop all runs", "every live run", self.action_stop_all),
-            ("Kill now", "the chosen runs, by SIGKILL (K)", lambda: self.action_runs("kill")),
-            ("Delete", "the chosen runs, to the trash (x)", lambda: self.action_runs("delete")),
-            ("Bring back", "what was deleted last (u)", lambda: self.action_runs("undo")),
-            ("Rename", "the selected run (R)", lambda: self.action_runs("rename")),
-            ("Tags", "of the chosen runs (t)", lambda: self.action_runs("tag")),
-            ("Note", "on the selected run (N)", lambda: self.action_runs("note")),
-            ("Star", "the chosen runs, or no longer (*)", lambda: self.action_runs("star")),
-            ("Drain", "running jobs finish, no new ones start; asks (D)", self.action_drain),
-            ("Postpone the guard", "asks for how long (p)", self.action_postpone),
-        )
-        looking = (
-            ("Money and guard", "costs, session, budget, guard ($)", self.action_money),
-            ("Metrics", "curves of one run or several (m)", self.action_metrics),
-            ("Pictures", "images of the selected run by epoch (I)", self.action_pictures),
-            ("Search in the log", "text or /regex/ (/)", self.action_search),
-            ("Filter the log", "only lines that match (&)", self.action_filter),
-            ("Stacks", "where every rank is, or was when it hung (T)", self.action_stacks),
-            ("Two logs", "pin this log beside the next one (|)", self.action_split),
-            ("Zoom the focused pane", "and back (z)", self.action_zoom),
-            ("Rented machines", "their GPUs, runs and logs (H)", self.action_hosts),
-            ("Command log", "what was done here, as commands (c)", self.action_commands),
-        )
-        for title, words, action in looking if self.read_only else touching + looking:
-            yield SystemCommand(title, words, action)
+        return palette_commands(self, self.read_only)
+
+    def action_page(self, name: str) -> None:
+        """Open a screen above this one."""
+        PAGES[name](self)
 
     # ---- the log
 

@@ -45,7 +45,7 @@ class RunPane(RowList):
         hotkey("space", "mark", "mark the run for stop, metrics and delete; or no longer"),
         hotkey("f", "fold", "fold the group into one line, or unfold it; F: all groups"),
         hotkey("F", "fold_all", "fold the group into one line, or unfold it; F: all groups"),
-        hotkey("y", "screen.copy_command", "copy the run's command"),
+        hotkey("y", "screen.page('copy_command')", "copy the run's command"),
         hotkey("R", "screen.runs('rename')", "another name for the run"),
         hotkey("t", "screen.runs('tag')", "tags"),
         hotkey("N", "screen.runs('note')", "a note on the run"),

@@ -1,0 +1,106 @@
+"""The cockpit's keys and what the palette offers there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from textual.app import SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from tui.panel.hotkeys import hotkey
+
+TOUCHING = frozenset(
+    {
+        *("launch", "again", "resume", "stop", "stop_group", "stop_all", "drain", "postpone"),
+        *("remedy", "runs"),
+    }
+)
+"""Actions that change something: a panel that only shows has none of them."""
+
+KEYS: list[BindingType] = [
+    hotkey("n", "launch", "launch a run", "Launch"),
+    hotkey("a", "again", "launch the selected run again, or a variation of it"),
+    hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
+    hotkey("s", "stop", "stop the selected run; again: its next step, now", "Stop"),
+    hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
+    hotkey("T", "page('stacks')", "where every rank of the selected run is, or was when it hung"),
+    hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
+    hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
+    hotkey("vertical_line", "split", "pin this log beside another; again: unpin", display="|"),
+    hotkey("1", "focus_pane('gpus')", "GPUs, runs, log"),
+    hotkey("2", "focus_pane('runs')", "GPUs, runs, log"),
+    hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
+    hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
+    hotkey("m", "page('metrics')", "metrics: curves of one run or several"),
+    hotkey("I", "page('pictures')", "pictures that the selected run wrote, by epoch"),
+    hotkey(
+        "equals_sign",
+        "page('compare')",
+        "compare the marked runs: what differs, and which is best",
+        display="=",
+    ),
+    hotkey("escape", "back", "leave what is open: the zoom, then the log"),
+    hotkey("dollar_sign", "page('money')", "money and guard: costs, session, budget", display="$"),
+    hotkey("p", "postpone", "postpone the guard; asks for how long"),
+    hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
+    hotkey("H", "page('hosts')", "rented machines: their GPUs, runs and logs"),
+    hotkey("c", "page('commands')", "what was done here, as commands to copy into a script"),
+    hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
+    hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
+    hotkey("question_mark", "app.help", "this page", "Help", display="?"),
+    hotkey("q", "app.quit", "quit; runs go on", "Quit"),
+]
+
+
+def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCommand]:
+    """What the palette offers of all this."""
+    touching = (
+        ("Launch a run", "choose a preset, edit it, launch (n)", "launch"),
+        ("Launch again", "the selected run, or a variation of it (a)", "again"),
+        ("Resume", "the selected run, from its newest checkpoint (r)", "resume"),
+        ("Remedies", "why the selected run ended, what to do (d)", "remedy"),
+        ("Stop the selected run", "by its stop ladder (s)", "stop"),
+        ("Stop its group", "every live run of the selected run's (S)", "stop_group"),
+        ("Stop all runs", "every live run", "stop_all"),
+        ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
+        ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
+        ("Bring back", "what was deleted last (u)", "runs('undo')"),
+        ("Rename", "the selected run (R)", "runs('rename')"),
+        ("Tags", "of the chosen runs (t)", "runs('tag')"),
+        ("Note", "on the selected run (N)", "runs('note')"),
+        ("Star", "the chosen runs, or no longer (*)", "runs('star')"),
+        ("Drain", "running jobs finish, no new ones start; asks (D)", "drain"),
+        ("Postpone the guard", "asks for how long (p)", "postpone"),
+    )
+    looking = (
+        (
+            "Money and guard",
+            "costs, session, budget, guard ($)",
+            "page('money')",
+        ),
+        ("Metrics", "curves of one run or several (m)", "page('metrics')"),
+        (
+            "Pictures",
+            "images of the selected run by epoch (I)",
+            "page('pictures')",
+        ),
+        ("Search in the log", "text or /regex/ (/)", "search"),
+        ("Filter the log", "only lines that match (&)", "filter"),
+        (
+            "Stacks",
+            "where every rank is, or was when it hung (T)",
+            "page('stacks')",
+        ),
+        ("Two logs", "pin this log beside the next one (|)", "split"),
+        ("Zoom the focused pane", "and back (z)", "zoom"),
+        ("Rented machines", "their GPUs, runs and logs (H)", "page('hosts')"),
+        (
+            "Command log",
+            "what was done here, as commands (c)",
+            "page('commands')",
+        ),
+    )
+    for title, words, action in looking if read_only else touching + looking:
+        yield SystemCommand(title, words, partial(screen.run_action, action))
