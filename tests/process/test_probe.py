@@ -21,6 +21,15 @@ for step in range(1, 100000):
     print(f"step {step} loss 0.5", flush=True)
     time.sleep(0.01)
 """
+WRITING = (
+    """\
+import os, sys
+folder = sys.argv[sys.argv.index("--out") + 1]
+os.makedirs(folder, exist_ok=True)
+open(os.path.join(folder, "best.pt"), "w").write("a trial's")
+"""
+    + TRAIN
+)
 PRESET = {
     "launcher": "python",
     "interpreter": sys.executable,
@@ -61,6 +70,22 @@ def test_the_largest_batch_is_found_offered_and_kept(cli: CommandLine) -> None:
     notes = "\n".join(cli.json("plan", path, "--set", "bs=16")["notes"])
     assert "bs=11" in notes and "will run out of memory" in notes
     assert "bs=11" in "\n".join(cli.json("plan", path)["notes"])
+
+
+def test_trials_write_over_no_checkpoint_of_the_preset_s_own_place(cli: CommandLine) -> None:
+    (cli.folder / "out").mkdir()
+    kept = cli.folder / "out" / "best.pt"
+    kept.write_text("mine")
+    path = preset(
+        cli,
+        parameters={"bs": 1, "most": 1, "lr": 0.1, "out": "out"},
+        checkpoints=["${parameters.out}/*.pt"],
+    )
+    assert cli.json("probe", path, "--steps", "1", "--most", "1")["batch"] == 1
+    assert kept.read_text() == "mine" and len(list((cli.folder / "out").iterdir())) == 1
+    (cli.folder / "train.py").write_text(WRITING)
+    cli.run("probe", path, "--steps", "1", "--most", "1")
+    assert kept.read_text() == "mine"
 
 
 def test_another_failure_ends_the_probe_and_its_run_is_named(cli: CommandLine) -> None:

@@ -18,7 +18,7 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.probe.results import ProbeStep
 from runners.model.errors import FresnelError
 from runners.model.run import Run
-from runners.model.spec import RestartRule, RunSpec, StopRule
+from runners.model.spec import ParameterValue, RestartRule, RunSpec, StopRule
 from runners.model.states import State
 from runners.presets.scaling import batch_of, with_values
 from runners.state.layout import StateDirectory
@@ -96,13 +96,21 @@ class _Watch:
 
 
 def trial_spec(spec: RunSpec, parameter: str, batch: int) -> RunSpec:
-    """`spec` as a trial: another batch, a short stop ladder, no restarts, a name that says so."""
+    """`spec` as a trial: another batch, a short stop ladder, no restarts, a name that says so.
+
+    Parameters that say where checkpoints go lead into its own folder: nothing is written over.
+    """
+    folders: dict[str, ParameterValue] = {
+        one.name: f"${{run_dir}}/{one.name}"
+        for one in spec.parameters
+        if any(f"${{parameters.{one.name}}}" in pattern for pattern in spec.checkpoints)
+    }
     rungs = tuple(
         msgspec.structs.replace(rung, wait_s=min(rung.wait_s, _LONGEST_RUNG_S))
         for rung in spec.stop.ladder
     )
     return msgspec.structs.replace(
-        with_values(spec, {parameter: batch}),
+        with_values(spec, {**folders, parameter: batch}),
         # Its memory and pace are no history of the preset's own.
         preset=f"{spec.preset}-probe",
         name=f"{spec.name}-probe-{batch}",
