@@ -12,7 +12,7 @@ from time import monotonic
 from typing import ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -25,7 +25,6 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import ErrorPattern, Pattern
-from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import CAP
 from tui.panel.widgets.log.instead import line_instead
 from tui.panel.widgets.log.messages import (
@@ -35,6 +34,7 @@ from tui.panel.widgets.log.messages import (
     NothingFound,
     SearchChanged,
 )
+from tui.panel.widgets.log.pane_keys import LOG_KEYS
 from tui.panel.widgets.log.rank_files import next_rank_file
 from tui.panel.widgets.log.reader import LogPlace, LogReader
 from tui.panel.widgets.log.rows import StripCache, StripLook
@@ -60,31 +60,7 @@ class LogPane(ScrollView):
         &:focus { border: round $accent; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("down,j", "move(1)", "scroll; scrolling up stops following"),
-        hotkey("up,k", "move(-1)", "scroll; scrolling up stops following"),
-        hotkey("left,h", "shift(-1)", "scroll sideways"),
-        hotkey("right,l", "shift(1)", "scroll sideways"),
-        hotkey("pagedown,space,ctrl+f", "page(1)", "a screen down or up"),
-        hotkey("pageup,ctrl+b", "page(-1)", "a screen down or up"),
-        hotkey("home,g", "go_start", "the start of the log"),
-        hotkey("G,end", "go_end", "follow the end again", "Follow", display="G"),
-        hotkey("W", "toggle_wrap", "wrap long lines"),
-        hotkey("n", "seek_match(1)", "next and previous match"),
-        hotkey("N", "seek_match(-1)", "next and previous match"),
-        hotkey("e", "seek_error(1)", "next and previous error", "Error"),
-        hotkey("E", "seek_error(-1)", "next and previous error"),
-        hotkey("y", "copy_lines", "copy the middle line, or the selection", "Copy"),
-        hotkey("v", "select", "select lines: ↑ ↓ j k extend, Esc ends"),
-        hotkey("w", "ask('write')", "write log, filter or selection to a file"),
-        hotkey("R", "next_rank", "lines of all ranks, of rank 0, of rank 1 …"),
-        hotkey("colon,ctrl+g", "ask('goto')", "go to a line or a percentage: 1200, 50%"),
-        # The screen's: which of them are hints while a log has the keys; they fill 80 columns.
-        Binding("ampersand", "screen.filter", "Filter", key_display="&"),
-        Binding("3", "screen.focus_pane('log')", "Log", show=False),
-        Binding("s", "screen.stop", "Stop", show=False),
-        Binding("z", "screen.zoom", "Zoom", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LOG_KEYS
     ALLOW_SELECT = False
     can_focus = True
 
