@@ -23,6 +23,7 @@ _LONGEST_NAME = 60
 _UNTYPABLE = r"[^\w.+=-]+"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
+_MAPPING = re.compile(r":(?:\s|$)").search
 _SAYING = "values as lr=1e-4,3e-4 or seed=0..2; with --samples ranges as lr=1e-5..1e-3:log"
 
 
@@ -115,7 +116,8 @@ def as_sweep(
 
 def _values(override: str, text: str, several: bool) -> list[str] | SampleRange | None:
     """The values of one override, or the range; None where it is one value."""
-    braces = text.startswith("{") and text.endswith("}") and "," in text
+    # `{times: 3, backoff: 1s}` is YAML's mapping, the value of a key of the preset.
+    braces = text.startswith("{") and text.endswith("}") and "," in text and not _MAPPING(text)
     if braces:
         return _parted(override, text[1:-1])
     if not several:

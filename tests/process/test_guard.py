@@ -290,12 +290,13 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
     assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["requests"] == 1
     assert guard.checkpoint.read_text() == "weights"
-    said = [
-        json.loads(line)["step"]
-        for line in lines(guard.state.guard / "guard.jsonl")
-        if '"said"' in line
-    ]
-    assert said == ["warn", "stop", "end", "finish"]
+
+    def said() -> list[str]:
+        told = [line for line in lines(guard.state.guard / "guard.jsonl") if '"said"' in line]
+        return [json.loads(line)["step"] for line in told]
+
+    eventually(lambda: "finish" in said(), what="the guard's last words")
+    assert said() == ["warn", "stop", "end", "finish"]
 
 
 def test_a_command_that_is_asked_for_by_many_runs_once(tmp_path: Path) -> None:

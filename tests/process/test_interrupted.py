@@ -93,7 +93,7 @@ def test_a_stop_while_nobody_supervises_a_waiting_run(
     second = cli.launch("--gpus", "1", "--", "sleep", "600")
     cli.kill_supervisor(second)
     request_stop(cli.state, read_run(cli.state, second.id))
-    assert cli.ended(second)["state"] == "stopped"
+    assert cli.ended(second)["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
