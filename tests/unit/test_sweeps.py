@@ -30,7 +30,7 @@ def test_a_comma_in_a_text_or_list_is_a_comma_and_braces_make_values_of_it() -> 
     assert overrides("lr=[1, 2]") == [["lr=[1, 2]"]]
     assert overrides("text={a,b}") == [["text=a"], ["text=b"]]
     assert overrides("text=1..3") == [["text=1..3"]]
-    mapping = "restart={times: 3, arguments: ['--resume', '${checkpoint}']}"
+    mapping = "text={times: 3, arguments: ['--resume', '${checkpoint}']}"
     assert overrides(mapping) == [[mapping]]
     assert overrides("lr=1e-3") == [["lr=1e-3"]]
 
