@@ -23,7 +23,7 @@ class LabelCommands:
     ) -> None:
         """`in_thread` does something aside and says what went wrong; `tell` says what was done."""
         self._state = state
-        self._log = log
+        self._noted = log
         self._in_thread = in_thread
         self._tell = tell
         self._deleted: list[list[str]] = []
@@ -32,7 +32,7 @@ class LabelCommands:
         """Give a run another name; empty: the one of its launch."""
         from runners.lifecycle.control.labels import rename
 
-        self._log.note(["rename", run.id, name] if name else ["rename", run.id, "--reset"])
+        self._noted.note(["rename", run.id, name] if name else ["rename", run.id, "--reset"])
         self._in_thread(lambda: rename(self._state, run, name))
 
     def tag(self, runs: Sequence[Run], added: Sequence[str], taken: Sequence[str]) -> None:
@@ -41,9 +41,9 @@ class LabelCommands:
 
         for run in runs:
             if added:
-                self._log.note(["tag", run.id, *added])
+                self._noted.note(["tag", run.id, *added])
             if taken:
-                self._log.note(["untag", run.id, *taken])
+                self._noted.note(["untag", run.id, *taken])
 
         def change() -> None:
             for run in runs:
@@ -58,21 +58,21 @@ class LabelCommands:
         """Write a note; empty: none."""
         from runners.lifecycle.control.labels import note
 
-        self._log.note(["note", run.id, text] if text else ["note", run.id, "--clear"])
+        self._noted.note(["note", run.id, text] if text else ["note", run.id, "--clear"])
         self._in_thread(lambda: note(self._state, run, text))
 
     def star(self, runs: Sequence[Run], starred: bool) -> None:
         """Mark runs as ones to keep, or no longer."""
         from runners.lifecycle.control.labels import star
 
-        self._log.note(["star" if starred else "unstar", *(run.id for run in runs)])
+        self._noted.note(["star" if starred else "unstar", *(run.id for run in runs)])
         self._in_thread(lambda: [star(self._state, run, starred) for run in runs])
 
     def delete(self, runs: Sequence[Run]) -> None:
         """Move ended runs to the trash."""
         from runners.lifecycle.control.trash import delete
 
-        self._log.note(["delete", *(run.id for run in runs)])
+        self._noted.note(["delete", *(run.id for run in runs)])
 
         def go() -> None:
             done = delete(self._state, runs)
@@ -92,7 +92,7 @@ class LabelCommands:
         from runners.lifecycle.control.trash import undelete
 
         names = self._deleted.pop() if self._deleted else ["last"]
-        self._log.note(["undelete", *names])
+        self._noted.note(["undelete", *names])
 
         def back() -> None:
             runs = undelete(self._state, names)
@@ -104,7 +104,7 @@ class LabelCommands:
         """Let a queued run go before those of lower priority."""
         from runners.lifecycle.control.queue_order import set_priority
 
-        self._log.note(["priority", run.id, str(priority)])
+        self._noted.note(["priority", run.id, str(priority)])
 
         def change() -> None:
             now = set_priority(self._state, run, priority)

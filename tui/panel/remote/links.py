@@ -29,7 +29,7 @@ class LinkedHost:
         self._mirror = mirror
         self._changed = changed
         self._reader = SnapshotReader()
-        self._log: tuple[int, MirroredLog] | None = None
+        self._followed: tuple[int, MirroredLog] | None = None
         self.link = Link(ssh, lambda _: changed())
         self.link.subscribe(self)
         self.link.start()
@@ -77,14 +77,14 @@ class LinkedHost:
         """Follow the output of a run, and of no other; the file here that it is written to."""
         self.close_log()
         log = MirroredLog(self._mirror / run / "output.log", run, self.name)
-        self._log = self.link.subscribe(log), log
+        self._followed = self.link.subscribe(log), log
         return log.path
 
     def close_log(self) -> None:
         """Follow nothing."""
-        if self._log is not None:
-            self.link.cancel(self._log[0])
-            self._log = None
+        if self._followed is not None:
+            self.link.cancel(self._followed[0])
+            self._followed = None
 
     def pushed(self, preset: str, given: Sequence[str]) -> list[str]:
         """The flags with which a pushed preset finds its things there."""

@@ -70,7 +70,7 @@ class HostsScreen(Screen[None]):
         self.state = state
         self.picture = picture
         self.read_only = read_only
-        self._log = log
+        self._noted = log
         self._links: LinkedHosts | None = None
         self.ids: list[str] = []
         self._shown = ""
@@ -251,7 +251,7 @@ class HostsScreen(Screen[None]):
 
         def answered(stop: bool | None) -> None:
             if stop:
-                self._log.note(self._words(["stop", run.id], host))
+                self._noted.note(self._words(["stop", run.id], host))
                 host.do(["stop", run.id], self._tell)
 
         self.app.push_screen(HostQuestionScreen("Stop?", f"{what}\n{kept}"), answered)
@@ -276,7 +276,7 @@ class HostsScreen(Screen[None]):
 
         def answered(words: list[str] | None) -> None:
             if words is not None:
-                self._log.note(self._words(words, host))
+                self._noted.note(self._words(words, host))
                 host.do(words, self._tell)
 
         self.app.push_screen(HostLaunchScreen(host, presets), answered)
@@ -311,7 +311,7 @@ class HostsScreen(Screen[None]):
         if chosen is not None:
             host, run = chosen
             words = self._words(["fetch", run.id, "--to", "fetched"], host)
-            self._log.note(words)
+            self._noted.note(words)
             self.notify(f"fetching {run.name or run.id} into ./fetched…", markup=False)
             app = self.app  # a thread has no app of its own
             self.run_worker(lambda: self._fetch(words, app), thread=True, group="fetch")

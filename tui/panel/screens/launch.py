@@ -10,6 +10,7 @@ import msgspec
 from rich.text import Text
 from textual import events, on, work
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
@@ -19,6 +20,7 @@ from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.control.start import preview
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import RunSpec
@@ -86,6 +88,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.resume = resume
         self.choice: LaunchChoice | None = None
         self._asked = 0
+        self._closed = False
         """How often a plan was asked for: only the newest is shown."""
         self._old = [] if again is None else [self._old_choice(again)]
 
@@ -132,8 +135,20 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """The fields."""
         return self.query_one(LaunchForm)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the form still stands: its messages may arrive while it is being closed."""
+        return self.is_mounted and not self._closed
+
+    def dismiss(self, result: LaunchRequest | None = None) -> AwaitComplete:
+        """Close the form; what comes from its widgets from now on is no longer looked at."""
+        self._closed = True
+        return super().dismiss(result)
+
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture: a first reading, a GPU that came free; what was typed stays."""
+        if not self.is_there:
+            return
         before, self.picture = self.picture, picture
         self.presets.picture = picture
         self.form.take(picture)
@@ -150,7 +165,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     def _list_presets(self, choices: Sequence[LaunchChoice], changed: str) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
-        if not self.is_mounted:
+        if not self.is_there:
             return
         if changed:
             self.choice = None
@@ -159,7 +174,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
-        if message.choice == self.choice:
+        if message.choice == self.choice or not self.is_there:
             return
         self.choice = message.choice
         entry = message.choice.entry
@@ -175,6 +190,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     @on(PresetList.ChoiceEntered)
     def _to_form(self, message: PresetList.ChoiceEntered) -> None:
+        if not self.is_there:
+            return
         if message.typed:
             self.form.type_command(message.typed)
         fields = [one for one in self.form.query(FormField) if one.input.focusable]
@@ -193,7 +210,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         text = Text()
         if isinstance(field, FormField) and field.hint:
             text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
-        self.query_one("#fieldhelp", Static).update(text)
+        for place in self.query("#fieldhelp").results(Static):
+            place.update(text)
 
     def action_next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
@@ -290,6 +308,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.app.push_screen(VerifyScreen(self.state, specs), answered)
 
     def _replan(self) -> None:
+        if not self.is_there:
+            return
         self._asked += 1
         try:
             specs = self._read_form()
@@ -297,7 +317,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             self._show_problem(str(error))
             return
         self._show_batch()
-        self._plan(specs, self._asked)
+        self._plan(specs, self._asked, self.form.picker.gpus)
 
     def _show_batch(self) -> None:
         """What the batch comes to, and which fields follow the number of GPUs by which rule."""
@@ -315,7 +335,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         batch.update(text)
 
     @work(thread=True, exclusive=True, group="plan")
-    def _plan(self, specs: list[RunSpec], asked: int) -> None:
+    def _plan(self, specs: list[RunSpec], asked: int, gpus: Sequence[GpuSnapshot]) -> None:
         try:
             planned = preview(self.state, specs)
         except FresnelError as error:
@@ -323,7 +343,6 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             return
         peaks: Peaks = {}
         if len(specs) == 1:
-            gpus = self.form.picker.gpus
             peaks = peak_memory_by_gpu(self.state, specs[0].preset, specs[0].name, gpus)
         self.app.call_from_thread(self._take_plan, asked, "", planned, peaks, specs)
 
@@ -336,7 +355,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         specs: list[RunSpec],
     ) -> None:
         """Show a plan, unless what it was made for has changed since."""
-        if asked != self._asked or not self.is_mounted:
+        if asked != self._asked or not self.is_there:
             return
         if problem:
             self._show_problem(problem)
