@@ -52,7 +52,7 @@ def test_nothing_is_lost_or_doubled_when_the_line_is_cut(
         "import time\n"
         f"for i in range({count}):\n"
         "    print(f'line {i}', flush=i % 100 == 0)\n"
-        "    if i % 300 == 0: time.sleep(0.01)\n"
+        "    if i % 300 == 0: time.sleep(0.04)\n"
     )
     line.run("launch", "--gpus", "0", "--host", "rented", "--", "python3", "-c", program)
     target = line.folder / "followed"
