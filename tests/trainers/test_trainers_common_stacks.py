@@ -38,9 +38,13 @@ def test_sigusr2_writes_the_stacks_and_the_trainer_goes_on(tmp_path: Path) -> No
     with start(FRESNEL_RUN_DIR=str(tmp_path)) as child:
         assert child.stdout is not None and child.stdin is not None
         assert child.stdout.readline() == "True True\n"
-        child.send_signal(signal.SIGUSR2)
         answer = tmp_path / "stacks" / f"answer.{child.pid}.txt"
-        eventually(lambda: "wait_for_data" in answer.read_text(), what="its stack")
+
+        def waits_for_data() -> bool:
+            child.send_signal(signal.SIGUSR2)  # what it printed came before it began to wait
+            return "wait_for_data" in answer.read_text()
+
+        eventually(waits_for_data, what="its stack")
         child.stdin.close()
         assert child.stdout.read() == "goes on\n" and child.wait() == 0
 
