@@ -40,10 +40,17 @@ def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder that other users can reach, unlike those below pytest's own private folder."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        monkeypatch.setenv("FRESNEL_STATE_DIR", str(Path(name) / "state"))
-        yield Path(name) / "state"
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(folder / "state"))
+    yield folder / "state"
+
+    def is_gone() -> bool:
+        # A run's last helper may still write what it came to.
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    eventually(is_gone, what="the folder gone")
 
 
 @pytest.fixture
