@@ -88,7 +88,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.resume = resume
         self.choice: LaunchChoice | None = None
         self._asked = 0
-        self._closed = False
+        self._leaves = False
         """How often a plan was asked for: only the newest is shown."""
         self._old = [] if again is None else [self._old_choice(again)]
 
@@ -138,11 +138,11 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     @property
     def is_there(self) -> bool:
         """Whether the form still stands: its messages may arrive while it is being closed."""
-        return self.is_mounted and not self._closed
+        return self.is_mounted and not self._leaves
 
     def dismiss(self, result: LaunchRequest | None = None) -> AwaitComplete:
         """Close the form; what comes from its widgets from now on is no longer looked at."""
-        self._closed = True
+        self._leaves = True
         return super().dismiss(result)
 
     def show(self, picture: PanelSnapshot) -> None:
