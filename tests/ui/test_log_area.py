@@ -439,10 +439,8 @@ def test_the_clipboard_s_bytes_in_a_real_terminal(tmp_path: Path, between: str) 
     try:
         panel.wait_for("only line")
         panel.press("3")
-        panel.wait_for("e Error")
-        hints = panel.text.splitlines()[-1]
         for hint in ("G Follow", "/ Search", "& Filter", "e Error", "y Copy", "? Help", "q Quit"):
-            assert hint in hints
+            panel.wait_for(re.escape(hint) + r".*$")
         panel.press("y")
         panel.wait_for("sent line 1")
         code = b64encode(b"only line")

@@ -95,6 +95,17 @@ class RunLines(Sequence[Text]):
         return None if at < 0 else self.live.get(key or "") or self.table.lines[at]
 
     @property
+    def count(self) -> int:
+        """How many runs there are, read or not."""
+        return len(self.picture.runs) + self.picture.hidden if self.picture else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every run is in the table; one that comes or goes meanwhile is forgiven."""
+        ended = self.picture.ended if self.picture else None
+        return ended is not None and ended.version > 0 and self.table.total >= self.count - 1
+
+    @property
     def sortable(self) -> list[str]:
         """The columns that are there and can be sorted by."""
         return [cell.column.key for cell in self.cells if cell.column.key in SORTABLE]
@@ -193,14 +204,13 @@ class RunLines(Sequence[Text]):
             return ""
         if query.problem:
             return query.problem
-        total = len(picture.runs) + picture.hidden
         live = sum(row.is_live for row in self.live.values())
-        words = [f"{live} live", f"{total:,} in all"]
+        words = [f"{live} live", f"{self.count:,} in all"]
         if query.text:
             words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
         if self.marked:
             words.insert(0, f"{len(self.marked)} marked")
-        if picture.ended.version and self.table.total < total - 1:
+        if picture.ended.version and not self.is_whole:
             words.append(f"{self.table.total:,} read")
         return " · ".join(words)
 

@@ -85,6 +85,7 @@ class RunPane(RowList):
         self._asked: tuple[Any, ...] | None = None
         self._busy = False
         self._wanted: str | None = None
+        self._to_the_end = False
         self._told_costs = False
 
     # ---- which run
@@ -168,6 +169,9 @@ class RunPane(RowList):
         if wanted is not None and wanted in keys:
             self._wanted = None
             self.select(wanted)
+        elif keys and self._to_the_end:
+            self.select(keys[-1])
+            self._to_the_end = not self.lines.is_whole
         elif keys and self.key not in keys:
             came_from = self._came_from
             self.select(came_from if came_from is not None and came_from in keys else keys[0])
@@ -192,6 +196,16 @@ class RunPane(RowList):
             self.border_subtitle = subtitle
 
     # ---- the cursor
+
+    def put_cursor(self, key: str) -> bool:
+        """Put the cursor on a run and scroll to it; whether it was elsewhere."""
+        self._to_the_end = False
+        return super().put_cursor(key)
+
+    def action_go_last(self) -> None:
+        """To the last run: also when it has not been read yet."""
+        super().action_go_last()
+        self._to_the_end = not self.lines.is_whole
 
     def select(self, run_id: str) -> None:
         """Put the cursor on a run."""
