@@ -13,7 +13,8 @@ from runners.state.runs import find_runs, list_runs
 from tui.cli.output import print_details, print_json, say
 from tui.views.format import dollars
 from tui.views.run_details import describe_details
-from tui.views.run_view import to_json, view_run
+from tui.views.run_json import to_json
+from tui.views.run_view import view_run
 
 
 def run_status(arguments: argparse.Namespace) -> int:

@@ -23,8 +23,9 @@ from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
 from tui.cli.sweep import sweep_metric
 from tui.views.plan_text import describe_plan, estimate_text
+from tui.views.run_json import to_json
 from tui.views.run_text import run_exit_code
-from tui.views.run_view import to_json, view_run
+from tui.views.run_view import view_run
 
 
 def run_launch(arguments: argparse.Namespace) -> int:

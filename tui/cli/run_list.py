@@ -17,8 +17,9 @@ from runners.watch.metrics.final import read_final
 from tui.cli.output import print_json, print_table, say
 from tui.views.guard_text import guard_text
 from tui.views.run_columns import COLUMNS, EXTRA, Look, table_text
+from tui.views.run_json import to_json
 from tui.views.run_row import RunRow, row_of_ended, row_of_view
-from tui.views.run_view import to_json, view_run
+from tui.views.run_view import view_run
 
 _SHOWN_ENDED = 100
 _TEXTS = ("state", "preset", "name", "tag", "since")
