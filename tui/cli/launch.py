@@ -23,9 +23,7 @@ from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
 from tui.cli.sweep import sweep_metric
 from tui.views.plan_text import describe_plan, estimate_text
-from tui.views.run_json import to_json
 from tui.views.run_text import run_exit_code
-from tui.views.run_view import view_run
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -66,7 +64,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
-        views = [to_json(view_run(run, thorough=True)) for run in runs]
+        views = _told(runs)
         print_json(views if runs[0].plan and runs[0].plan.group else views[0])
     else:
         for run in runs:
@@ -74,6 +72,13 @@ def run_launch(arguments: argparse.Namespace) -> int:
             if arguments.wait:
                 say(f"{run.state}{': ' + run.reason if run.reason else ''}")
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
+
+
+def _told(runs: list[Run]) -> list[dict[str, Any]]:
+    from tui.views.run_json import to_json  # most launches print an id and no more
+    from tui.views.run_view import view_run
+
+    return [to_json(view_run(run, thorough=True)) for run in runs]
 
 
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
@@ -98,7 +103,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             return _interrupted(runs)
         copy()
     if as_json:
-        views = [to_json(view_run(run, thorough=True)) for run in ended]
+        views = _told(ended)
         print_json(views if label else views[0])
     else:
         for run in ended:
