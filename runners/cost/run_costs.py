@@ -271,7 +271,7 @@ class CostReader:
         near = ids[max(0, at[0] - _NEAR) : at[-1] + _NEAR] if at else []
         if len(near) > len(shown) + 2 * _NEAR:
             # Around both ends: what is between them is mostly in the ledger, and may be thousands.
-            near = near[:_NEAR] + near[-_NEAR:]
+            near = [*near[:_NEAR], *near[-_NEAR:]]
         known = self._ledger.runs
         lost = (read_run(self._state, run) for run in near if run not in known and run not in shown)
         return [line for run in lost if (line := line_of(run)) is not None]
