@@ -9,7 +9,8 @@ import msgspec
 from runners.guard.rule import read_guard
 from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
-from runners.lifecycle.control.start import preview, start_together
+from runners.lifecycle.control.preview import preview
+from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan

@@ -6,8 +6,9 @@ import msgspec
 
 from runners.doctor.remedies import REMEDIES
 from runners.doctor.verdict import Diagnosis, NotKnown, remedies_for
+from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.control.start import preview, start_together
+from runners.lifecycle.control.start import start_together
 from runners.lifecycle.remedy import checkpoints, settings, surroundings
 from runners.lifecycle.remedy.case import Case, FileWork, Remedy
 from runners.lifecycle.remedy.plan_diff import plan_diff
