@@ -135,6 +135,23 @@ def test_a_network_that_says_v_is_judged_by_v_and_draws_the_same() -> None:
     torch.testing.assert_close(losses * in_v.weights(steps, "mse", 5.0), asked, rtol=1e-3, atol=0)
 
 
+def test_half_of_v_leaves_points_near_where_half_of_the_noise_leaves_them_far_away() -> None:
+    in_v = Diffusion(LINEAR.betas, "v")
+
+    def as_noise(points: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
+        return 0.5 * ideal_noise(points, timesteps)
+
+    def as_v(points: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
+        signal, spread = in_v.factors(timesteps)
+        said = (ideal_noise(points, timesteps) - spread * points) / signal
+        return in_v.noise(0.5 * said, points, timesteps)
+
+    start = torch.randn(1, 3, 2000, generator=torch.Generator().manual_seed(0))
+    off, near = (draw(said, start, LINEAR, Sampling("ddim", 20)) for said in (as_noise, as_v))
+    assert float(off.std()) > 10 * DEVIATION
+    assert abs(float(near.mean()) - MEAN) < 0.6 and float(near.std()) < 2 * DEVIATION
+
+
 def test_min_snr_weights() -> None:
     steps = torch.tensor([0, 500, 999])
     weights = LINEAR.weights(steps, "mse_minsnr", 5.0)
