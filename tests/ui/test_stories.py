@@ -329,17 +329,18 @@ def test_help_is_of_the_pane_in_focus_and_settings_are_shown(scene: Scene) -> No
     panel.press("Escape")
     panel.wait_gone("Runs: here")
     panel.press(",")
-    panel.wait_for(r"theme")
+    panel.wait_for("F6 edit the file")
     panel.press("Escape")
-    panel.wait_for("╭.* Runs")
+    panel.wait_gone("F6 edit the file")
 
 
 def test_curves_of_the_marked_are_looked_at(scene: Scene) -> None:
     panel = scene.panel
     panel.press("m")
+    panel.wait_for("x axis")
     panel.wait_gone("Runs ─")
     panel.press("Escape")
-    panel.wait_for(r"╭.* Runs")
+    panel.wait_for("╭.* Runs")
 
 
 def test_leaving_says_what_goes_on(scene: Scene) -> None:
