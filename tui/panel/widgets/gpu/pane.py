@@ -15,14 +15,18 @@ from textual.theme import Theme
 from runners.gpus.client import is_stale
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
+from runners.state.leases import Lease
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, memory, percent, size
 from tui.views.gpu_text import host_text, instance_number, instances_of, strangers, trouble
+from tui.views.run_columns import fitted
 
 _CORNERS = 4
+_LEAST_NAME = 6
+"""Cells in which a run's name still says something."""
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
 """Content widths from which a row shows temperature and power, the memory bar, and the GPU's
 name.
@@ -183,10 +187,12 @@ def _holder(
     text = Text()
     for lease in leases:
         letter = picture.letters.get(lease.run, "")
-        name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
-        text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter, theme)} bold")
+        text.append(f" {letter}:{lease.logical}", style=f"{run_colour(letter, theme)} bold")
     others = strangers(gpu, bool(leases))
     wrong = trouble(gpu, room - text.cell_len - 1)
+    left = room - text.cell_len - 1
+    if len(leases) == 1 and not (wrong or others) and left >= _LEAST_NAME:
+        text.append(f" {fitted(_name_of(picture, leases[0]), left).rstrip()}")
     if wrong:
         text.append(f" {wrong}", style="yellow")
     if others:
@@ -199,6 +205,11 @@ def _holder(
             words = " ⚠ not free" if against else words  # its details say why
         text.append(words, style="yellow" if against else "dim")
     return text
+
+
+def _name_of(picture: PanelSnapshot, lease: Lease) -> str:
+    """What the run that holds a GPU is called."""
+    return next((one.run.name for one in picture.runs if one.run.id == lease.run), lease.preset)
 
 
 def _named(others: list[GpuProcess], width: int) -> str:
