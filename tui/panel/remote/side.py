@@ -50,6 +50,7 @@ class RemoteSide:
         self._picture = picture
         if self.hosts is not None:
             self.hosts.links.refresh()
+            self._take_rows()
             self._paint()
             return self._gpus(picture)
         if not self._is_loading and self._pictures >= _FIRST_LOOK and any_host(self._state):
@@ -96,13 +97,21 @@ class RemoteSide:
     def _changed(self) -> None:
         picture = self._picture
         if picture is not None and self._screen.is_mounted and self.hosts is not None:
+            if self._take_rows():
+                self._screen.query_one(RunPane).elsewhere_changed()
             self._paint()
             if self.where:
                 self._screen.query_one(GpuPane).show(self._gpus(picture))
 
+    def _take_rows(self) -> bool:
+        """Give the run table what other machines run; whether it is something new."""
+        lines = self._screen.query_one(RunPane).lines
+        assert self.hosts is not None
+        before, lines.elsewhere = lines.elsewhere, self.hosts.rows()
+        return before is not lines.elsewhere
+
     def _paint(self) -> None:
         assert self.hosts is not None
-        self._screen.query_one(RunPane).show_elsewhere(self.hosts.rows())
         meter = self._screen.query_one(MeterBar)
         meter.elsewhere = self.hosts.money()
         if meter.picture is not None:
