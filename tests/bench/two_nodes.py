@@ -18,12 +18,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from runners.remote.node_groups import find_group
 from tests.remote.conftest import put_away
 from tests.remote.lab import Lab
-from tests.support import eventually
+from tests.support import REPOSITORY, eventually
+from trainers.skulls.made_up import make_up
 
 _WITHIN_S = 400.0
 _TRAINERS = {
     "cascade-tiny": ("epochs=1", "made_up=6", "batch_size=2"),
-    "pcdiff-tiny": ("niter=2", "made_up=4", "bs=4", "val_freq=0", "vizIter=0", "threads=1"),
+    "pcdiff-tiny": ("niter=2", "bs=4", "val_freq=0", "vizIter=0", "threads=1"),
 }
 
 
@@ -49,9 +50,26 @@ def _train(lab: Lab, preset: str, settings: tuple[str, ...], launcher: str) -> N
     more = [f"launcher={launcher}", "gpus=0", "processes=1", *settings]
     if preset == "cascade-tiny":  # its ranks read the same patients
         more += [f"dataset_path={shared}/made_up", f"checkpoint_dir={shared}/checkpoints"]
+    else:
+        preset = _with_data(lab, preset, shared)
     begun = time.monotonic()
     group = _launch(lab, preset, more)
     _report(lab, f"{preset} by {launcher}", group, begun)
+
+
+def _with_data(lab: Lab, preset: str, folder: Path) -> str:
+    """A copy of the preset on both machines that reads skulls which every rank sees."""
+    if not folder.exists():
+        make_up(folder, 4, 32)
+    text = (REPOSITORY / "presets" / f"{preset}.yaml").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("  made_up_size")]
+    path = f'  path: {{value: "{folder}/train.csv", type: str, help: skulls}}'
+    lines = [path if line.startswith("  made_up:") else line for line in lines]
+    for name in ("a", "b"):
+        presets = lab.machine(name).home / "fresnel" / "presets"
+        presets.mkdir(parents=True, exist_ok=True)
+        (presets / f"{preset}-shared.yaml").write_text("\n".join(lines))
+    return f"{preset}-shared"
 
 
 def _kill_one(lab: Lab) -> None:

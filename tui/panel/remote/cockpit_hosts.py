@@ -36,7 +36,8 @@ class CockpitHosts:
 
     def __init__(self, app: App[Any], state: StateDirectory, log: CommandLog) -> None:
         self.links = LinkedHosts(app, state)
-        start_watchers(state)
+        if not getattr(app, "read_only", False):
+            start_watchers(state)
         self.actions = RemoteActions(app, log)
         self._rows: tuple[object, RowsElsewhere] = (None, RowsElsewhere())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
