@@ -96,7 +96,9 @@ class RemoteSide:
 
     def _changed(self) -> None:
         picture = self._picture
-        if picture is not None and self._screen.is_mounted and self.hosts is not None:
+        # A link's word may come while the panel closes: then panes are gone before the screen.
+        panes = self._screen.query("MeterBar, RunPane, GpuPane")
+        if picture is not None and self.hosts is not None and len(panes) == 3:
             if self._take_rows():
                 self._screen.query_one(RunPane).elsewhere_changed()
             self._paint()
@@ -116,8 +118,16 @@ class RemoteSide:
         meter.elsewhere = self.hosts.money()
         if meter.picture is not None:
             meter.show(meter.picture)
+        settings = getattr(self._screen.app, "settings", None)
         for notice in self.hosts.news():
-            self._screen.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6)
+            if settings is None or notice.kind in settings.notices.on:
+                self._screen.notify(
+                    notice.text,
+                    title=notice.name,
+                    severity=notice.severity,
+                    timeout=6,
+                    markup=False,
+                )
 
     def _gpus(self, picture: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None
