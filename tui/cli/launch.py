@@ -1,6 +1,7 @@
 """`launch` and `plan`."""
 
 import argparse
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -94,7 +95,12 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     with ExitStack() as stack:
         followers = [
             stack.enter_context(
-                OutputFollower(state.run(run.id).output, prefix=f"{run.name} │ " if label else "")
+                OutputFollower(
+                    state.run(run.id).output,
+                    prefix=f"{run.name} │ " if label else "",
+                    # With --json, stdout is the document and nothing else.
+                    stream=sys.stderr if as_json else sys.stdout,
+                )
             )
             for run in runs
         ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from runners.model.states import SIGNS, State
-from tui.views.format import DASH, duration, indices, metric
+from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.run_row import RunRow, age_words
 from tui.views.run_sort import SortKey
 
@@ -322,7 +322,7 @@ EXTRA: dict[str, Callable[[RunRow], str]] = {
     "group": lambda row: row.group,
     "host": lambda row: row.host,
     "user": lambda row: row.user,
-    "note": lambda row: row.note,
+    "note": lambda row: first_line(row.note),
     "star": lambda row: "★" if row.starred else "",
     "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
 }

@@ -233,6 +233,9 @@ def _prepare(
         raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
+    elif spec.search is not None:
+        # Its supervisor lets it be planned once more, with the values that are suggested then.
+        planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="granted"))
     return spec, planned, verdict
 
 

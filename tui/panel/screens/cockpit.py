@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -9,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
@@ -23,6 +23,7 @@ from tui.panel.screens.cockpit_base import Cockpit
 from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
 from tui.panel.screens.cockpit_pages import OF_RUNS, PAGES
 from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
@@ -40,6 +41,9 @@ class CockpitScreen(Cockpit):
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
         super().__init__(state, runs, read_only)
+        self.stands = asyncio.Event()
+        """Set once every pane is there to take in pictures."""
+        self._paints = False
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
@@ -52,12 +56,29 @@ class CockpitScreen(Cockpit):
             yield GpuPane(id="gpus")
             yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
-        yield Footer(show_command_palette=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """The run list has the keys first."""
         self.query_one("#runs").border_title = "Runs"
         self.query_one(RunPane).focus()
+        first = self.commands.feed.first_picture()
+        if first is not None:
+            self.show(first)
+        self.stands.set()
+        self.call_after_refresh(self._begin_to_paint)
+
+    def _begin_to_paint(self) -> None:
+        self._paints = True
+        self.refresh()
+
+    def _compositor_refresh(self) -> None:
+        # Each step of the first layout would paint the whole screen: it is painted once, when
+        # every pane has its size and the first picture.
+        if self._paints:
+            super()._compositor_refresh()
+        else:
+            self._dirty_widgets.clear()
 
     def show(self, picture: PanelSnapshot) -> None:
         """Hand a new picture to every pane."""
@@ -83,13 +104,13 @@ class CockpitScreen(Cockpit):
 
     def _upper_height(self, picture: PanelSnapshot) -> int:
         """Rows for GPUs and runs: what they need, and never more than half of the screen."""
-        reading = picture.reading
+        reading, height = picture.reading, self.app.size.height  # the screen's own comes later
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
         runs = len(picture.runs) + self.remote.count
-        wanted = max(gpus, min(runs + 1, 9 if self.size.height < 40 else 15)) + 2
-        return max(6, min(wanted, self.size.height // 2))
+        wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
+        return max(6, min(wanted, height // 2))
 
     @on(RunPane.Selected)
     def _select(self, message: RunPane.Selected) -> None:
