@@ -14,6 +14,7 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
+from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision, Waiting
@@ -46,8 +47,18 @@ def run_launch(arguments: argparse.Namespace) -> int:
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
     runs = start_together(state, specs, queue=not arguments.no_queue)
-    if judged_by is not None:
-        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
+    try:
+        if judged_by is not None:
+            watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
+        return _tell(state, specs, runs, arguments)
+    except KeyboardInterrupt:
+        return _interrupted(runs)
+
+
+def _tell(
+    state: StateDirectory, specs: list[RunSpec], runs: list[Run], arguments: argparse.Namespace
+) -> int:
+    """What there is to say of runs that have been started, and of their ending when asked for."""
     for problem in read_guard(state).problems:
         say(f"⚠ {problem}")
     for run in runs:
@@ -60,10 +71,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
     if arguments.follow:
         return _follow(state, runs, arguments.json)
     if arguments.wait:
-        try:
-            runs = [wait_until_ended(state, run.id) for run in runs]
-        except KeyboardInterrupt:
-            return _interrupted(runs)
+        runs = [wait_until_ended(state, run.id) for run in runs]
     if arguments.json:
         views = [to_json(view_run(run, thorough=True)) for run in runs]
         print_json(views if runs[0].plan and runs[0].plan.group else views[0])
@@ -91,10 +99,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             for follower in followers:
                 follower.copy()
 
-        try:
-            ended = [wait_until_ended(state, run.id, copy) for run in runs]
-        except KeyboardInterrupt:
-            return _interrupted(runs)
+        ended = [wait_until_ended(state, run.id, copy) for run in runs]
         copy()
     if as_json:
         views = [to_json(view_run(run, thorough=True)) for run in ended]
