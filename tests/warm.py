@@ -221,14 +221,14 @@ def _take(streams: Sequence[int], control: Sequence[int], unbuffered: bool) -> N
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _stream(1, "strict", unbuffered)
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace", unbuffered)
 
 
 def _stream(descriptor: int, errors: str, unbuffered: bool) -> io.TextIOWrapper:
     lines = descriptor == 2 or os.isatty(descriptor)
-    raw: Any = open(descriptor, "wb", 0 if unbuffered else -1, closefd=False)  # noqa: PTH123, SIM115
+    raw: Any = open(descriptor, "wb", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115
     return io.TextIOWrapper(raw, "utf-8", errors, line_buffering=lines, write_through=unbuffered)
 
 

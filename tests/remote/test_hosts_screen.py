@@ -7,7 +7,7 @@ from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
-from tui.panel.screens.host_words import HostWordsScreen
+from tui.panel.screens.host_words import HostQuestionScreen, HostWordsScreen
 from tui.panel.screens.hosts import HostsScreen
 from tui.panel.widgets.log.area import LogArea
 

@@ -1,71 +1,97 @@
 """The launch form closed while it is still being filled: at every moment, and the panel lives."""
 
-from collections.abc import Callable
+import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
-from tests.support import eventually
-from tests.terminal import Terminal
-from tests.ui.conftest import Show
+from runners.state.layout import StateDirectory
+from tests.ui.waiting import CEILING, until
+from tui.panel.app import PanelApp
+from tui.panel.screens import launch
+from tui.panel.screens.help import HelpScreen
+from tui.panel.screens.launch import LaunchScreen
 
-# What is on the screen when Escape comes: nothing yet, the form, its list, fields, plan.
-MOMENTS: dict[str, Callable[[Terminal], object]] = {
-    "at once": lambda panel: None,
-    "after a moment": lambda panel: panel.read(0.01),
-    "when it opens": lambda panel: panel.wait_for("Launch a run"),
-    "when a preset is listed": lambda panel: panel.wait_for("aa-sleep"),
-    "when its fields are there": lambda panel: panel.wait_for(r"x +1 "),
-    "when its plan is there": lambda panel: panel.wait_for(r"command +\S*sleep 300"),
-    "when another is chosen": lambda panel: panel.wait_for("aa-sleep") and panel.press("Down"),
-    "when it is looked for": lambda panel: panel.wait_for("aa-sleep") and panel.press("broken"),
-}
+TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
+"""How often the panel's loop turns between the form and Escape: from nothing to its first fields."""
 
 
-@pytest.fixture
-def panel(presets: Path, show: Show) -> Terminal:
-    parameters = "parameters: {x: {value: 1, flag: '', help: a number}}\n"
-    for name in ("aa-sleep", "bb-sleep", "cc-sleep"):
-        text = f"launcher: command\ncommand: [sleep, '300']\ngpus: 2\n{parameters}"
-        (presets / f"{name}.yaml").write_text(text)
-    return show(columns=168, rows=40, FRESNEL_GPUS="sim:8xMI300X", until="no runs yet")
+def works_on(app: PanelApp, group: str) -> bool:
+    """Whether the form reads presets, or makes a plan, in a thread."""
+    return any(worker.group == group and worker.is_running for worker in app.workers)
 
 
-def settled(panel: Terminal) -> str:
-    """The screen once nothing more comes. A key behind Escape within a tenth of a second would be
-    one key with it.
-    """
-    before = -1
-    while before != panel.written:
-        before = panel.written
-        panel.read(0.15)
-    return panel.text
+def form(app: PanelApp) -> LaunchScreen | None:
+    """The form, wherever it stands among the screens."""
+    return next((one for one in app.screen_stack if isinstance(one, LaunchScreen)), None)
 
 
-def closed(panel: Terminal) -> bool:
-    """Whether the form is gone; where it still stands Escape is pressed once more."""
-    if "Launch a run" not in settled(panel):
+def closed(app: PanelApp) -> bool:
+    """Whether the form is gone; where it still stands, Escape is pressed again."""
+    if form(app) is None:
         return True
-    panel.press("Escape")
+    app.simulate_key("escape")
     return False
 
 
-def helps(panel: Terminal) -> bool:
-    """Whether the panel opens its help; a form that came late is closed first."""
-    panel.press("?")
-    if "Runs: here" in settled(panel):
-        return True
-    panel.press("Escape")
-    return "Runs: here" in settled(panel)
+@pytest.fixture
+def app(presets: Path, monkeypatch: pytest.MonkeyPatch) -> PanelApp:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
+    for name in ("aa", "bb", "cc"):
+        text = "launcher: command\ncommand: [sleep, '300']\ngpus: 2\nparameters: {x: 1}\n"
+        (presets / f"{name}-sleep.yaml").write_text(text)
+    return PanelApp(StateDirectory().create())
 
 
-def test_closed_at_any_moment_the_panel_goes_on(panel: Terminal) -> None:
-    for moment, reach in (*MOMENTS.items(), *MOMENTS.items()):
-        panel.press("n")
-        reach(panel)
-        panel.child.send("\x1b")
-        eventually(lambda: closed(panel), what=f"the form closed {moment}")
-        eventually(lambda: helps(panel), what=f"help after the form was closed {moment}")
-        panel.press("Escape")
-        panel.wait_gone("Runs: here")
-    assert panel.child.isalive() and "Traceback" not in panel.text
+async def lives(app: PanelApp, pilot: Pilot[None]) -> None:
+    """The panel answers a key: its help comes and goes."""
+    await until(pilot, lambda: form(app) is None)
+    app.simulate_key("question_mark")
+    await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+    app.simulate_key("escape")
+    await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+
+
+async def test_closed_at_any_turn_of_its_loop_the_panel_goes_on(app: PanelApp) -> None:
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.picture is not None)
+        for turns in TURNS:
+            app.simulate_key("n")
+            await until(pilot, lambda: form(app) is not None)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            app.simulate_key("escape")
+            app.simulate_key("escape")
+            await until(pilot, lambda: closed(app))
+        await lives(app, pilot)
+
+
+@pytest.mark.parametrize("group", ["presets", "plan"])
+async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
+    app: PanelApp, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    name = {"presets": "read_choices", "plan": "preview"}[group]
+    brings, kept = getattr(launch, name), []
+
+    def held(*given: Any) -> Any:
+        kept[:] = kept or [brings(*given)]
+        assert gate.wait(CEILING)
+        return kept[0]
+
+    monkeypatch.setattr(launch, name, held)
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.picture is not None)
+        for turns in (0, 1, 2, 3, 5, 8):
+            gate.clear()
+            app.simulate_key("n")
+            await until(pilot, lambda: works_on(app, group))
+            app.simulate_key("escape")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            gate.set()
+            await until(pilot, lambda: closed(app) and not works_on(app, group))
+        await lives(app, pilot)

@@ -25,7 +25,7 @@ from tests.ui.tmux import Tmux
 COUNTER = """\
 launcher: command
 shell: true
-command: "for i in $(seq 1 100000); do echo counting $i; sleep 0.05; done"
+command: "for i in $(seq 1 100000); do echo counting $i; sleep 0.2; done"
 gpus: 0
 stop: {ladder: [SIGINT 5s, SIGKILL 5s], target: group}
 """
@@ -236,12 +236,12 @@ def test_detached_and_attached_at_another_size_the_panel_goes_on(
     first.press("\x02", "d")
     first.wait_end()
     before = counted()
-    eventually(lambda: counted() > before + 20)
+    eventually(lambda: counted() > before + 5)
     second = Terminal(attach, 140, 40)
     second.wait_for(r"(?m)^╭.{138}╮$")
     second.wait_for(r"counting \d+")
     eventually(
-        lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 20
+        lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 5
     )
     assert is_alive(panel)
     second.press("q")
@@ -429,5 +429,5 @@ def test_a_cut_connection_ends_the_panel_and_not_the_run(sshd: Sshd, cut: str) -
     eventually(lambda: not is_alive(panel), what="the panel gone")
     there.close()
     before = counted()
-    eventually(lambda: counted() > before + 20, what="the run's output going on")
+    eventually(lambda: counted() > before + 5, what="the run's output going on")
     assert [run["state"] for run in json.loads(headless("list", "--json").stdout)] == ["running"]
