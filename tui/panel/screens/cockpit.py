@@ -9,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
@@ -23,6 +22,7 @@ from tui.panel.screens.cockpit_base import Cockpit
 from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
 from tui.panel.screens.cockpit_pages import PAGES
 from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
@@ -52,7 +52,7 @@ class CockpitScreen(Cockpit):
             yield GpuPane(id="gpus")
             yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
-        yield Footer(show_command_palette=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """The run list has the keys first."""

@@ -14,7 +14,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.helpers import ROOT
@@ -27,6 +27,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.remote.lines import here_heading, host_heading, machine_time, run_line, totals
 from tui.panel.remote.links import LinkedHost, LinkedHosts
 from tui.panel.remote.tree import told
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.views.safe import safe_cell
 
@@ -80,7 +81,7 @@ class HostsScreen(Screen[None]):
         yield Static(id="totals", markup=False)
         yield OptionList(id="machines", compact=True)
         yield LogArea(id="area")
-        yield Footer()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Take up the links; the first machine is selected."""
