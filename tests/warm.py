@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 REQUEST_BYTES = 1 << 18
 OURS = ("FRESNEL_", "PYTEST_")
-STARTING = ("PYTHON", "LANG", "LC_")
+STARTING = ("PYTHON", "LANG", "LC_", "LD_")
 """What the names of variables begin with that only an interpreter's start looks at."""
 LAUNCHER = "torch.distributed.run"
 CONTROL = 3

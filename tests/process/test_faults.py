@@ -2,6 +2,7 @@
 
 import os
 import random
+import select
 import signal
 import sys
 from pathlib import Path
@@ -77,8 +78,8 @@ def _kill(
         child = cli.begin(
             *chance.choice((("list",), ("cost",), ("status", runs[0].id), ("wait", runs[1].id)))
         )
-        if chance.random() < 0.5:
-            eventually(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes())
+        # At some moment of its first tenth of a second, or when it begins to answer.
+        select.select([child.stdout], [], [], chance.random() / 10)
         child.kill()
         child.communicate()
         return 1

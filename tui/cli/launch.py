@@ -1,6 +1,7 @@
 """`launch` and `plan`."""
 
 import argparse
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,11 +15,11 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
-from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.state.layout import StateDirectory
+from runners.state.requests import open_request
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
@@ -35,43 +36,17 @@ def run_launch(arguments: argparse.Namespace) -> int:
 
         return launch_on_hosts(arguments)
     state = StateDirectory().create()
-    tend(state)
-    judged_by = sweep_metric(arguments)
-    specs = specs_from(arguments)
-    if specs[0].node_hosts and specs[0].nodes is None:
-        from tui.cli.host_nodes import launch_on_hosts
-
-        arguments.hosts = ",".join(specs[0].node_hosts)
-        arguments.master_port = specs[0].node_port
-        return launch_on_hosts(arguments)
-    if arguments.no_verify:
-        specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-    runs = start_together(state, specs, queue=not arguments.no_queue)
-    try:
-        if judged_by is not None:
-            watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
-        return _tell(state, specs, runs, arguments)
-    except KeyboardInterrupt:
-        return _interrupted(runs)
-
-
-def _tell(
-    state: StateDirectory, specs: list[RunSpec], runs: list[Run], arguments: argparse.Namespace
-) -> int:
-    """What there is to say of runs that have been started, and of their ending when asked for."""
-    for problem in read_guard(state).problems:
-        say(f"⚠ {problem}")
-    for run in runs:
-        for note in run.plan.notes if run.plan else ():
-            say(f"note: {note}")
-        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
-            say(f"estimate: {estimate_text(run.plan.forecast)}")
-        if run.state is State.QUEUED and specs[0].parallel is None:
-            say(f"{run.id} {run.reason}")
+    with open_request(state) as request:
+        runs = request.made or _start(state, arguments, request.name)
+    if isinstance(runs, int):
+        return runs
     if arguments.follow:
         return _follow(state, runs, arguments.json)
     if arguments.wait:
-        runs = [wait_until_ended(state, run.id) for run in runs]
+        try:
+            runs = [wait_until_ended(state, run.id) for run in runs]
+        except KeyboardInterrupt:
+            return _interrupted(runs)
     if arguments.json:
         views = [to_json(view_run(run, thorough=True)) for run in runs]
         print_json(views if runs[0].plan and runs[0].plan.group else views[0])
@@ -83,6 +58,36 @@ def _tell(
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
 
 
+def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -> list[Run] | int:
+    """Start what is asked for, and say what is worth knowing of it; of a launch on several
+    machines its exit code.
+    """
+    tend(state)
+    judged_by = sweep_metric(arguments)
+    specs = specs_from(arguments)
+    if specs[0].node_hosts and specs[0].nodes is None:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        arguments.hosts = ",".join(specs[0].node_hosts)
+        arguments.master_port = specs[0].node_port
+        return launch_on_hosts(arguments)
+    if arguments.no_verify:
+        specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
+    runs = start_together(state, specs, queue=not arguments.no_queue, request=request)
+    if judged_by is not None:
+        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
+    for problem in read_guard(state).problems:
+        say(f"⚠ {problem}")
+    for run in runs:
+        for note in run.plan.notes if run.plan else ():
+            say(f"note: {note}")
+        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
+            say(f"estimate: {estimate_text(run.plan.forecast)}")
+        if run.state is State.QUEUED and specs[0].parallel is None:
+            say(f"{run.id} {run.reason}")
+    return runs
+
+
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     for run in runs:
         say(f"run {run.id}  ·  {run.directory}")
@@ -90,7 +95,12 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     with ExitStack() as stack:
         followers = [
             stack.enter_context(
-                OutputFollower(state.run(run.id).output, prefix=f"{run.name} │ " if label else "")
+                OutputFollower(
+                    state.run(run.id).output,
+                    prefix=f"{run.name} │ " if label else "",
+                    # With --json, stdout is the document and nothing else.
+                    stream=sys.stderr if as_json else sys.stdout,
+                )
             )
             for run in runs
         ]
@@ -99,7 +109,10 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             for follower in followers:
                 follower.copy()
 
-        ended = [wait_until_ended(state, run.id, copy) for run in runs]
+        try:
+            ended = [wait_until_ended(state, run.id, copy) for run in runs]
+        except KeyboardInterrupt:
+            return _interrupted(runs)
         copy()
     if as_json:
         views = [to_json(view_run(run, thorough=True)) for run in ended]
