@@ -29,6 +29,7 @@ from trainers.gaussian.contact_sheet import to_image
 from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.gaussian_files import write_bin, write_ply
 from trainers.gaussian.geometry import seen_from
+from trainers.gaussian.networks import agreed_polarity
 from trainers.gaussian.render import BACKENDS, Camera, render
 from trainers.gaussian.trained import Sources, describe, load_trained
 
@@ -47,6 +48,13 @@ def make_parser() -> SettingsParser:
     )
     add("--image", type=Path, required=True, help="the photograph")
     add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
+    _add_source_flags(parser)
+    _add_view_flags(parser)
+    return parser
+
+
+def _add_source_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("features and depth").add_argument
     add(
         "--features",
         type=Path,
@@ -69,9 +77,15 @@ def make_parser() -> SettingsParser:
     add(
         "--depth_polarity",
         choices=POLARITIES,
-        default=POLARITIES[0],
-        help="what --depth and --depth_model give; disparity: larger is nearer",
+        help=(
+            "what --depth and --depth_model give; without it: what a transformers folder says of"
+            " itself, else disparity (larger is nearer)"
+        ),
     )
+
+
+def _add_view_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("picture").add_argument
     add(
         "--size",
         type=whole_number(16, 4096),
@@ -95,7 +109,6 @@ def make_parser() -> SettingsParser:
         help="variance in px² added to every Gaussian; else as trained",
     )
     add("--renderer", choices=BACKENDS, default="auto", help="what draws the PNG")
-    return parser
 
 
 @torch.no_grad()
@@ -109,7 +122,7 @@ def infer(settings: argparse.Namespace) -> int:
         settings.depth,
         settings.features_model,
         settings.depth_model,
-        settings.depth_polarity,
+        agreed_polarity(settings.depth_polarity, None if settings.depth else settings.depth_model),
     )
     batch = describe(settings.image, trained, sources)
     pose = torch.tensor([[math.radians(settings.elevation), math.radians(settings.azimuth)]])

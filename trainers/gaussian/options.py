@@ -32,6 +32,7 @@ def make_parser(**defaults: Any) -> SettingsParser:
     add_optimiser_flags(parser, lr=1e-3, batch_size=4, base_batch=4, warmup=100)
     _add_data_flags(parser)
     _add_model_flags(parser)
+    _add_drawing_flags(parser)
     _add_loss_flags(parser)
     _add_schedule_flags(parser)
     _add_pose_flags(parser)
@@ -130,6 +131,10 @@ def _add_model_flags(parser: SettingsParser) -> None:
         default=0.1,
         help="after each hidden layer",
     )
+
+
+def _add_drawing_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("drawing").add_argument
     add(
         "--geometry",
         choices=("auto", *GEOMETRIES),
