@@ -24,6 +24,7 @@ import torch
 from PIL import UnidentifiedImageError
 
 from trainers.common.files import write_whole
+from trainers.common.report import EventLog, run_directory
 from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
 from trainers.gaussian.contact_sheet import to_image
 from trainers.gaussian.features import POLARITIES
@@ -145,6 +146,10 @@ def infer(settings: argparse.Namespace) -> int:
         print("no depth was given: all Gaussians lie on one plane", flush=True)
     for suffix in ("bin", "ply", "png"):
         print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
+    events = EventLog(run_directory())
+    path = (folder / f"{stem}.png").absolute()
+    events.emit("image", path=path, caption=f"{number} Gaussians of {settings.image.name}")
+    events.close()
     if camera.blur < 0.1:
         print(
             f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little"
