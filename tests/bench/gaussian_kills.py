@@ -1,11 +1,12 @@
 """Kill -9 at random moments of a tiny fast training, each time resumed; its end against a whole
 run's, bit for bit.
 
-    python tests/bench/gaussian_kills.py            20 kills, about three minutes on one idle core
+    python tests/bench/gaussian_kills.py            20 kills, about a minute on one idle core
     python tests/bench/gaussian_kills.py --kills 5 --seed 1
 
 The moments are spread over the whole run: each lies up to an epoch and its saving after the end of
 an epoch drawn at random, so that every phase of the fast schedule is hit, judging and saving too.
+Every attempt is a process of its own, forked from one that has imported everything already.
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ import os
 import random
 import re
 import resource
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
-EPOCHS, STEPS = 24, 4
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+
+from trainers.gaussian import train  # noqa: E402
+
+EPOCHS, STEPS = 12, 4
 # fmt: off
 TINY = (
     "--epochs", str(EPOCHS), "--max_images", "10", "--image_size", "64", "--batch_size", "2",
@@ -38,10 +45,34 @@ TINY = (
 # fmt: on
 
 
-def command(folder: Path) -> list[str]:
-    """Return the training's words; it goes on from what it finds in the folder."""
-    trainer = str(ROOT / "trainers" / "gaussian" / "train.py")
-    return [sys.executable, trainer, *TINY, "--output_dir", str(folder), "--resume", "auto-or-new"]
+def start(folder: Path) -> tuple[int, TextIO]:
+    """Start a training that goes on from what the folder holds; return its id and its output."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        os.closerange(3, 64)
+        os.environ["FRESNEL_RUN_DIR"] = str(folder)
+        code = 1
+        try:
+            words = [*TINY, "--output_dir", str(folder), "--resume", "auto-or-new"]
+            code = train.main(words)
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.close(writing)
+    return process, os.fdopen(reading)
+
+
+def run(folder: Path) -> str:
+    """Train to the end and return the output. Raises RuntimeError where it fails."""
+    process, output = start(folder)
+    with output:
+        told = output.read()
+    if os.waitpid(process, 0)[1]:
+        raise RuntimeError(told[-1000:])
+    return told
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -51,29 +82,18 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Return the environment in which a run writes its events to the folder."""
-    return os.environ | {"FRESNEL_RUN_DIR": str(folder)}
-
-
 def kill_once(folder: Path, epoch: int, seconds: float) -> str:
     """Go on with the run, kill it so many seconds after an epoch's end; return where it was.
 
     The answer is empty where the run ended before.
     """
-    process = subprocess.Popen(
-        command(folder),
-        env=environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    wait_for(process.stdout, epoch)
-    time.sleep(seconds)
-    process.kill()
-    process.communicate()
-    if process.returncode != -9:
+    process, output = start(folder)
+    with output:
+        wait_for(output, epoch)
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+    if not os.WIFSIGNALED(status):
         return ""
     told = events(folder)
     doing = next(event["phase"] for event in reversed(told) if event["type"] == "phase")
@@ -93,7 +113,6 @@ def wait_for(lines: Iterable[str], epoch: int) -> None:
 
 def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """Return the names of all tensors and numbers in which two checkpoints' states differ."""
-    import torch
 
     def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -120,23 +139,18 @@ def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
 
 def kills(count: int, seed: int) -> list[str]:
     """Run it whole, then killed and resumed; return what was hit and whether the ends are equal."""
-    import torch
-
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
         whole, killed = Path(place) / "whole", Path(place) / "killed"
-        done = subprocess.run(
-            command(whole), env=environment(whole), check=True, capture_output=True, text=True
-        )
-        phases = [line[13:] for line in done.stdout.splitlines() if line.startswith("phase ")]
+        phases = [line[13:] for line in run(whole).splitlines() if line.startswith("phase ")]
         ends = [event["time"] for event in events(whole) if event["type"] == "epoch"]
         each = (ends[-1] - ends[0]) / (len(ends) - 1)
         hit: list[str] = []
         for epoch in sorted(draw.randrange(EPOCHS) for _ in range(count)):
             hit.append(kill_once(killed, epoch, draw.uniform(0, 1.2 * each)))
-        subprocess.run(command(killed), env=environment(killed), check=True, capture_output=True)
+        run(killed)
         last = f"checkpoints/epoch_{EPOCHS:04d}.pt"
-        states = [torch.load(run / last, weights_only=True) for run in (whole, killed)]
+        states = [torch.load(folder / last, weights_only=True) for folder in (whole, killed)]
     differing = differences(*states)
     verdict = f"DIFFER: {', '.join(differing[:5])}" if differing else "equal to the bit"
     epochs = sorted({int(words.rsplit(" ", 1)[1]) for words in hit if words})

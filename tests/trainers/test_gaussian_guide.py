@@ -4,7 +4,6 @@ preprocessing refuses.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path

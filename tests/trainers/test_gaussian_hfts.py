@@ -16,6 +16,7 @@ from trainers.gaussian.hfts import (  # noqa: E402
     split_gaussians,
     work_saved,
 )
+from trainers.gaussian.options import complete, make_parser  # noqa: E402
 from trainers.gaussian.render import Camera, Gaussians, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -34,6 +35,23 @@ def test_the_last_phase_has_everything_at_full_size() -> None:
         assert (phase.resolution, phase.slots, phase.stochastic_k, phase.window) == (256, 4, 0, 0)
     assert phase_of(0, 1, 256, 4, ALL).final
     assert phase_of(0, 100, 256, 4, Savings()).final
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", (0, 0, 1)),
+        ("--fast_mode", (8, 128, 5)),
+        ("--fast_mode --image_size 32", (13, 128, 5)),
+        ("--fast_mode --train_window 0 --validate_every 1", (0, 128, 1)),
+        ("--train_window 20 --train_resolution 96", (20, 96, 1)),
+    ],
+)
+def test_fast_mode_fills_in_what_is_not_given(words: str, expected: tuple[int, int, int]) -> None:
+    settings = make_parser().parse_args(["--image_size", "256", *words.split()])
+    complete(settings)
+    found = (settings.train_window, settings.train_resolution, settings.validate_every)
+    assert found == expected
 
 
 def test_the_work_saved_is_told() -> None:
