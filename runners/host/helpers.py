@@ -66,6 +66,9 @@ HELPERS = {
         "runners.watch.metrics.final_maker", "keeps an ended run's final and best values"
     ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
+    "watch-nodes": HelperProcess(
+        "runners.remote.node_watch", "ends a launch on all machines when it fails on one"
+    ),
     "empty-trash": HelperProcess(
         "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
     ),

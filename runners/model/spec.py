@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from runners.model.search import Search
+
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 StopTarget = Literal["leader", "group", "workers"]
 ScalingRule = Literal["linear", "sqrt", "program", "none"]
@@ -362,6 +364,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     group: str = ""
     parallel: int | None = None
     """How many runs of its group may run at once, 0 for any number; None: they start together."""
+    search: Search | None = None
+    """What suggests its swept values when its turn comes; None once they are chosen."""
     metrics: MetricRule = MetricRule()
     resume: ResumeRule | None = None
     config: ConfigFile | None = None

@@ -69,12 +69,7 @@ def expand(
 
     WrongInput for a range without `samples`, samples of nothing, and more than MOST_RUNS.
     """
-    axes: dict[int, tuple[str, list[str] | SampleRange]] = {}
-    for i, override in enumerate(overrides):
-        key, _, text = override.partition("=")
-        found = _values(override, text, takes_several(key.removeprefix("parameters.")))
-        if found is not None:
-            axes[i] = key.removeprefix("parameters."), found
+    axes = _axes(overrides, takes_several)
     if samples is not None and not axes:
         raise WrongInput(f"--samples {samples}: nothing varies", _SAYING)
     if samples is not None and not 1 <= samples <= MOST_RUNS:
@@ -91,6 +86,13 @@ def expand(
         ]
         variants.append(Variant(changed, {axes[i][0]: text for i, text in chosen.items()}))
     return variants
+
+
+def varied_keys(
+    overrides: Sequence[str], takes_several: Callable[[str], bool]
+) -> dict[str, list[str] | SampleRange]:
+    """The keys with several values among `KEY=VALUE` overrides, and these values."""
+    return dict(_axes(overrides, takes_several).values())
 
 
 def as_sweep(
@@ -112,6 +114,18 @@ def as_sweep(
         )
         for spec, label in members
     ]
+
+
+def _axes(
+    overrides: Sequence[str], takes_several: Callable[[str], bool]
+) -> dict[int, tuple[str, list[str] | SampleRange]]:
+    axes: dict[int, tuple[str, list[str] | SampleRange]] = {}
+    for i, override in enumerate(overrides):
+        key, _, text = override.partition("=")
+        found = _values(override, text, takes_several(key.removeprefix("parameters.")))
+        if found is not None:
+            axes[i] = key.removeprefix("parameters."), found
+    return axes
 
 
 def _values(override: str, text: str, several: bool) -> list[str] | SampleRange | None:

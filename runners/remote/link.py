@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 from runners.model.errors import FresnelError
 from runners.remote.connection import AgentConnection, LineLost, RefusedThere, refuse
-from runners.remote.protocol import LinkMessage
+from runners.remote.protocol import LinkMessage, new_request_name
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
+from runners.state.requests import REQUEST
 
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _HOPELESS_S = 60.0
@@ -65,18 +66,24 @@ class Subscription(Protocol):
 
 
 class RemoteRequest:
-    """One command to run there. Once sent it is never sent again: whether it was done before a
-    line broke is not known, and nothing may be launched twice.
+    """One command to run there. A launch has a name, by which it is asked again after a break, and
+    starts nothing twice. Nothing else is sent again: whether it was done before a line broke is
+    not known.
     """
 
     def __init__(self, words: list[str], folder: str, done: Callable[["RemoteRequest"], None]):
         self.words = words
         self.folder = folder
+        self.name = new_request_name() if words[0] == "launch" else ""
         self.output = b""
         self.errors = b""
         self.exit_code: int | None = None
         self.problem = ""
         self._done = done
+
+    def begin_again(self) -> None:
+        """Forget what was said before the line broke."""
+        self.output = self.errors = b""
 
     def finish(self, problem: str = "") -> None:
         """Tell whoever asked."""
@@ -89,8 +96,15 @@ class Link:
     changes.
     """
 
-    def __init__(self, ssh: Ssh, changed: Callable[[LinkStatus], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        ssh: Ssh,
+        changed: Callable[[LinkStatus], None] = lambda _: None,
+        watches: bool = True,
+    ) -> None:
+        """`watches`: for snapshots and logs, not for a word now and then."""
         self.ssh = ssh
+        self._watches = watches
         self.status = LinkStatus(LinkState.CONNECTING, time.time())
         self._changed = changed
         self._lock = threading.Lock()
@@ -160,7 +174,7 @@ class Link:
             begun = time.monotonic()
             trouble = self._once()
             if self._stop.is_set():
-                return
+                break
             if self.status.state is LinkState.UP:  # it was: a line that breaks is taken up at once
                 held = time.monotonic() - begun > _STEADY_S
                 failures = 0 if held else min(failures, _AFTER_A_BREAK)
@@ -171,11 +185,15 @@ class Link:
             self._down(trouble, pause)
             self._hurry.clear()
             self._hurry.wait(pause * random.uniform(0.8, 1.2))
+        with self._lock:
+            left, self._orders = self._orders, []
+        for order in left:
+            order.finish(f"the link to {self.ssh.host.name} has ended")
 
     def _once(self) -> RemoteTrouble:
         """Connect and serve until the line breaks; why it did."""
         try:
-            connection = AgentConnection(self.ssh, self.ssh.link_sharing, watches=True)
+            connection = AgentConnection(self.ssh, self.ssh.link_sharing, self._watches)
         except RemoteTrouble as error:
             return error
         except OSError as error:
@@ -239,6 +257,8 @@ class Link:
         for number, order in numbered:
             self._asked[number] = order
             asked = {"do": "command", "words": order.words, "folder": order.folder, "keep": True}
+            if order.name:
+                asked["environment"] = {REQUEST: order.name}
             connection.send({**asked, "id": number})
 
     def _take(self, connection: AgentConnection, frame: LinkMessage) -> None:
@@ -260,7 +280,12 @@ class Link:
     def _drop_orders(self) -> None:
         lost = [one for one in self._asked.values() if isinstance(one, RemoteRequest)]
         self._asked = {}
-        for order in lost:
+        with self._lock:
+            again = [order for order in lost if order.name and not self._stop.is_set()]
+            for order in again:
+                order.begin_again()
+            self._orders = again + self._orders
+        for order in (order for order in lost if order not in again):
             order.finish(
                 f"the line to {self.ssh.host.name} broke before it answered: whether "
                 f"`{' '.join(order.words[:2])}` was done will be seen when it is back"

@@ -18,7 +18,9 @@ class NodeRun(msgspec.Struct, frozen=True):
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """One launch over several machines, started at `created` (unix seconds)."""
+    """One launch over several machines, started at `created` (unix seconds). `cause` says which
+    node failed first and why; `ended` is 0 until all have, `endings` then how each did.
+    """
 
     name: str
     preset: str
@@ -26,6 +28,9 @@ class NodeGroup(msgspec.Struct, frozen=True):
     address: str
     port: int
     nodes: tuple[NodeRun, ...]
+    cause: str = ""
+    ended: float = 0.0
+    endings: tuple[str, ...] = ()
 
 
 def save_group(state: StateDirectory, group: NodeGroup) -> None:
@@ -54,6 +59,11 @@ def find_group(state: StateDirectory, name: str) -> NodeGroup:
             return one
     known = ", ".join(one.name for one in groups[-5:]) or "none yet"
     raise NotFound(f"no launch over several machines `{name}`", f"newest: {known}")
+
+
+def group_lock(state: StateDirectory, name: str) -> Path:
+    """What the one process that watches a launch holds."""
+    return _folder(state) / f"{name}.lock"
 
 
 def new_name(preset: str) -> str:

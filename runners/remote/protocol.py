@@ -5,6 +5,7 @@ it is passed over. Standard library only: a link must start quickly.
 """
 
 import json
+import os
 from typing import Any, NamedTuple
 
 MARKER = b"\x1efresnel-tui link 1\n"
@@ -24,6 +25,11 @@ class LinkMessage(NamedTuple):
 
     fields: dict[str, Any]
     payload: bytes = b""
+
+
+def new_request_name() -> str:
+    """A name for a launch, which nobody else has given."""
+    return os.urandom(12).hex()
 
 
 def pack(fields: dict[str, Any], payload: bytes = b"") -> bytes:

@@ -33,6 +33,18 @@ class RemoteRun(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
     alert: str | None = None
     asks: str | None = None
+    remark: str = ""
+    """Why it is where it is, in one line; `urgent` when that asks for somebody."""
+    urgent: bool = False
+    best: float | None = None
+    group: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    starred: bool = False
+    phase: str = ""
+    exit_code: int | None = None
+    letter: str = ""
+    """What it wears there while it lives."""
 
 
 class RemoteGpu(msgspec.Struct, frozen=True):

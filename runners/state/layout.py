@@ -62,6 +62,7 @@ class StateDirectory:
         self.drain = self.root / "drain.json"
         # Rented machines that were added: what is known of each, and what was seen of its runs.
         self.remote = self.root / "remote"
+        self.requests = self.root / "requests"
         self.signatures = self.root / "signatures.json"
         self.ended_rows = self.root / "ended.rows"
         self.letters = self.root / "letters.json"

@@ -76,7 +76,7 @@ def _page(bench: Bench) -> list[Row]:
             ours.append(panel.until(*NAMES)[-1] - panel.began)
             panel.quiet(0.3)
             pressed = panel.press("a")
-            together.append(1000 * (panel.until("A curve-0")[0] - pressed))
+            together.append(1000 * (panel.until("d curve-0")[0] - pressed))
             panel.quiet(0.3)
             panel.press("\x1b")
             panel.until("output.log")

@@ -124,7 +124,7 @@ def _keys(bench: Bench) -> list[Row]:
         helped = []
         for _ in range(bench.count(10, 3)):
             pressed = panel.press("?")
-            helped.append(1000 * (panel.until("scrolling up stops following")[0] - pressed))
+            helped.append(1000 * (panel.until("sort by the next column")[0] - pressed))
             panel.press("\x1b")
             panel.quiet(0.3)
     return [

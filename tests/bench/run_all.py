@@ -71,13 +71,18 @@ def main() -> int:
     return int(failed)
 
 
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder of its own, removed afterwards; a helper's last write to it is no failure."""
+    return tempfile.TemporaryDirectory(prefix="fresnel-bench-", ignore_cleanup_errors=True)
+
+
 def _measure(name: str, quick: bool) -> tuple[Table, bool]:
     """A group's table, or one that says why there is none; its runs and folders are gone
     afterwards.
     """
     say(f"{name} …")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fresnel-bench-") as folder, ExitStack() as stack:
+    with _folder() as folder, ExitStack() as stack:
         try:
             table, well = (
                 importlib.import_module(GROUPS[name]).measure(Bench(Path(folder), quick, stack)),

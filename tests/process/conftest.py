@@ -45,6 +45,7 @@ class CommandLine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.begins: tuple[str, ...] = COMMAND
         self.state = StateDirectory()
         self.children: list[subprocess.Popen[bytes]] = []
 
@@ -53,7 +54,7 @@ class CommandLine:
     ) -> "subprocess.CompletedProcess[str]":
         """Run one command to its end and check how it exits (None: as it likes)."""
         done = subprocess.run(
-            [*COMMAND, *words],
+            [*self.begins, *words],
             cwd=folder or self.folder,
             env=self.environment(environment),
             stdin=subprocess.DEVNULL,
@@ -71,7 +72,7 @@ class CommandLine:
     ) -> "subprocess.Popen[bytes]":
         """Start one command and let it run; ended with the test."""
         child = subprocess.Popen(
-            [*COMMAND, *words],
+            [*self.begins, *words],
             cwd=self.folder,
             env=self.environment(environment),
             stdin=subprocess.DEVNULL,

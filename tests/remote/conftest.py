@@ -1,12 +1,14 @@
 """A rented machine per test, added to the panel's own state folder, and ended with everything on it."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from runners.host.locks import is_held
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.remote.registry import RemoteHost, RemoteRegistry
@@ -16,6 +18,7 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine, why_not
+from tests.support import eventually
 
 
 @pytest.fixture
@@ -25,11 +28,21 @@ def line(tmp_path: Path) -> Iterator[CommandLine]:
     folder.mkdir()
     found = CommandLine(folder)
     yield found
-    for child in found.children:
+    put_away(found)
+
+
+def put_away(line: CommandLine) -> None:
+    """End what a person's machine still does: commands, watchers of launches, shared lines."""
+    for child in line.children:
         if child.poll() is None:
             child.kill()
         child.communicate()
-    registry = RemoteRegistry(found.state)
+    for lock in (line.state.remote / ".groups").glob("*.lock"):
+        if is_held(lock):
+            eventually(lock.read_text)  # it writes its number down at once
+            os.kill(int(lock.read_text()), signal.SIGKILL)
+            eventually(lambda lock=lock: not is_held(lock))  # type: ignore[misc]
+    registry = RemoteRegistry(line.state)
     for host in registry.all():
         Ssh(registry, host).disconnect()
 

@@ -12,12 +12,12 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.pilot import Pilot
-from textual.widgets import Footer
 
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
 from tui.panel.screens.cockpit import CockpitScreen
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 
@@ -35,7 +35,7 @@ class AreaApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield LogArea()
-        yield Footer(show_command_palette=True)
+        yield KeyBar()
 
     @property
     def area(self) -> LogArea:

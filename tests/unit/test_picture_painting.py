@@ -1,8 +1,5 @@
 """A picture as a terminal's cells: its shape kept, its colours where they belong."""
 
-import io
-import sys
-
 import pytest
 
 from tui.panel.terminal.graphics import Graphics
@@ -41,21 +38,6 @@ def test_without_colours_there_are_shades() -> None:
     shades = [row[0].text[0] for row in rows]
     assert all(row[0].style is None for row in rows) and shades == sorted(shades)
     assert len(set(shades)) >= 2
-
-
-def test_kitty_gets_the_picture_once_and_cells_that_stand_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("textual_image")
-    sent = io.StringIO()
-    monkeypatch.setattr(sys, "__stdout__", sent)
-    painting = paint(halves(), 20, 5, Graphics.KITTY, colours=True)
-    assert sent.getvalue().startswith("\x1b_G") and "f=100" in sent.getvalue()
-    assert len(painting.rows) == 5
-    assert all(row[0].text.count("\U0010eeee") == 10 for row in painting.rows)
-    before = len(sent.getvalue())
-    painting.release()
-    assert "a=d" in sent.getvalue()[before:], "the terminal forgets it"
 
 
 def test_sixels_are_for_blank_cells() -> None:

@@ -67,8 +67,9 @@ class Agent:
             if number not in self._kept:
                 with suppress(ProcessLookupError):
                     child.send_signal(signal.SIGTERM)
-        for number in self._kept & self._children.keys():
-            await self._children[number].wait()
+        # Those that were asked for in the last bytes of the line too: a launch is not broken off.
+        kept = [task for number, task in self._tasks.items() if number in self._kept]
+        await asyncio.gather(*kept, return_exceptions=True)
 
     async def send(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Write one message, after those before it; the process ends when nobody reads."""
@@ -77,7 +78,7 @@ class Agent:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._write, data)
             except OSError:
-                if not self._kept & self._children.keys():
+                if not self._kept & self._tasks.keys():
                     os._exit(0)
 
     def _write(self, data: bytes) -> None:
@@ -106,6 +107,8 @@ class Agent:
             if task is not None:
                 task.cancel()
         else:
+            if what == "command" and asked.get("keep"):
+                self._kept.add(number)
             self._tasks[number] = asyncio.create_task(self._answer(number, what, asked))
 
     def _acknowledge(self, number: int, asked: dict[str, Any]) -> None:
@@ -132,6 +135,11 @@ class Agent:
                 from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
 
                 await send_snapshots(self.state, number, self.send)
+            elif what in ("ending", "end"):
+                from tui.agent import ending
+
+                act = ending.tell_ending if what == "ending" else ending.end_run
+                await act(self.state, number, asked, self.send)
             elif what in ("listen", "reach"):
                 from tui.agent import meeting
 
@@ -146,6 +154,7 @@ class Agent:
             await self.send({"id": number, "error": f"{type(error).__name__}: {error}", "code": 1})
         finally:
             self._tasks.pop(number, None)
+            self._kept.discard(number)
             self._acknowledged.pop(number, None)
 
     def _hello(self) -> dict[str, Any]:
@@ -174,8 +183,6 @@ class Agent:
             stderr=asyncio.subprocess.PIPE,
         )
         self._children[number] = child
-        if asked.get("keep"):
-            self._kept.add(number)
         try:
             await asyncio.gather(
                 self._pass_on(number, 1, child.stdout), self._pass_on(number, 2, child.stderr)
@@ -183,7 +190,6 @@ class Agent:
             await self.send({"id": number, "exit": await child.wait()})
         finally:
             self._children.pop(number, None)
-            self._kept.discard(number)
 
     async def _pass_on(self, number: int, stream: int, source: asyncio.StreamReader | None) -> None:
         assert source is not None

@@ -1,12 +1,16 @@
 """One program over several rented machines: `launch PRESET --hosts a,b`, and `nodes`."""
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import msgspec
+
+from runners.host.identity import user_name
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.remote.connection import AgentConnection, LineLost
 from runners.remote.node_groups import (
@@ -17,17 +21,18 @@ from runners.remote.node_groups import (
     new_name,
     save_group,
 )
+from runners.remote.node_watch import start_watcher
 from runners.remote.pushed import pushed_overrides
 from runners.remote.registry import RemoteRegistry
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import output_there, said_over
+from tui.cli.host_run import launched_there, output_there, said_over
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH
 
-_LOOK_S = 3.0
+_LOOK_S = 0.5
+_SEEN_TO_EVERY = 20
 _NOT_FOR_THERE = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
-_ENDED = ("done", "failed", "stopped", "cancelled", "lost")
 
 
 def launch_on_hosts(arguments: argparse.Namespace) -> int:
@@ -59,15 +64,16 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
         nodes = _launch_all(machines, lines, told)
     group = NodeGroup(name, arguments.preset, time.time(), address, port, nodes)
     save_group(state, group)
+    start_watcher(state, group)
     if arguments.wait or arguments.follow:
-        return _wait(registry, group, arguments.json)
+        return _wait(state, group, arguments.json)
     if arguments.json:
         print_json(_json(group))
     else:
         print(group.name)
         for rank, node in enumerate(group.nodes):
             say(f"  node {rank}: {node.run} on {node.host}")
-        say(f"fresnel-tui nodes wait {group.name} ends all when one fails, and says which")
+        say("when one fails, the others are ended; `fresnel-tui nodes status` says which and why")
     return ExitCode.DONE
 
 
@@ -176,7 +182,7 @@ def _launch_all(
     for ssh, line, words in zip(machines, lines, told, strict=True):
         problem, run = "", ""
         try:
-            done = said_over(line, ssh, ["launch", *words, "--no-queue"])
+            done = launched_there(line, ssh, ["launch", *words, "--no-queue"])
             run = done.output.decode().strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
         except FresnelError as error:
@@ -208,10 +214,11 @@ def run_nodes(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     group = find_group(state, arguments.group)
     if arguments.what == "stop":
-        _stop(registry, group, arguments.force)
+        _stop(state, group, arguments.force)
         return ExitCode.DONE
     if arguments.what == "wait":
-        return _wait(registry, group, arguments.json)
+        return _wait(state, group, arguments.json)
+    start_watcher(state, group)
     _show(group, _look(registry, group), arguments.json)
     return ExitCode.DONE
 
@@ -244,11 +251,16 @@ def _show(group: NodeGroup, looks: list[dict[str, Any] | None], as_json: bool) -
         for rank, (node, look) in enumerate(zip(group.nodes, looks, strict=True))
     ]
     print_table(("node", "machine", "run", "state", "reason"), rows)
+    if group.cause:
+        say(group.cause)
 
 
-def _stop(registry: RemoteRegistry, group: NodeGroup, force: bool) -> None:
+def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
     """Every node by its ladder; the one where they meet comes last."""
-    word = ["kill"] if force else ["stop"]
+    word, registry = ["kill"] if force else ["stop"], RemoteRegistry(state)
+    if not group.ended and not group.cause:
+        # So that the watcher asks none of them a second time, which would be the next step.
+        save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
     for node in reversed(group.nodes):
         try:
             done = output_there(Ssh(registry, registry.find(node.host)), [*word, node.run])
@@ -257,33 +269,21 @@ def _stop(registry: RemoteRegistry, group: NodeGroup, force: bool) -> None:
             say(f"⚠ {node.host}: {error}")
 
 
-def _wait(registry: RemoteRegistry, group: NodeGroup, as_json: bool) -> int:
+def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
     """Until all have ended; when one fails, the others are stopped, and it is named."""
-    cause = ""
+    said, looks = "", itertools.count()
     while True:
-        looks = _look(registry, group)
-        ended = [look for look in looks if look and look["state"] in _ENDED]
-        bad = [
-            (node, look)
-            for node, look in zip(group.nodes, looks, strict=True)
-            if look and look["state"] in _ENDED and look["state"] != "done"
-        ]
-        if bad and not cause:
-            # The first that ended broke the others' connections: theirs is no cause.
-            node, look = min(bad, key=lambda one: str(one[1].get("ended") or "9"))
-            why = look.get("reason") or "no reason is known"
-            cause = f"node {group.nodes.index(node)} on {node.host} {look['state']}: {why}"
-            say(cause)
-            for rank, (other, seen) in enumerate(zip(group.nodes, looks, strict=True)):
-                if seen is None:
-                    say(f"node {rank} on {other.host} is not reached: that may be the cause")
-            if len(ended) < len(group.nodes):
-                _stop(registry, group, force=False)
-        if len(ended) == len(group.nodes):
+        group = find_group(state, group.name)
+        if group.cause != said:
+            said = group.cause
+            say(said)
+        if group.ended:
             break
+        if next(looks) % _SEEN_TO_EVERY == 0:
+            start_watcher(state, group)
         time.sleep(_LOOK_S)
-    _show(group, looks, as_json)
-    return ExitCode.RUN_FAILED if cause else ExitCode.DONE
+    _show(group, _look(RemoteRegistry(state), group), as_json)
+    return ExitCode.RUN_FAILED if group.cause else ExitCode.DONE
 
 
 def _json(group: NodeGroup) -> dict[str, Any]:
@@ -292,5 +292,6 @@ def _json(group: NodeGroup) -> dict[str, Any]:
         "preset": group.preset,
         "address": group.address,
         "port": group.port,
+        "cause": group.cause or None,
         "nodes": [{"host": node.host, "run": node.run} for node in group.nodes],
     }

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.remote.connection import AgentConnection, LineLost
+from runners.remote.protocol import new_request_name
 from runners.remote.pushed import pushed_overrides
 from runners.remote.registry import RemoteHost, RemoteRegistry
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
+from runners.state.requests import REQUEST
 from tui.cli.output import say
 
 READING = frozenset(
@@ -23,6 +25,9 @@ READING = frozenset(
 """What may be asked again when the line breaks; of all else it is not known whether it was done."""
 
 _TRIES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_FIRST_TRIES = 2
+"""So often a launch tries to reach a machine again before anything was sent to it."""
+_LAUNCH_TRIES_S = (*_TRIES_S, 20.0, 30.0, 30.0)
 
 
 def run_there(arguments: argparse.Namespace) -> int:
@@ -46,13 +51,18 @@ def run_there(arguments: argparse.Namespace) -> int:
 
 def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
     """Run a command; one that only reads, and has said nothing yet, is asked again when the line
-    breaks.
+    breaks, and so is a launch: its name keeps it from starting anything twice.
     """
-    for pause in (*_TRIES_S, None):
-        said = False
+    launches = name == "launch"
+    tries = _LAUNCH_TRIES_S if launches else _TRIES_S
+    request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
+    sent = False
+    for turn, pause in enumerate((*tries, None)):
+        printed = _Printed(whole=launches and "--follow" not in words)
         try:
             with AgentConnection(ssh) as connection:
                 connection.begin()
+                environment = {**_shown_as(), **({REQUEST: request} if request else {})}
                 connection.send(
                     {
                         "do": "command",
@@ -60,32 +70,82 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
                         "words": words,
                         "folder": ssh.host.folder,
                         "keep": name not in READING,
-                        "environment": _shown_as(),
+                        "environment": environment,
                     }
                 )
-                try:
-                    for frame in connection.answers(1):
-                        if "exit" in frame.fields:
-                            return int(frame.fields["exit"])
-                        said = said or bool(frame.payload)
-                        stream = sys.stderr if frame.fields.get("stream") == 2 else sys.stdout
-                        stream.buffer.write(frame.payload)
-                        stream.flush()
-                except KeyboardInterrupt:
-                    connection.send({"do": "interrupt", "id": 1})
-                    raise
-        except LineLost as error:
-            if name not in READING:
+                sent = True
+                return _take_answers(connection, printed)
+        except (LineLost, RemoteTrouble) as error:
+            if isinstance(error, RemoteTrouble) and not (
+                launches and (sent or (turn < _FIRST_TRIES and error.kind is Trouble.NOT_REACHED))
+            ):
+                raise
+            if name not in READING and not launches:
                 raise FresnelError(
                     f"the line to {ssh.host.name} broke: {error}",
                     f"whether it was done: fresnel-tui list --host {ssh.host.name}",
                 ) from None
-            if said or pause is None:
-                raise RemoteTrouble(
-                    Trouble.NOT_REACHED, f"the line to {ssh.host.name} broke", "ask again"
-                ) from None
+            if printed.said or pause is None:
+                raise _gave_up(ssh, request) from None
             time.sleep(pause)
     return ExitCode.RUN_FAILED
+
+
+def _gave_up(ssh: Ssh, request: str) -> FresnelError:
+    name = ssh.host.name
+    if not request:
+        return RemoteTrouble(Trouble.NOT_REACHED, f"the line to {name} broke", "ask again")
+    return RemoteTrouble(
+        Trouble.NOT_REACHED,
+        f"the line to {name} broke: what was launched goes on there",
+        f"fresnel-tui list --host {name}; with {REQUEST}={request} before it the same command "
+        "starts nothing twice",
+    )
+
+
+def _take_answers(connection: AgentConnection, printed: "_Printed") -> int:
+    """Print what a command says; its exit code."""
+    try:
+        for frame in connection.answers(1):
+            if "exit" in frame.fields:
+                printed.flush()
+                return int(frame.fields["exit"])
+            printed.take(int(frame.fields.get("stream", 1)), frame.payload)
+    except KeyboardInterrupt:
+        connection.send({"do": "interrupt", "id": 1})
+        raise
+    except FresnelError:
+        printed.flush()
+        raise
+    raise LineLost("it ended without an answer")
+
+
+class _Printed:
+    """What a command says, printed at once, or as a `whole` when it has ended: what breaks off is
+    asked again, and must not be said twice.
+    """
+
+    def __init__(self, whole: bool) -> None:
+        self.said = False
+        self._whole = whole
+        self._kept: list[tuple[int, bytes]] = []
+
+    def take(self, stream: int, data: bytes) -> None:
+        """Take in what it said on stdout (1) or stderr (2)."""
+        if self._whole and stream == 1:
+            self._kept.append((stream, data))
+            return
+        self.said = self.said or (bool(data) and not self._whole)
+        out = sys.stderr if stream == 2 else sys.stdout
+        out.buffer.write(data)
+        out.flush()
+
+    def flush(self) -> None:
+        """Print what was kept."""
+        self._whole = False
+        kept, self._kept = self._kept, []
+        for stream, data in kept:
+            self.take(stream, data)
 
 
 class DoneThere(NamedTuple):
@@ -107,12 +167,18 @@ _numbers = itertools.count(1000)
 
 
 def said_over(
-    connection: AgentConnection, ssh: Ssh, words: Sequence[str], keep: bool = True
+    connection: AgentConnection,
+    ssh: Ssh,
+    words: Sequence[str],
+    keep: bool = True,
+    request: str = "",
 ) -> DoneThere:
-    """The same over a connection that is there already."""
+    """The same over a connection that is there already; `request` names a launch."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
     number = next(_numbers)
     asked = {"do": "command", "id": number, "words": list(words), "keep": keep}
+    if request:
+        asked["environment"] = {REQUEST: request}
     try:
         connection.send({**asked, "folder": ssh.host.folder})
         for message in connection.answers(number):
@@ -122,6 +188,24 @@ def said_over(
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "ask again") from None
     raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")
+
+
+def launched_there(connection: AgentConnection, ssh: Ssh, words: Sequence[str]) -> DoneThere:
+    """Launch over a connection, and over others when it breaks; nothing starts twice."""
+    request = new_request_name()
+    try:
+        return said_over(connection, ssh, words, request=request)
+    except RemoteTrouble as error:
+        problem = error
+    for pause in _LAUNCH_TRIES_S:
+        time.sleep(pause)
+        try:
+            with AgentConnection(ssh) as another:
+                another.begin()
+                return said_over(another, ssh, words, request=request)
+        except RemoteTrouble as error:
+            problem = error
+    raise problem
 
 
 def _shown_as() -> dict[str, str]:

@@ -1,7 +1,10 @@
 """`status`."""
 
 import argparse
+import os
+import sys
 from decimal import Decimal
+from typing import Any
 
 from runners.cost.run_costs import costs_of
 from runners.housekeeping import tend
@@ -10,10 +13,13 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import find_runs, list_runs
-from tui.cli.output import print_details, print_json, say
+from tui.cli.output import control, print_details, print_json, say
+from tui.views.code_diff import DiffKind, diff_lines, diff_text, diff_words
 from tui.views.format import dollars
 from tui.views.run_details import describe_details
-from tui.views.run_view import to_json, view_run
+from tui.views.run_view import RunView, to_json, view_run
+
+_COLOURS: dict[DiffKind, str] = {"file": "1", "place": "36", "added": "32", "removed": "31"}
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -27,13 +33,40 @@ def run_status(arguments: argparse.Namespace) -> int:
     live = [view_run(run) for run in list_runs(state, 0)] if waiting else []
     held = held_leases(state) if waiting else {}
     if arguments.json:
-        print_json(to_json(views[0]) if len(views) == 1 else [to_json(view) for view in views])
+        values = [_to_json(state, view, arguments.diff) for view in views]
+        print_json(values[0] if len(values) == 1 else values)
     else:
         for i, view in enumerate(views):
             if i:
                 print()
             print_details(describe_details(view, state, live, held, files=False))
+            if arguments.diff:
+                _print_diff(state, view.run.id)
         costs = [view.money.cost for view in views if view.money.cost is not None]
         if len(views) > 1 and costs:
             say(f"together {dollars(sum(costs, Decimal(0)))}")
     return ExitCode.DONE
+
+
+def _to_json(state: StateDirectory, view: RunView, with_diff: bool) -> dict[str, Any]:
+    value = to_json(view)
+    return {**value, "diff": diff_text(state.run(view.run.id))} if with_diff else value
+
+
+def _print_diff(state: StateDirectory, run_id: str) -> None:
+    """What was not committed when it was launched; in colours where a person is looking."""
+    lines = diff_lines(state.run(run_id), None)
+    print()
+    if not lines:
+        print("no uncommitted changes were recorded at its launch")
+        return
+    print(f"uncommitted changes: {diff_words(lines)}")
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in lines:
+        colour = _COLOURS.get(line.kind, "") if coloured else ""
+        if colour:
+            control(f"\x1b[{colour}m")
+        print(line.text, end="")
+        if colour:
+            control("\x1b[m")
+        print()

@@ -1,6 +1,7 @@
 """`rename`, `tag`, `untag`, `note`, `star` and `unstar`."""
 
 import argparse
+import sys
 from collections.abc import Callable
 
 from runners.lifecycle.control import labels as control
@@ -44,7 +45,12 @@ def run_note(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     run = find_run(state, arguments.run)
     if arguments.text or arguments.clear:
-        control.note(state, run, " ".join(arguments.text))
+        # A pipe or a file has as many lines as it likes.
+        from_input = arguments.text == ["-"]
+        text = sys.stdin.read() if from_input else " ".join(arguments.text)
+        if from_input and not text.strip():
+            raise WrongInput("nothing on stdin: the note stays as it is", "--clear removes it")
+        control.note(state, run, text)
     return _tell(state, [run], arguments.json)
 
 

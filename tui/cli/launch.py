@@ -1,6 +1,7 @@
 """`launch` and `plan`."""
 
 import argparse
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,6 +19,7 @@ from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.state.layout import StateDirectory
+from runners.state.requests import open_request
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
@@ -34,29 +36,10 @@ def run_launch(arguments: argparse.Namespace) -> int:
 
         return launch_on_hosts(arguments)
     state = StateDirectory().create()
-    tend(state)
-    judged_by = sweep_metric(arguments)
-    specs = specs_from(arguments)
-    if specs[0].node_hosts and specs[0].nodes is None:
-        from tui.cli.host_nodes import launch_on_hosts
-
-        arguments.hosts = ",".join(specs[0].node_hosts)
-        arguments.master_port = specs[0].node_port
-        return launch_on_hosts(arguments)
-    if arguments.no_verify:
-        specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-    runs = start_together(state, specs, queue=not arguments.no_queue)
-    if judged_by is not None:
-        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
-    for problem in read_guard(state).problems:
-        say(f"⚠ {problem}")
-    for run in runs:
-        for note in run.plan.notes if run.plan else ():
-            say(f"note: {note}")
-        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
-            say(f"estimate: {estimate_text(run.plan.forecast)}")
-        if run.state is State.QUEUED and specs[0].parallel is None:
-            say(f"{run.id} {run.reason}")
+    with open_request(state) as request:
+        runs = request.made or _start(state, arguments, request.name)
+    if isinstance(runs, int):
+        return runs
     if arguments.follow:
         return _follow(state, runs, arguments.json)
     if arguments.wait:
@@ -75,6 +58,36 @@ def run_launch(arguments: argparse.Namespace) -> int:
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
 
 
+def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -> list[Run] | int:
+    """Start what is asked for, and say what is worth knowing of it; of a launch on several
+    machines its exit code.
+    """
+    tend(state)
+    judged_by = sweep_metric(arguments)
+    specs = specs_from(arguments)
+    if specs[0].node_hosts and specs[0].nodes is None:
+        from tui.cli.host_nodes import launch_on_hosts
+
+        arguments.hosts = ",".join(specs[0].node_hosts)
+        arguments.master_port = specs[0].node_port
+        return launch_on_hosts(arguments)
+    if arguments.no_verify:
+        specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
+    runs = start_together(state, specs, queue=not arguments.no_queue, request=request)
+    if judged_by is not None:
+        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
+    for problem in read_guard(state).problems:
+        say(f"⚠ {problem}")
+    for run in runs:
+        for note in run.plan.notes if run.plan else ():
+            say(f"note: {note}")
+        if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
+            say(f"estimate: {estimate_text(run.plan.forecast)}")
+        if run.state is State.QUEUED and specs[0].parallel is None:
+            say(f"{run.id} {run.reason}")
+    return runs
+
+
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     for run in runs:
         say(f"run {run.id}  ·  {run.directory}")
@@ -82,7 +95,12 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     with ExitStack() as stack:
         followers = [
             stack.enter_context(
-                OutputFollower(state.run(run.id).output, prefix=f"{run.name} │ " if label else "")
+                OutputFollower(
+                    state.run(run.id).output,
+                    prefix=f"{run.name} │ " if label else "",
+                    # With --json, stdout is the document and nothing else.
+                    stream=sys.stderr if as_json else sys.stdout,
+                )
             )
             for run in runs
         ]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TextIO
 
 from runners.host.tail import GrowingFile, data_before_hole
 from runners.housekeeping import tend
@@ -21,11 +22,14 @@ _BLOCK = 1 << 20
 
 
 class OutputFollower:
-    """Copies what is appended to an output file to stdout, byte for byte, or with a prefix before
-    every line.
+    """Copies what is appended to an output file to stdout, or to `stream`, byte for byte, or with a
+    prefix before every line.
     """
 
-    def __init__(self, path: Path, offset: int = 0, prefix: str = "") -> None:
+    def __init__(
+        self, path: Path, offset: int = 0, prefix: str = "", stream: TextIO | None = None
+    ) -> None:
+        self._stream = stream or sys.stdout
         self.prefix = prefix.encode()
         self.at_line_start = True
         self._file = GrowingFile(path, offset, hold=True)
@@ -37,7 +41,7 @@ class OutputFollower:
         self._file.close()
 
     def copy(self) -> None:
-        """Write everything new to stdout; after a restart, the rest of the old file and then the
+        """Write everything new; after a restart, the rest of the old file and then the
         new one.
         """
         more = True
@@ -50,9 +54,9 @@ class OutputFollower:
                 block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
                 self._file.move_to(beginning + len(block))
             if block:
-                sys.stdout.buffer.write(self._labelled(block))
+                self._stream.buffer.write(self._labelled(block))
             more = piece.more or len(block) < len(piece.data)
-        sys.stdout.buffer.flush()
+        self._stream.buffer.flush()
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:

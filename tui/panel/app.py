@@ -80,10 +80,13 @@ class PanelApp(TerminalApp):
         self.theme = wanted if wanted in self.available_themes else DEFAULT
         apply_theme(self, self.theme)
 
+    def get_default_screen(self) -> Screen[None]:
+        """The cockpit: no other screen is ever below it."""
+        return self.cockpit
+
     async def on_mount(self) -> None:
-        """Show the cockpit, start the feed, leave when the terminal does."""
-        with self.batch_update():  # one first frame: none of a screen that is half mounted
-            await self.push_screen(self.cockpit)
+        """Start the feed, leave when the terminal does."""
+        await self.cockpit.stands.wait()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
@@ -34,6 +35,7 @@ from tui.views.run_view import RunView, view_run
 _SHOWN_ENDED = 100
 _FIRST_SHOWN = 16  # rows of a first screen; what ended before follows at once
 _EVERY_S = 1.0
+_FIRST_WITHIN_S = 0.05
 _PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
 _ADOPT_EVERY = 3
 _OVERRUNS_EVERY = 30
@@ -97,6 +99,15 @@ class SnapshotFeed:
         # The first picture is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
         self._next = self._reader.submit(self.take)
+
+    def first_picture(self) -> PanelSnapshot | None:
+        """The first picture, so that the first screen is painted once and with it; None when
+        reading takes longer than a person would notice.
+        """
+        try:
+            return self._next.result(_FIRST_WITHIN_S)
+        except (FutureTimeout, CancelledError):
+            return None
 
     def refresh_now(self) -> None:
         """Take the next picture now: something was just done."""

@@ -110,15 +110,13 @@ class RunActions:
 
     def note(self, run: Run) -> None:
         """Write a note on a run."""
-        if "\n" in run.labels.note:
-            self._tell(f"its note has several lines: fresnel-tui note {run.id} changes it")
-            return
-        self._ask(
-            f"Note on {run.name}",
-            run.labels.note,
-            "empty for none",
-            lambda text: self._labels.note(run, text),
-        )
+        from tui.panel.screens.note import NoteScreen  # a text area: few runs get a note
+
+        def answered(text: str | None) -> None:
+            if text is not None and text != run.labels.note:
+                self._labels.note(run, text)
+
+        self._app.push_screen(NoteScreen(run), answered)
 
     def star(self, runs: Sequence[Run]) -> None:
         """Star runs, or take the star away where all have one."""

@@ -5,6 +5,12 @@ from decimal import ROUND_HALF_UP, Decimal
 DASH = "—"
 
 
+def first_line(text: str) -> str:
+    """The first line of a text, with … where there are more."""
+    head, *more = text.splitlines() or [""]
+    return f"{head} …" if more else head
+
+
 def duration(seconds: float | None) -> str:
     """`4m12s`, `31h`, `2d 4h`: two parts at most."""
     if seconds is None:

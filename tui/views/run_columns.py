@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from runners.model.states import SIGNS, State
-from tui.views.format import DASH, duration, indices, metric
+from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.run_row import RunRow, age_words
 from tui.views.run_sort import SortKey
 
@@ -106,6 +106,7 @@ COLUMNS = {
     for column in (
         Column("state", "state", lambda row, look, width: state_word(row), 8, 9, right=False),
         Column("name", "name", lambda row, look, width: row.name, 8, 40, right=False),
+        Column("host", "host", lambda row, look, width: row.machine or "here", 6, right=False),
         Column("gpus", "GPUs", _gpus, 5, right=False),
         Column("progress", "prog", _progress, 4, 13),
         Column("epoch", "epoch", _epoch, 9, right=False),
@@ -123,7 +124,7 @@ COLUMNS = {
         ),
     )
 }
-_FIRST = ("state", "name", "progress", "last", "eta")
+_FIRST = ("state", "name", "host", "progress", "last", "eta")
 """What even the narrowest table has, in the order in which it is given room."""
 _THEN = (*("age", "best", "elapsed", "gpus", "cost", "reason", "trend", "tags", "rate", "epoch"),)
 _NAMES_BEFORE = {"elapsed": 15, "trend": 28}
@@ -140,13 +141,15 @@ class Cell(NamedTuple):
     width: int
 
 
-def fit_columns(width: int, absent: Iterable[str] = (), longest_name: int = 40) -> tuple[Cell, ...]:
+def fit_columns(
+    width: int, absent: Iterable[str] = (), longest_name: int = 40, hosts: bool = False
+) -> tuple[Cell, ...]:
     """The columns that `width` cells have room for, in their places; those that are `absent` have
-    nothing to show.
+    nothing to show. With `hosts` runs of several machines stand in one table.
     """
     left = width
     chosen: dict[str, int] = {}
-    gone = set(absent)
+    gone = {*absent, *(() if hosts else ("host",))}
     for key in (*_FIRST, *_THEN):
         column = COLUMNS[key]
         if key in _NAMES_BEFORE and "name" in chosen:
@@ -162,6 +165,7 @@ def fit_columns(width: int, absent: Iterable[str] = (), longest_name: int = 40) 
         ("name", min(20, longest_name)),
         ("progress", 13),
         ("name", min(40, longest_name)),
+        ("host", 12),
         ("cost", 9),
         ("last", 9),
         ("best", 9),
@@ -318,7 +322,7 @@ EXTRA: dict[str, Callable[[RunRow], str]] = {
     "group": lambda row: row.group,
     "host": lambda row: row.host,
     "user": lambda row: row.user,
-    "note": lambda row: row.note,
+    "note": lambda row: first_line(row.note),
     "star": lambda row: "★" if row.starred else "",
     "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
 }

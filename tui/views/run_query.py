@@ -33,7 +33,6 @@ _TEXTS: dict[str, Callable[[RunRow], str]] = {
     "name": lambda row: row.name,
     "preset": lambda row: row.preset,
     "group": lambda row: row.group,
-    "host": lambda row: row.host,
     "user": lambda row: row.user,
     "id": lambda row: row.id,
     "note": lambda row: row.note,
@@ -44,7 +43,7 @@ _IS: dict[str, Test] = {
     "ended": lambda row: not row.is_live,
     "starred": lambda row: row.starred,
 }
-KEYS = ("state", *_TEXTS, "tag", "gpu", "is", "since", "before")
+KEYS = ("state", *_TEXTS, "host", "tag", "gpu", "is", "since", "before")
 """What may stand before a colon."""
 _NUMBERS: dict[str, Callable[[RunRow, float], float | None]] = {
     "cost": lambda row, now: row.cost,
@@ -151,6 +150,8 @@ def _field(key: str, value: str, now: float) -> Test:
         return _in_state(wanted)
     if key == "tag":
         return lambda row: any(tag.lower() in wanted for tag in row.tags)
+    if key == "host":
+        return lambda row: any(_is_on(row, one) for one in wanted)
     if key == "gpu":
         return lambda row: any(str(index) in wanted for index in row.gpus)
     if key == "is":
@@ -167,6 +168,11 @@ def _field(key: str, value: str, now: float) -> Test:
         )
     text = _TEXTS[key]
     return lambda row: any(one in text(row).lower() for one in wanted)
+
+
+def _is_on(row: RunRow, host: str) -> bool:
+    """Whether a run is on the machine of this name, or one that begins so; `here`: this one."""
+    return row.host.lower().startswith(host) or (host == "here" and not row.machine)
 
 
 def _in_state(wanted: list[str]) -> Test:

@@ -76,6 +76,12 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     stop_word: str = ""
     """`stop 28s`: while it stops, the seconds until the next step."""
 
+    @property
+    def machine(self) -> str:
+        """The rented machine that it runs on, as it is called here; empty for this one."""
+        name, slash, _ = self.id.removeprefix("group:").partition("/")
+        return name if slash else ""
+
     def metric(self, name: str) -> MetricValues:
         """The values of one metric; all None when it has none of that name."""
         if name == self.headline:

@@ -60,7 +60,13 @@ def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) ->
 
 def note(state: StateDirectory, run: Run, text: str) -> Labels:
     """Write a note on `run`, in place of the one that is there; empty: none. Raises WrongInput."""
-    text = text.strip()
+    text = checked_note(text)
+    return _change(state, run, lambda labels: msgspec.structs.replace(labels, note=text))
+
+
+def checked_note(text: str) -> str:
+    """The text of a note as it is kept, of one line or several; WrongInput for what is none."""
+    text = "\n".join(line.rstrip() for line in text.strip().splitlines())
     if len(text) > LONGEST_NOTE:
         raise WrongInput(
             f"the note has {len(text):,} characters; {LONGEST_NOTE:,} is the most",
@@ -68,7 +74,7 @@ def note(state: StateDirectory, run: Run, text: str) -> Labels:
         )
     if any(not char.isprintable() and char not in "\n\t" for char in text):
         raise WrongInput("the note holds characters that cannot be shown", "leave them out")
-    return _change(state, run, lambda labels: msgspec.structs.replace(labels, note=text))
+    return text
 
 
 def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:

@@ -17,6 +17,7 @@ from runners.host.identity import host_name
 from runners.host.locks import locked
 from runners.lifecycle.control.preconditions import refuse_untrusted
 from runners.lifecycle.control.removal import reasons_to_stay
+from runners.lifecycle.launch.search import forget_searches
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -96,6 +97,8 @@ def prune(state: StateDirectory, criteria: Criteria, dry_run: bool = False) -> P
             _delete(place, run.id, pruned)
         if run.id not in pruned.failed:
             pruned.removed.append(PrunedRun(run.id, run.state, ended_at(run), freed))
+    if not dry_run:
+        forget_searches(state)
     return pruned
 
 

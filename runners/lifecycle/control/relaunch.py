@@ -33,7 +33,7 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
             folder = folder.replace("${", "$${")
             spec = msgspec.structs.replace(spec, working_directory=folder)
     return msgspec.structs.replace(
-        spec, environment=_unmasked(spec), group="", parallel=None, after=None
+        spec, environment=_unmasked(spec), group="", parallel=None, search=None, after=None
     )
 
 

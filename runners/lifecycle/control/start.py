@@ -50,15 +50,17 @@ from runners.scheduling.policy import (
     decide,
 )
 from runners.state.layout import StateDirectory
+from runners.state.requests import note_run
 from runners.state.runs import read_run
 
 
 def start_together(
-    state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True
+    state: StateDirectory, specs: Sequence[RunSpec], queue: bool = True, request: str = ""
 ) -> list[Run]:
     """Start runs, all or none, or let them wait in the queue where GPUs are busy; return them.
 
-    One lock is held around choosing GPUs for all of them and writing them down. Raises
+    One lock is held around choosing GPUs for all of them and writing them down. A `request` is
+    the one that was opened for this launch. Raises
     DeniedError when waiting would not help, or when `queue` is false and one would have to;
     WrongInput when something that one names does not exist; VerificationFailed when a check
     that its preset asks for fails.
@@ -85,7 +87,7 @@ def start_together(
             _prepare(state, spec, verdict, reading)
             for spec, verdict in zip(specs, verdicts, strict=True)
         ]
-        descriptors = [_write(state, spec, planned, verdict) for spec, planned, verdict in launches]
+        descriptors = [_write(state, *launch, request) for launch in launches]
     for run_id in granted:
         poke_supervisor(state.run(run_id))
     plans = [planned.plan for _, planned, _ in launches]
@@ -231,6 +233,9 @@ def _prepare(
         raise WrongInput(missing.text, missing.install)
     if not isinstance(verdict, Granted):
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="queued"))
+    elif spec.search is not None:
+        # Its supervisor lets it be planned once more, with the values that are suggested then.
+        planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="granted"))
     return spec, planned, verdict
 
 
@@ -277,7 +282,7 @@ def _waiting_environment(spec: RunSpec) -> dict[str, str]:
 
 
 def _write(
-    state: StateDirectory, spec: RunSpec, planned: Planned, verdict: QueueDecision
+    state: StateDirectory, spec: RunSpec, planned: Planned, verdict: QueueDecision, request: str
 ) -> list[int]:
     """Make the run's directory and take both its locks, which the supervisor inherits.
 
@@ -291,6 +296,7 @@ def _write(
     replace(run.spec, msgspec.json.encode(masked_spec(spec)))
     for name, text in planned.files.items():
         replace(run.path / name, text.encode())
+    note_run(state, request, run.id)
     # The plan is what makes a GPU leased, so everything that it refers to is written before it.
     replace(run.plan, msgspec.json.encode(planned.plan))
     if not isinstance(verdict, Granted):

@@ -189,3 +189,7 @@ def main() -> None:
     state = StateDirectory(Path(sys.argv[-1]))
     adopt_orphans(state)
     dispatch(state)
+    if any(state.sweeps.glob("*/trials.json")):
+        from runners.lifecycle.launch.search import tell_endings  # presets and more: few need it
+
+        tell_endings(state)

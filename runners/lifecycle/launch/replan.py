@@ -17,6 +17,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.outlook import plan_launch
+from runners.lifecycle.launch.search import suggested
 from runners.lifecycle.launch.words import MASK, SECRET_PREFIX
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
@@ -30,7 +31,8 @@ from runners.state.layout import RunDirectory, StateDirectory
 def replan(directory: RunDirectory) -> dict[str, str]:
     """Rewrite plan.json for the granted GPUs and return the program's environment.
 
-    Raises WrongInput when something the run needs does not exist any more.
+    Raises WrongInput when something the run needs does not exist any more, FresnelError when its
+    sampler does not answer.
     """
     before, spec = read_plan(directory), read_spec(directory)
     if before is None or spec is None:
@@ -52,6 +54,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         raise WrongInput(
             f"working directory {before.working_directory}: {error.strerror}"
         ) from None
+    said, spec = spec.warnings, suggested(directory, spec)
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
     planned = plan_launch(
@@ -59,7 +62,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         directory,
         Allocation(
             gpus,
-            before.notes
+            tuple(note for note in before.notes if note not in said)
             + oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory),
             tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
         ),

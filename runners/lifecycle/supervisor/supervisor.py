@@ -378,8 +378,15 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Supervisor(run, kept).run(adopting=not descriptors)
-    if any(run.home.live.iterdir()):  # somebody may have waited for what this run held
+    # Somebody may have waited for what this run held, or for how it came out.
+    if any(run.home.live.iterdir()) or _is_searched(run):
         helpers.become("dispatch", run.home.root)
+
+
+def _is_searched(run: RunDirectory) -> bool:
+    """Whether a sampler suggested its values, and learns from it."""
+    group = (read_json(run.plan) or {}).get("group")
+    return bool(group) and (run.home.sweeps / str(group) / "trials.json").exists()
 
 
 def main() -> None:

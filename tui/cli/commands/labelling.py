@@ -34,11 +34,19 @@ def note(parser: CommandParser) -> None:
     """`note`: a text of your own."""
     parser.add_argument("run", metavar="RUN", help=RUN)
     parser.add_argument(
-        "text", nargs="*", metavar="TEXT", help="the note, in place of the older one; none shows it"
+        "text",
+        nargs="*",
+        metavar="TEXT",
+        help="the note, in place of the older one; - reads it from stdin, none shows it",
     )
     parser.add_argument("--clear", action="store_true", help="remove it")
     parser.set_defaults(action="labels:run_note")
-    examples(parser, "note last 'lower rate than planned, still fine'", "note last --clear")
+    examples(
+        parser,
+        "note last 'lower rate than planned, still fine'",
+        "note last - <findings.txt",
+        "note last --clear",
+    )
 
 
 def star(parser: CommandParser) -> None:

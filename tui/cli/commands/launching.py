@@ -35,7 +35,11 @@ def launch(parser: CommandParser) -> None:
     )
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--wait", action="store_true", help="return when the run has ended")
-    until.add_argument("--follow", action="store_true", help="show its output, then a summary")
+    until.add_argument(
+        "--follow",
+        action="store_true",
+        help="show its output, then a summary; with --json the output goes to stderr",
+    )
     parser.set_defaults(action="launch:run_launch")
     examples(
         parser,
@@ -44,6 +48,7 @@ def launch(parser: CommandParser) -> None:
         "launch gaussian-fast --set lr=1e-4,3e-4 --set seed=0..2 --parallel 2",
         "launch --set lr=1e-5..1e-3:log --samples 8 -- python train.py --lr {lr}",
         "launch gaussian-fast --set lr=1e-5,1e-4,1e-3,1e-2 --stop-hopeless median",
+        "launch gaussian-fast --set lr=1e-5..1e-3:log --samples 20 --sampler tpe --parallel 2",
         "launch --again trial --set lr=1e-4 --after trial",
         "launch --again trial -- --lr 1e-4 --amp",
         "launch --resume last",
@@ -109,7 +114,9 @@ def probe(parser: CommandParser) -> None:
         "--keep-runs", action="store_true", help="leave the trials in the list of runs"
     )
     # A probe is of one run: no sweep.
-    parser.set_defaults(action="probe:run_probe", samples=None, sample_seed=0, parallel=None)
+    parser.set_defaults(
+        action="probe:run_probe", samples=None, sample_seed=0, parallel=None, sampler=None
+    )
     examples(
         parser,
         "probe gaussian-fast",
@@ -189,6 +196,13 @@ def _sweep(parser: CommandParser) -> None:
     )
     group.add_argument(
         "--sample-seed", type=int, default=0, metavar="N", help="the same N, the same samples (0)"
+    )
+    group.add_argument(
+        "--sampler",
+        metavar="NAME[:METRIC]",
+        help="random (what --samples does), or tpe, gp, cmaes, qmc of the extra `optuna`: each run "
+        "gets its values when its turn comes, from the results so far, for the least loss or the "
+        "best METRIC (:max or :min where its name does not tell)",
     )
     group.add_argument(
         "--parallel", type=int, metavar="N", help="at most N runs of the sweep at once"

@@ -51,8 +51,11 @@ def list_runs(parser: CommandParser) -> None:
 def status(parser: CommandParser) -> None:
     """`status`: one run."""
     parser.add_argument("run", metavar="RUN", help=RUNS)
+    parser.add_argument(
+        "--diff", action="store_true", help="and the code that was changed, but not committed"
+    )
     parser.set_defaults(action="inspect:run_status")
-    examples(parser, "status last", "status my-sweep", "status last --json")
+    examples(parser, "status last", "status my-sweep", "status last --diff", "status last --json")
 
 
 def logs(parser: CommandParser) -> None:

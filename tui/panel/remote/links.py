@@ -1,8 +1,9 @@
 """The links of all machines, for as long as the panel lives once somebody asked for them."""
 
 import atexit
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from runners.remote.snapshot import RemoteSnapshot, SnapshotReader
 from runners.remote.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.panel.remote.mirror import MirroredLog
+from tui.views.remote_rows import row_of_remote
+from tui.views.run_row import RunRow
+
+_CLOCK_STEP_S = 1.0
 
 
 class LinkedHost:
@@ -25,12 +30,15 @@ class LinkedHost:
         self._app = app
         self.host: RemoteHost = ssh.host
         self.snapshot: RemoteSnapshot | None = None
+        self.rows: tuple[RunRow, ...] = ()
+        """Its runs as rows of a table, newest first; made anew with every snapshot."""
         self.problem = ""
         self._mirror = mirror
         self._changed = changed
         self._reader = SnapshotReader()
-        self._followed: tuple[int, MirroredLog] | None = None
-        self.link = Link(ssh, lambda _: changed())
+        self._offset = 0.0
+        self._followed: dict[Path, tuple[int, MirroredLog]] = {}
+        self.link = Link(ssh, self._status_changed)
         self.link.subscribe(self)
         self.link.start()
 
@@ -49,7 +57,17 @@ class LinkedHost:
         """Whether what is shown is as it is now."""
         return self.link.status.state is LinkState.UP
 
-    # ---- the subscription to its snapshots; called in the link's thread
+    # ---- called in the link's thread: the link's status, and the subscription to its snapshots
+
+    def _status_changed(self, status: LinkStatus) -> None:
+        if abs((status.clock_offset or 0.0) - self._offset) > _CLOCK_STEP_S:
+            self._offset = status.clock_offset or 0.0
+            self._make_rows()
+        self._changed()
+
+    def _make_rows(self) -> None:
+        runs = self.snapshot.newest_first if self.snapshot else []
+        self.rows = tuple([row_of_remote(self.name, run, self._offset) for run in runs])
 
     def request(self) -> dict[str, object]:
         """What to ask for, after every break too: everything, and then what changes."""
@@ -65,26 +83,38 @@ class LinkedHost:
             self.problem = f"its panel speaks another language: {error}; host setup {self.name}"
         else:
             self.problem = ""
-            self.snapshot = snapshot or self.snapshot
+            if snapshot is not None:
+                self.snapshot = snapshot
+                self._make_rows()
         self._changed()
         return 0
 
     is_over = False
 
-    # ---- what the screen asks for
+    # ---- what a screen asks for
+
+    def log_path(self, run: str) -> Path:
+        """The file here that a run's output is written to while it is followed; its folder is
+        there.
+        """
+        path = self._mirror / run / "output.log"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path
 
     def open_log(self, run: str) -> Path:
-        """Follow the output of a run, and of no other; the file here that it is written to."""
-        self.close_log()
-        log = MirroredLog(self._mirror / run / "output.log", run, self.name)
-        self._followed = self.link.subscribe(log), log
-        return log.path
+        """Follow the output of a run too; the file here that it is written to."""
+        path = self.log_path(run)
+        if path not in self._followed:
+            log = MirroredLog(path, run, self.name)
+            self._followed[path] = self.link.subscribe(log), log
+        return path
 
-    def close_log(self) -> None:
-        """Follow nothing."""
-        if self._followed is not None:
-            self.link.cancel(self._followed[0])
-            self._followed = None
+    def keep_logs(self, shown: Collection[Path]) -> None:
+        """Follow no others than these any longer."""
+        for path in self._followed.keys() - set(shown):
+            number, log = self._followed.pop(path)
+            self.link.cancel(number)
+            log.close()
 
     def pushed(self, preset: str, given: Sequence[str]) -> list[str]:
         """The flags with which a pushed preset finds its things there."""
@@ -99,26 +129,47 @@ class LinkedHost:
 
         self.link.order(RemoteRequest(list(words), self.host.folder, later))
 
+    def stop(self) -> None:
+        """End the link, without waiting, and every log that goes through it."""
+        self.link.stop(patience_s=0.0)
+        self.keep_logs(())
+
 
 class LinkedHosts:
     """Every machine that was added and set up."""
 
-    def __init__(self, app: App[Any], state: StateDirectory, changed: Callable[[], None]) -> None:
+    def __init__(self, app: App[Any], state: StateDirectory) -> None:
         self._registry = RemoteRegistry(state)
-        self._mirrors = state.remote / ".mirror"
+        mirrors = state.remote / ".mirror"
+        _clear(mirrors)
+        self._mirrors = mirrors / str(os.getpid())
         self.hosts: dict[str, LinkedHost] = {}
         self.not_set_up: list[RemoteHost] = []
         self._app = app
-        self._on_change = changed
-        shutil.rmtree(self._mirrors, ignore_errors=True)
+        self._listeners: list[Callable[[], None]] = []
+        self._is_told = False
+        self._stamps: dict[str, int] = {}
         self.refresh()
         atexit.register(self.stop)
 
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called in the app's own thread when something is new."""
+        self._listeners.append(changed)
+
+    def unlisten(self, changed: Callable[[], None]) -> None:
+        """Have it called no more."""
+        if changed in self._listeners:
+            self._listeners.remove(changed)
+
     def refresh(self) -> None:
         """Take in machines that were added, changed or removed meanwhile."""
+        stamps = self._registry.stamps()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
         known = {host.name: host for host in self._registry.all()}
         for name in [name for name, one in self.hosts.items() if known.get(name) != one.host]:
-            self.hosts.pop(name).link.stop(patience_s=0.0)
+            self.hosts.pop(name).stop()
         self.not_set_up = [host for host in known.values() if not host.command]
         for host in known.values():
             if host.command and host.name not in self.hosts:
@@ -132,9 +183,27 @@ class LinkedHosts:
         """
         atexit.unregister(self.stop)
         for one in self.hosts.values():
-            one.link.stop(patience_s=0.0)
+            one.stop()
+        shutil.rmtree(self._mirrors, ignore_errors=True)
 
     def _tell(self) -> None:
-        """Called in a link's thread: have the screen look, in the app's own."""
-        if self._app.is_running:
-            self._app.call_later(self._on_change)
+        """Called in a link's thread: have the screens look, in the app's own, once for many."""
+        if self._app.is_running and not self._is_told:
+            self._is_told = True
+            self._app.call_later(self._told)
+
+    def _told(self) -> None:
+        self._is_told = False
+        for changed in tuple(self._listeners):
+            changed()
+
+
+def _clear(mirrors: Path) -> None:
+    """Remove what panels left behind that are gone."""
+    try:
+        found = list(mirrors.iterdir())
+    except OSError:
+        return
+    for folder in found:
+        if not folder.name.isdigit() or not Path("/proc", folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """A run's output on another machine as a file here, which the log pane shows like any other."""
 
 import os
+import threading
 from pathlib import Path
 
 from runners.remote.connection import RefusedThere
@@ -14,6 +15,9 @@ MOST = 256 << 10
 WINDOW = 128 << 10
 """So much at once, and on the way: a slow line shows what is newest, never what is long past."""
 
+_KEPT = 256 << 20
+"""A file that grew so long begins anew: all of it is over there."""
+
 
 class MirroredLog:
     """A subscription that writes what it gets into a file. A machine whose output is faster than
@@ -24,8 +28,11 @@ class MirroredLog:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._all_of_it = f"fresnel-tui logs {run} --host {host}"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        self._file = os.open(path, flags, 0o600)
+        self._lock = threading.Lock()
         self._begun = False
+        self._length = 0
         self._output = RemoteOutput(run, self._write, at=-FIRST, most=MOST, window=WINDOW)
 
     def request(self) -> dict[str, object]:
@@ -33,7 +40,14 @@ class MirroredLog:
         return self._output.request()
 
     def take(self, frame: LinkMessage) -> int:
-        """Take in a piece."""
+        """Take in a piece; one that is still on its way when the log is closed is passed over."""
+        with self._lock:
+            try:
+                return 0 if self._file < 0 else self._take(frame)
+            except OSError:  # a full disk here: what comes when there is room again is shown
+                return len(frame.payload)
+
+    def _take(self, frame: LinkMessage) -> int:
         if not self._begun and int(frame.fields.get("at", 0)) > 0:
             self._note(f"… {frame.fields['at']:,} bytes before are over there: {self._all_of_it}")
         self._begun = self._begun or bool(frame.payload)
@@ -50,14 +64,24 @@ class MirroredLog:
 
     def close(self) -> None:
         """Nothing more is written."""
-        os.close(self._file)
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
 
     def _write(self, data: bytes, skipped: int, restarted: bool) -> None:
         if restarted:
-            os.ftruncate(self._file, 0)
+            self._empty()
+        elif self._length > _KEPT:
+            self._empty()
+            self._note(f"… what was before is over there: {self._all_of_it}")
         if skipped:
             self._note(f"… {skipped:,} bytes were too many for the line: {self._all_of_it}")
-        os.write(self._file, data)
+        self._length += os.write(self._file, data)
+
+    def _empty(self) -> None:
+        os.ftruncate(self._file, 0)
+        self._length = 0
 
     def _note(self, words: str) -> None:
         os.write(self._file, f"\x1b[2m{words}\x1b[0m\n".encode())

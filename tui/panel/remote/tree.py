@@ -3,6 +3,7 @@
 What only grows with time, and what trembles, is rounded: an idle machine says nothing.
 """
 
+from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
@@ -13,11 +14,13 @@ from runners.model.gpus import GpuSnapshot
 from runners.remote.snapshot import RemoteGpu, RemoteRun, RemoteSnapshot
 from tui.panel.feed import PanelSnapshot
 from tui.views.guard_text import guard_text
+from tui.views.run_row import remark_of
 from tui.views.run_view import RunView
 
 _CENT = Decimal("0.01")
 _MEMORY = 64 << 20
 _DISK = 1 << 30
+_LONGEST = 400
 
 Number = TypeVar("Number", int, float)
 
@@ -35,7 +38,7 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     guard = picture.guard
     return RemoteSnapshot(
         host=picture.host,
-        runs={view.run.id: _run(view) for view in picture.runs},
+        runs={view.run.id: _run(view, picture.letters) for view in picture.runs},
         order=tuple(view.run.id for view in picture.runs),
         gpus={gpu.uuid: _gpu(gpu, picture) for gpu in reading.gpus} if reading else {},
         gpu_problem=reading.problem if reading else None,
@@ -53,8 +56,9 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     )
 
 
-def _run(view: RunView) -> RemoteRun:
+def _run(view: RunView, letters: Mapping[str, str]) -> RemoteRun:
     run, progress = view.run, view.progress
+    remark, urgent = remark_of(view)
     return RemoteRun(
         id=run.id,
         name=run.name,
@@ -77,7 +81,23 @@ def _run(view: RunView) -> RemoteRun:
         checkpoint=view.checkpoint.path.rpartition("/")[2] if view.checkpoint else None,
         alert=view.alerts[-1].text if view.alerts else None,
         asks=view.asks,
+        remark=remark[:_LONGEST],
+        urgent=urgent,
+        best=_best(view),
+        group=run.plan.group if run.plan else "",
+        tags=run.labels.tags,
+        note=run.labels.note[:_LONGEST],
+        starred=run.labels.starred,
+        phase=(progress.phase or "") if run.is_live else "",
+        exit_code=run.exit_code,
+        letter=letters.get(run.id, "") if run.is_live else "",
     )
+
+
+def _best(view: RunView) -> float | None:
+    if view.headline in view.final:
+        return view.final[view.headline].best
+    return view.best_so_far.get(view.headline or "", (None, None))[0]
 
 
 def _gpu(gpu: GpuSnapshot, picture: PanelSnapshot) -> RemoteGpu:

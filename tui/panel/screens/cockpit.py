@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -9,7 +10,6 @@ from textual import on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Footer
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
@@ -21,8 +21,9 @@ from tui.panel.notifications import notify_error
 from tui.panel.run_commands import RunCommands
 from tui.panel.screens.cockpit_base import Cockpit
 from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
-from tui.panel.screens.cockpit_pages import PAGES
+from tui.panel.screens.cockpit_pages import OF_RUNS, PAGES
 from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
@@ -40,6 +41,9 @@ class CockpitScreen(Cockpit):
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
         super().__init__(state, runs, read_only)
+        self.stands = asyncio.Event()
+        """Set once every pane is there to take in pictures."""
+        self._paints = False
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
@@ -52,12 +56,29 @@ class CockpitScreen(Cockpit):
             yield GpuPane(id="gpus")
             yield RunPane(self.state, id="runs")
         yield LogArea(id="area")
-        yield Footer(show_command_palette=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """The run list has the keys first."""
         self.query_one("#runs").border_title = "Runs"
         self.query_one(RunPane).focus()
+        first = self.commands.feed.first_picture()
+        if first is not None:
+            self.show(first)
+        self.stands.set()
+        self.call_after_refresh(self._begin_to_paint)
+
+    def _begin_to_paint(self) -> None:
+        self._paints = True
+        self.refresh()
+
+    def _compositor_refresh(self) -> None:
+        # Each step of the first layout would paint the whole screen: it is painted once, when
+        # every pane has its size and the first picture.
+        if self._paints:
+            super()._compositor_refresh()
+        else:
+            self._dirty_widgets.clear()
 
     def show(self, picture: PanelSnapshot) -> None:
         """Hand a new picture to every pane."""
@@ -67,11 +88,12 @@ class CockpitScreen(Cockpit):
             self.notify(picture.problem, severity="error", timeout=10, markup=False)
         self._problem = picture.problem
         runs = self.query_one(RunPane)
-        height = self._upper_height(picture)
+        shown = self.remote.show(picture)
+        height = self._upper_height(shown)
         if height != self._height:
             self._height = height
             self.query_one("#upper").styles.height = height
-        self.query_one(GpuPane).show(picture)
+        self.query_one(GpuPane).show(shown)
         runs.show(picture, select=self._wanted)
         self._wanted = None
         self._explain()
@@ -82,19 +104,20 @@ class CockpitScreen(Cockpit):
 
     def _upper_height(self, picture: PanelSnapshot) -> int:
         """Rows for GPUs and runs: what they need, and never more than half of the screen."""
-        reading = picture.reading
+        reading, height = picture.reading, self.app.size.height  # the screen's own comes later
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
-        wanted = max(gpus, min(len(picture.runs) + 1, 9 if self.size.height < 40 else 15)) + 2
-        return max(6, min(wanted, self.size.height // 2))
+        runs = len(picture.runs) + self.remote.count
+        wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
+        return max(6, min(wanted, height // 2))
 
     @on(RunPane.Selected)
     def _select(self, message: RunPane.Selected) -> None:
         row = message.row
         if self._shown != row.id:
             self._shown = row.id
-            self.area.show(self.state.run(row.id).output, f"{row.name} · output.log")
+            self.area.show(*self.remote.log_of(row))
             self._explain()
 
     def _explain(self) -> None:
@@ -116,6 +139,8 @@ class CockpitScreen(Cockpit):
 
     @on(RunPane.Opened)
     def _open(self) -> None:
+        if self.remote.takes("details"):
+            return
         from tui.panel.screens.run_detail import RunDetailScreen
 
         row = self.query_one(RunPane).selected_row
@@ -190,6 +215,8 @@ class CockpitScreen(Cockpit):
 
     def action_again(self) -> None:
         """Open the launch dialog filled in as the selected run was launched."""
+        if self.remote.takes("again"):
+            return
         run = self.selected_run
         if run is None:
             self.notify("no run is selected", timeout=3)
@@ -198,6 +225,8 @@ class CockpitScreen(Cockpit):
 
     def action_resume(self) -> None:
         """Open the launch dialog to go on from the selected run's newest checkpoint."""
+        if self.remote.takes("resume"):
+            return
         run = self.selected_run
         if run is None:
             self.notify("no run is selected", timeout=3)
@@ -221,6 +250,8 @@ class CockpitScreen(Cockpit):
 
     def action_stop(self) -> None:
         """Ask whether the chosen run, or runs, shall stop."""
+        if self.remote.takes("stop"):
+            return
         pane = self.query_one(RunPane)
         if len(pane.chosen) > 1:
             self.actions.stop(self.chosen_runs, pane.forget_marks)
@@ -250,6 +281,8 @@ class CockpitScreen(Cockpit):
 
     def action_runs(self, what: str) -> None:
         """Do something to the chosen runs, or to the first of them."""
+        if what != "undo" and self.remote.takes(what):
+            return
         runs, actions = self.chosen_runs, self.actions
         done = self.query_one(RunPane).forget_marks
         if what == "undo":
@@ -273,6 +306,8 @@ class CockpitScreen(Cockpit):
 
     def action_stop_group(self) -> None:
         """Ask whether all runs of the selected run's group shall stop."""
+        if self.remote.takes("stop_group"):
+            return
         row, picture = self.query_one(RunPane).selected_row, self.picture
         if row is None or picture is None or not row.group:
             self.notify("the selected run is in no group", timeout=3)
@@ -288,6 +323,8 @@ class CockpitScreen(Cockpit):
 
     def action_remedy(self) -> None:
         """Say why the selected run ended, and offer what mends it."""
+        if self.remote.takes("remedy"):
+            return
         run = self.selected_run
         if run is None or run.is_live:
             words = "the selected run has not ended" if run else "no run is selected"
@@ -326,7 +363,11 @@ class CockpitScreen(Cockpit):
     def _open_gpu(self, message: GpuPane.DetailsWanted) -> None:
         from tui.panel.screens.gpu_detail import GpuDetailScreen
 
-        if self.picture is not None:
+        machine = self.query_one(GpuPane).machines.get(message.uuid, "")
+        if machine:
+            words = f"`fresnel-tui gpus --host {machine}` shows everything about its GPUs"
+            self.notify(words, timeout=6, markup=False)
+        elif self.picture is not None:
             self.app.push_screen(GpuDetailScreen(self.state, self.picture, message.uuid))
 
     def system_commands(self) -> Iterable[SystemCommand]:
@@ -335,7 +376,20 @@ class CockpitScreen(Cockpit):
 
     def action_page(self, name: str) -> None:
         """Open a screen above this one."""
-        PAGES[name](self)
+        if name not in OF_RUNS or not self.remote.takes(name):
+            PAGES[name](self)
+
+    def action_next_machine(self) -> None:
+        """The GPUs of the next machine."""
+        self.remote.next_machine()
+
+    def on_screen_resume(self) -> None:
+        """Another screen may have followed other logs."""
+        self.remote.follow()
+
+    def on_unmount(self) -> None:
+        """The links of other machines end with the panel."""
+        self.remote.stop()
 
     # ---- the log
 

@@ -9,6 +9,7 @@ from textual.screen import Screen
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
+from tui.panel.remote.side import RemoteSide
 from tui.panel.run_commands import RunCommands
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
@@ -28,6 +29,7 @@ class Cockpit(Screen[None]):
         self._money: MoneyCommands | None = None
         self.read_only = read_only
         self.picture: PanelSnapshot | None = None
+        self.remote = RemoteSide(self, state, runs.log)
 
     @property
     def selected_run(self) -> Run | None:

@@ -46,6 +46,7 @@ KEYS: list[BindingType] = [
     hotkey("p", "postpone", "postpone the guard; asks for how long"),
     hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
     hotkey("H", "page('hosts')", "rented machines: their GPUs, runs and logs"),
+    hotkey("h", "next_machine", "the GPUs of the next machine: here, each host, all"),
     hotkey("c", "page('commands')", "what was done here, as commands to copy into a script"),
     hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
     hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
@@ -96,6 +97,7 @@ def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCo
         ("Two logs", "pin this log beside the next one (|)", "split"),
         ("Zoom the focused pane", "and back (z)", "zoom"),
         ("Rented machines", "their GPUs, runs and logs (H)", "page('hosts')"),
+        ("Next machine", "whose GPUs are shown: here, each host, all (h)", "next_machine"),
         (
             "Command log",
             "what was done here, as commands (c)",

@@ -75,7 +75,7 @@ def open_hosts(screen: Cockpit) -> None:
     from tui.panel.screens.hosts import HostsScreen
 
     screen.app.push_screen(
-        HostsScreen(screen.state, screen.picture, screen.commands.log, screen.read_only)
+        HostsScreen(screen.state, screen.picture, screen.remote.open(), screen.read_only)
     )
 
 
@@ -94,6 +94,9 @@ def open_commands(screen: Cockpit) -> None:
 
     screen.app.push_screen(CommandScreen(screen.commands.log))
 
+
+OF_RUNS = frozenset({"stacks", "copy_command", "metrics", "pictures", "compare"})
+"""Those that show the chosen runs."""
 
 PAGES: dict[str, Callable[[Cockpit], None]] = {
     "stacks": open_stacks,

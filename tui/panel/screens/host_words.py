@@ -20,39 +20,19 @@ class HostWordsScreen(ModalScreen[None]):
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
+        self._text = "asking…"
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
         with VerticalScroll(classes="dialog wide") as dialog:
             dialog.border_title = self._title
             dialog.border_subtitle = "Esc closes"
-            yield Static("asking…", id="words", markup=False)
+            yield Static(self._text, id="words", markup=False)
 
     def tell(self, request: RemoteRequest) -> None:
-        """Show what the command came to."""
-        if not self.is_mounted:
-            return
+        """Show what the command came to, unless somebody has closed this meanwhile."""
         text = (request.output + request.errors).decode("utf-8", "replace")
         lines = [safe_cell(line) for line in (request.problem or text).splitlines()]
-        self.query_one("#words", Static).update("\n".join(lines) or "it said nothing")
-
-
-class HostQuestionScreen(ModalScreen[bool]):
-    """A question about another machine, answered by y or n."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape", "dismiss(False)", "No"),
-    ]
-
-    def __init__(self, title: str, text: str) -> None:
-        super().__init__()
-        self._title = title
-        self._text = text
-
-    def compose(self) -> ComposeResult:
-        """The question."""
-        with VerticalScroll(classes="dialog") as dialog:
-            dialog.border_title = self._title
-            dialog.border_subtitle = "y yes · n no"
-            yield Static(self._text, markup=False)
+        self._text = "\n".join(lines) or "it said nothing"
+        for shown in self.query("#words").results(Static):
+            shown.update(self._text)

@@ -14,19 +14,21 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.helpers import ROOT
 from runners.remote.link import RemoteRequest
-from runners.remote.snapshot import RemoteRun, RemoteSnapshot
+from runners.remote.snapshot import RemoteSnapshot
 from runners.state.layout import StateDirectory
-from tui.panel.command_log import CommandLog
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
+from tui.panel.remote.actions import RunElsewhere
+from tui.panel.remote.cockpit_hosts import CockpitHosts
 from tui.panel.remote.lines import here_heading, host_heading, machine_time, run_line, totals
-from tui.panel.remote.links import LinkedHost, LinkedHosts
+from tui.panel.remote.links import LinkedHost
 from tui.panel.remote.tree import told
+from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.views.safe import safe_cell
 
@@ -63,15 +65,15 @@ class HostsScreen(Screen[None]):
         self,
         state: StateDirectory,
         picture: PanelSnapshot | None,
-        log: CommandLog,
+        hosts: CockpitHosts,
         read_only: bool = False,
     ) -> None:
         super().__init__()
         self.state = state
         self.picture = picture
         self.read_only = read_only
-        self._noted = log
-        self._links: LinkedHosts | None = None
+        self._actions = hosts.actions
+        self._links = hosts.links
         self.ids: list[str] = []
         self._shown = ""
 
@@ -80,19 +82,19 @@ class HostsScreen(Screen[None]):
         yield Static(id="totals", markup=False)
         yield OptionList(id="machines", compact=True)
         yield LogArea(id="area")
-        yield Footer()
+        yield KeyBar()
 
     def on_mount(self) -> None:
-        """Take up the links; the first machine is selected."""
-        self._links = LinkedHosts(self.app, self.state, self.refresh_hosts)
+        """Show what the links know; the first machine is selected."""
+        self._links.refresh()
+        self._links.listen(self.refresh_hosts)
         self.set_interval(_EVERY_S, self.refresh_hosts)
         self.refresh_hosts()
         self.query_one(OptionList).focus()
 
     def on_unmount(self) -> None:
-        """The links end with the screen."""
-        if self._links is not None:
-            self._links.stop()
+        """The links stay: the cockpit shows what comes over them."""
+        self._links.unlisten(self.refresh_hosts)
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in what this machine does."""
@@ -107,7 +109,7 @@ class HostsScreen(Screen[None]):
 
     def refresh_hosts(self) -> None:
         """Paint what is new."""
-        if not self.is_mounted or self._links is None:
+        if not self.is_mounted:
             return
         rows = list(self._rows())
         machines = self.query_one(OptionList)
@@ -144,7 +146,6 @@ class HostsScreen(Screen[None]):
             here = told(self.picture)
             rows.append(Option(here_heading(here, width), id=f"{_HERE}/"))
             rows += self._run_rows(_HERE, here, time.time(), False)
-        assert self._links is not None
         for one in self._links.hosts.values():
             rows.append(Option(host_heading(one, width), id=f"{one.name}/"))
             if one.snapshot is not None:
@@ -181,22 +182,23 @@ class HostsScreen(Screen[None]):
 
     @property
     def _host(self) -> LinkedHost | None:
-        return self._links.hosts.get(self._selected[0]) if self._links is not None else None
+        return self._links.hosts.get(self._selected[0])
 
     @on(OptionList.OptionHighlighted)
     def _show_log(self) -> None:
         host, run = self._selected
         name = f"{host}/{run}"
-        if not run or name == self._shown or self._links is None:
+        if not run or name == self._shown:
             return
-        for one in self._links.hosts.values():
-            one.close_log()
         self._shown = name
         if host == _HERE:
             path: Path = self.state.run(run).output
         else:
             path = self._links.hosts[host].open_log(run)
-        self.query_one(LogArea).show(path, f"{host or 'here'} · {run} · output.log")
+        area = self.query_one(LogArea)
+        area.show(path, f"{host or 'here'} · {run} · output.log")
+        for one in self._links.hosts.values():
+            one.keep_logs(area.shown_paths)
 
     @on(OptionList.OptionSelected)
     def _go_to_log(self) -> None:
@@ -223,38 +225,23 @@ class HostsScreen(Screen[None]):
 
     # ---- what is done there
 
-    def _words(self, words: list[str], host: LinkedHost) -> list[str]:
-        return [*words, "--host", host.name]
-
-    def _chosen(self) -> tuple[LinkedHost, RemoteRun] | None:
+    def _chosen(self) -> RunElsewhere | None:
         """The run under the cursor on a machine that is not this one; else that is said."""
         host, run = self._host, self._selected[1]
         if host is None or host.snapshot is None or run not in host.snapshot.runs:
             where = "runs of this machine are handled on its own screen (Esc)"
             self.notify("no run is selected" if self._selected[0] else where, timeout=4)
             return None
-        return host, host.snapshot.runs[run]
+        return RunElsewhere(host, host.snapshot.runs[run])
+
+    def _act(self, what: str) -> None:
+        chosen = self._chosen()
+        if chosen is not None:
+            self._actions.act(what, [chosen])
 
     def action_stop(self) -> None:
         """Ask, then stop it there."""
-        from tui.panel.screens.host_words import HostQuestionScreen
-
-        chosen = self._chosen()
-        if chosen is None:
-            return
-        host, run = chosen
-        if not run.live:
-            self.notify("the selected run has ended already", timeout=3)
-            return
-        what = f"{run.name or run.id} on {host.name}, {run.state}"
-        kept = f"newest checkpoint: {run.checkpoint or 'none seen'}"
-
-        def answered(stop: bool | None) -> None:
-            if stop:
-                self._noted.note(self._words(["stop", run.id], host))
-                host.do(["stop", run.id], self._tell)
-
-        self.app.push_screen(HostQuestionScreen("Stop?", f"{what}\n{kept}"), answered)
+        self._act("stop")
 
     def action_launch(self) -> None:
         """Choose a preset there, read its plan, launch."""
@@ -271,34 +258,22 @@ class HostsScreen(Screen[None]):
         try:
             presets = [str(one["name"]) for one in json.loads(done.output)]
         except (ValueError, KeyError, TypeError):
-            self._tell(done)
+            self._actions.tell(done)
             return
 
         def answered(words: list[str] | None) -> None:
             if words is not None:
-                self._noted.note(self._words(words, host))
-                host.do(words, self._tell)
+                self._actions.order(host, words)
 
         self.app.push_screen(HostLaunchScreen(host, presets), answered)
 
     def action_metrics(self) -> None:
         """Its metrics."""
-        self._ask_there("metrics", "metrics")
+        self._act("metrics")
 
     def action_details(self) -> None:
         """Everything about it."""
-        self._ask_there("status", "status")
-
-    def _ask_there(self, word: str, title: str) -> None:
-        from tui.panel.screens.host_words import HostWordsScreen
-
-        chosen = self._chosen()
-        if chosen is None:
-            return
-        host, run = chosen
-        screen = HostWordsScreen(f"{title}: {run.name or run.id} on {host.name}")
-        self.app.push_screen(screen)
-        host.do([word, run.id], screen.tell)
+        self._act("details")
 
     def action_retry(self) -> None:
         """Reach for it now."""
@@ -310,9 +285,9 @@ class HostsScreen(Screen[None]):
         chosen = self._chosen()
         if chosen is not None:
             host, run = chosen
-            words = self._words(["fetch", run.id, "--to", "fetched"], host)
-            self._noted.note(words)
-            self.notify(f"fetching {run.name or run.id} into ./fetched…", markup=False)
+            words = ["fetch", run.id, "--to", "fetched", "--host", host.name]
+            self._actions.note(words)
+            self.notify(f"fetching {chosen.name} into ./fetched…", markup=False)
             app = self.app  # a thread has no app of its own
             self.run_worker(lambda: self._fetch(words, app), thread=True, group="fetch")
 
@@ -322,14 +297,4 @@ class HostsScreen(Screen[None]):
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         said = safe_cell(" ".join(done.stderr.split()))
-        app.call_later(self._say, said[-300:], bool(done.returncode))
-
-    def _tell(self, done: RemoteRequest) -> None:
-        """What a command came to, in a notice."""
-        text = (done.errors or done.output).decode("utf-8", "replace")
-        words = safe_cell(" ".join((done.problem or text).split()))[:300]
-        bad = bool(done.problem) or done.exit_code != 0
-        self._say(words or "done", bad)
-
-    def _say(self, words: str, bad: bool) -> None:
-        self.app.notify(words, severity="error" if bad else "information", timeout=6, markup=False)
+        app.call_later(self._actions.say, said[-300:], bool(done.returncode), 6)

@@ -22,12 +22,21 @@ from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_copied, osc52, send
 from tui.panel.theme.palette import STATE_STYLES
+from tui.views.code_diff import DiffKind, DiffLine, diff_lines, diff_words
 from tui.views.run_details import describe_details
 from tui.views.run_text import command_of
 from tui.views.run_view import view_run
 
 _EVERY = 3
 """Of so many pictures, one has everything read again."""
+_DIFF_STYLES: dict[DiffKind, str] = {
+    "file": "bold",
+    "place": "cyan",
+    "added": "green",
+    "removed": "red",
+    "same": "dim",
+    "word": "yellow",
+}
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
 
@@ -99,7 +108,11 @@ class RunDetailScreen(ModalScreen[str]):
         live = [one for one in picture.runs if one.run.is_live] if picture else []
         sections = describe_details(view, self._state, live, picture.leases if picture else {})
         self._command = command_of(run.plan) if run.plan else ""
-        return f"{SIGNS[run.state]} {run.name or run.id}", draw_sections(sections, str(run.state))
+        drawn = draw_sections(sections, str(run.state))
+        changes = diff_lines(self._state.run(run.id))
+        if changes:
+            drawn = Group(drawn, draw_diff(changes))
+        return f"{SIGNS[run.state]} {run.name or run.id}", drawn
 
     def action_copy(self) -> None:
         """Hand the command to the terminal's clipboard."""
@@ -131,3 +144,12 @@ def draw_sections(sections: list[tuple[str, list[tuple[str, str]]]], state: str)
             before = name
         parts.append(table)
     return Group(*parts)
+
+
+def draw_diff(lines: list[DiffLine]) -> Text:
+    """A diff in colours; its signs say the same without them."""
+    text = Text(overflow="fold")
+    text.append(f"\nUncommitted changes: {diff_words(lines)}\n", "bold")
+    for line in lines:
+        text.append(f"{line.text}\n", _DIFF_STYLES[line.kind])
+    return text

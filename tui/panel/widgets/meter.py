@@ -29,6 +29,8 @@ class MeterBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture: PanelSnapshot | None = None
+        self.elsewhere = "", ""
+        """What other machines cost, in full and in brief; empty where there are none."""
         self._shown = Text()
 
     @property
@@ -55,6 +57,9 @@ class MeterBar(Widget):
         if picture is None:
             return Text(_TITLE, style="bold")
         parts = _parts(picture)
+        full, short = self.elsewhere
+        if full:
+            parts.append(lambda brief: full if brief < 3 else short if brief < 6 else "")
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):

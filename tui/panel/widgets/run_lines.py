@@ -13,6 +13,8 @@ from textual.theme import Theme
 from runners.model.states import State
 from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
+from tui.views.ended_index import EndedRows
+from tui.views.remote_rows import RowsElsewhere, as_of
 from tui.views.run_columns import Cell, Look, fit_columns, headings_agree, short_names
 from tui.views.run_row import RunRow, row_of_view
 from tui.views.run_sort import SORTABLE
@@ -57,6 +59,9 @@ class RunLines(Sequence[Text]):
         """
         self.marked: dict[str, RunRow] = {}
         """The marked runs, by id, in the order of their marking."""
+        self.elsewhere = RowsElsewhere()
+        """The runs of other machines."""
+        self._joined: tuple[object, EndedRows] = (None, EndedRows())
         self.cells: tuple[Cell, ...] = ()
         self._names: dict[tuple[str, int], str] = {}
         self._shown: frozenset[str] = frozenset()
@@ -71,9 +76,23 @@ class RunLines(Sequence[Text]):
             for view in picture.runs
             if view.run.is_live or view.run.id not in picture.ended.ids
         ]
+        live += as_of(self.elsewhere.live, picture.time)
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
         _take_costs(picture)
+
+    @property
+    def ended(self) -> EndedRows:
+        """The rows of all that ended, on this machine and on others; newest first."""
+        ended = self.picture.ended if self.picture else EndedRows()
+        if not self.elsewhere.ended:
+            return ended
+        versions = ended.version, self.elsewhere.version
+        if self._joined[0] != versions:
+            rows = sorted((*ended.rows, *self.elsewhere.ended), key=_newest_first)
+            version = ended.version and ended.version + (versions[1] << 40)
+            self._joined = versions, EndedRows(tuple(rows), version, ended.ids)
+        return self._joined[1]
 
     def arrange(self, table: Arrangement) -> None:
         """Show these runs in this order."""
@@ -95,15 +114,16 @@ class RunLines(Sequence[Text]):
         return None if at < 0 else self.live.get(key or "") or self.table.lines[at]
 
     @property
-    def count(self) -> int:
+    def in_all(self) -> int:
         """How many runs there are, read or not."""
-        return len(self.picture.runs) + self.picture.hidden if self.picture else 0
+        here = len(self.picture.runs) + self.picture.hidden if self.picture else 0
+        return here + len(self.elsewhere.live) + len(self.elsewhere.ended)
 
     @property
     def is_whole(self) -> bool:
         """Whether every run is in the table; one that comes or goes meanwhile is forgiven."""
         ended = self.picture.ended if self.picture else None
-        return ended is not None and ended.version > 0 and self.table.total >= self.count - 1
+        return ended is not None and ended.version > 0 and self.table.total >= self.in_all - 1
 
     @property
     def sortable(self) -> list[str]:
@@ -138,7 +158,13 @@ class RunLines(Sequence[Text]):
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
-        cells = fit_columns(width - MARGIN, _CHANGING.keys() - self._shown, longest)
+        elsewhere = self.elsewhere
+        cells = fit_columns(
+            width - MARGIN,
+            _CHANGING.keys() - self._shown,
+            longest,
+            hosts=bool(elsewhere.live or elsewhere.ended),
+        )
         if cells != self.cells:
             self.cells = cells
             self._names.clear()
@@ -170,16 +196,20 @@ class RunLines(Sequence[Text]):
         before = "" if self.choice.sort else group_mark(self.table.lines, at)
         before += "★ " if row.starred else "⚠ " if row.urgent and row.is_live else ""
         assert self._theme is not None
-        return draw_row(
+        letter = letters.get(key) or self.elsewhere.letters.get(key, "")
+        text = draw_row(
             row,
             self.cells,
             self._look,
             self._theme,
-            letter=letters.get(key, "") if row.is_live else "",
+            letter=letter if row.is_live else "",
             mark=_MARK if key in self.marked else "",
             before_name=before,
             name=lambda name, width: self._short(name, width, at),
         )
+        if row.machine in self.elsewhere.unreached:
+            text.stylize("dim")
+        return text
 
     def _short(self, name: str, width: int, at: int) -> str:
         if len(name) <= width:
@@ -205,7 +235,7 @@ class RunLines(Sequence[Text]):
         if query.problem:
             return query.problem
         live = sum(row.is_live for row in self.live.values())
-        words = [f"{live} live", f"{self.count:,} in all"]
+        words = [f"{live} live", f"{self.in_all:,} in all"]
         if query.text:
             words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
         if self.marked:
@@ -217,6 +247,10 @@ class RunLines(Sequence[Text]):
 
 def _running_first(row: RunRow) -> tuple[bool, bool, float]:
     return not row.is_live, row.state is State.QUEUED, -row.created
+
+
+def _newest_first(row: RunRow) -> float:
+    return -row.created
 
 
 def _take_costs(picture: PanelSnapshot) -> None:

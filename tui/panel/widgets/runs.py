@@ -20,6 +20,7 @@ from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.run_lines import RunLines
+from tui.views.remote_rows import RowsElsewhere
 from tui.views.run_query import RunQuery, parse_query
 from tui.views.run_row import RunRow
 from tui.views.run_sort import SortKey
@@ -36,7 +37,7 @@ class RunPane(RowList):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
-        hotkey("slash", "filter", "find runs: words, state:failed tag:good loss<0.1 since:7d"),
+        hotkey("slash", "filter", "find runs: words, state:failed tag:good host:a loss<0.1"),
         hotkey("greater_than_sign", "sort(1)", "sort by the next column, the one before"),
         hotkey("less_than_sign", "sort(-1)", "sort by the next column, the one before"),
         hotkey("o", "turn", "sort the other way round"),
@@ -136,11 +137,18 @@ class RunPane(RowList):
         self.lines.show(picture)
         self._arrange()
 
+    def show_elsewhere(self, rows: RowsElsewhere) -> None:
+        """Take in the runs of other machines."""
+        self.lines.elsewhere = rows
+        if self.lines.picture is not None:
+            self.lines.show(self.lines.picture)
+            self._arrange()
+
     def _arrange(self) -> None:
         lines = self.lines
         if lines.picture is None:
             return
-        live, ended = list(lines.live.values()), lines.picture.ended
+        live, ended = list(lines.live.values()), lines.ended
         asked = (live, ended.rows, ended.version, lines.choice)
         few = len(ended.rows) < _FEW
         ready = few or self._arranger.is_ready(ended.version, live, lines.choice)
@@ -371,7 +379,7 @@ class RunPane(RowList):
 
     def action_fold_all(self) -> None:
         """Fold every group, or unfold them all."""
-        ended = self.lines.picture.ended.rows if self.lines.picture else ()
+        ended = self.lines.ended.rows
         groups = {row.group for row in (*self.lines.live.values(), *ended) if row.group}
         folded = self.lines.choice.folded
         self._choose(folded=frozenset() if folded else frozenset(groups))

@@ -4,6 +4,7 @@ there is none.
 
 import textwrap
 import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.text import Text
@@ -50,12 +51,16 @@ class GpuPane(RowList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.picture: PanelSnapshot | None = None
+        self.where = ""
+        """Whose GPUs these are; empty for those of this machine."""
+        self.machines: Mapping[str, str] = {}
+        """The other machine that a GPU is in, by its UUID."""
 
     def show(self, picture: PanelSnapshot) -> None:
         """Take in a new picture; only rows that changed are painted."""
         self.picture = picture
         reading = picture.reading
-        titles = _titles(reading, self.size.width)
+        titles = _titles(reading, self.size.width, self.where)
         if titles != (self.border_title, self.border_subtitle):
             self.border_title, self.border_subtitle = titles
         self._lay_out()
@@ -92,6 +97,8 @@ class GpuPane(RowList):
         width = self.scrollable_content_region.width
         number = instance_number(gpu, self._gpus)
         label = f"{gpu.index:>2} " if number is None else f"└{number} "
+        if self.machines and not all(one.uuid in self.machines for one in self._gpus):
+            label = f"{self.machines.get(gpu.uuid, 'here'):<5.5}{label}"
         if gpu.error:
             return Text(label).append(f"⚠ {gpu.error}", style="red")
         name = f"{_short_name(gpu.name):<9.9} " if width >= _NAMED else ""
@@ -144,17 +151,17 @@ class GpuPane(RowList):
         ]
 
 
-def _titles(reading: GpuReading | None, width: int) -> tuple[str, str | None]:
+def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str | None]:
     """What stands in the border: what is simulated or missing, and since when readings are
     stale; beside GPUs the host.
     """
     if reading is None:
         return "GPUs", None
-    title = "GPUs"
+    title = f"GPUs · {where}" if where else "GPUs"
     if any(gpu.simulated for gpu in reading.gpus):
-        title = "GPUs · simulated"
+        title += " · simulated"
     elif not reading.gpus:
-        title = "CPU · no GPU here"
+        title = f"CPU · no GPU on {where}" if where else "CPU · no GPU here"
     if is_stale(reading):
         since = time.strftime("%H:%M:%S", time.localtime(reading.time))
         return title, f"stale since {since}"

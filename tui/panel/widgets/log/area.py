@@ -91,6 +91,12 @@ class LogArea(Vertical):
         self._path, self._title = path, title
         self.log_pane.show(path, title)
 
+    @property
+    def shown_paths(self) -> list[Path]:
+        """The files that are shown, pinned ones too."""
+        found = (pane.reader.document.path for pane in self.query(LogPane))
+        return [path for path in found if path is not None]
+
     def explain(self, words: tuple[str, ...]) -> None:
         """Say this in the selected run's log as long as nothing is written there."""
         if words != self.log_pane.instead:

@@ -57,10 +57,10 @@ class PictureCanvas(Widget):
             except UnreadablePicture as problem:
                 words = f"{picture.path.rpartition('/')[2]}: {problem}"
         if wanted != self._shown or not self.is_attached:
-            if painting is not None:
-                painting.release()
             return
         self._release()
+        if painting is not None and painting.first:
+            send(self.app, painting.first)
         self._painting, self._words, self.pixels = painting, words, pixels
         self.refresh()
         self.post_message(self.Painted())
@@ -72,12 +72,13 @@ class PictureCanvas(Widget):
     def _make(self, picture: RunPicture, room: Size) -> tuple[Painting, tuple[int, int]]:
         image, pixels = load_picture(picture.path)
         colours = not self.app.no_color
-        return paint(image, room.width - 1, room.height, self._way, colours), pixels
+        deep = self.app.console.color_system == "truecolor"
+        return paint(image, room.width - 1, room.height, self._way, colours, deep), pixels
 
     def _release(self) -> None:
-        if self._painting is not None:
-            self._painting.release()
-            self._painting = None
+        if self._painting is not None and self._painting.last:
+            send(self.app, self._painting.last)
+        self._painting = None
 
     def _draw_over(self) -> None:
         """Draw sixels over the blank cells that were just painted; Textual knows no such thing."""

@@ -1,6 +1,6 @@
 """A picture as rows of a terminal: half blocks, Kitty's placeholders, or a sixel string."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,12 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.panel.terminal.graphics import Graphics
+from tui.panel.widgets.picture.kitty import (
+    choose_number,
+    forgetting,
+    placeholders,
+    transmission,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,11 +28,14 @@ _MOST_CELLS = 250
 
 
 class Painting(NamedTuple):
-    """Rows of cells, what frees the terminal's memory of them, and the sixels to draw over them."""
+    """Rows of cells; what the terminal is sent before they are shown, and when they are gone; the
+    sixels to draw over them.
+    """
 
     rows: Rows
     width: int
-    release: Callable[[], None] = lambda: None
+    first: str = ""
+    last: str = ""
     sixels: str = ""
 
 
@@ -40,21 +49,29 @@ def fit(size: tuple[int, int], width: int, height: int) -> tuple[int, int]:
     return min(width, cells[0]), min(height, cells[1])
 
 
-def paint(picture: "Image", width: int, height: int, way: Graphics, colours: bool) -> Painting:
-    """`picture` in at most `width` × `height` cells; without `colours`, in shades."""
+def paint(
+    picture: "Image", width: int, height: int, way: Graphics, colours: bool, deep: bool = True
+) -> Painting:
+    """`picture` in at most `width` × `height` cells; without `colours`, in shades. `deep`: the
+    terminal is sent colours of 24 bits.
+    """
     columns, rows = fit(picture.size, min(width, _MOST_CELLS), min(height, _MOST_CELLS))
     if not colours:
         return Painting(_shades(picture, columns, rows), columns)
     if way is Graphics.BLOCKS:
         return Painting(_half_blocks(picture, columns, rows), columns)
-    name = "TGPImage" if way is Graphics.KITTY else "SixelImage"
-    drawing = getattr(import_module("textual_image.renderable"), name)(picture, columns, rows)
-    drawn = list(_rendered(drawing, columns, rows))
-    if way is Graphics.SIXEL:
-        data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
-        return Painting([[Segment(" " * columns)]] * rows, columns, sixels=data)
-    lines = [[Segment(part.text.rstrip("\n"), part.style)] for part in drawn]
-    return Painting(lines[:rows], columns, drawing.cleanup)
+    if way is Graphics.KITTY:
+        number = choose_number(deep)
+        return Painting(
+            placeholders(number, columns, rows),
+            columns,
+            transmission(picture, number.value, columns, rows),
+            forgetting(number.value),
+        )
+    drawing = import_module("textual_image.renderable").SixelImage(picture, columns, rows)
+    drawn = _rendered(drawing, columns, rows)
+    data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
+    return Painting([[Segment(" " * columns)]] * rows, columns, sixels=data)
 
 
 def _half_blocks(picture: "Image", columns: int, rows: int) -> Rows:

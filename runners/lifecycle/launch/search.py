@@ -1,0 +1,127 @@
+"""Runs of a sweep that get their values when their turn comes, from a sampler of optuna.
+
+The folder `sweeps/GROUP` has optuna's own journal, which is what counts, and `trials.json`, from
+which everybody else learns what was suggested to whom. Results are told to the sampler when a run
+ends, and again, where that was missed, before the next values are asked for. So nothing has to
+stay alive for a search but the queue.
+"""
+
+import shutil
+
+import msgspec
+
+from runners.host.files import replace
+from runners.lifecycle.control.variation import varied
+from runners.model.errors import FresnelError
+from runners.model.search import Search
+from runners.model.spec import RunSpec
+from runners.state.codec import read
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import read_run
+
+_LONGEST_NAME = 60
+
+
+class SearchTrial(msgspec.Struct, frozen=True):
+    """The values suggested to one run, and whether the sampler has been told how it ended."""
+
+    number: int
+    values: dict[str, str]
+    told: bool = False
+
+
+class SearchRecord(msgspec.Struct, frozen=True):
+    """trials.json: a search, and its trials by run."""
+
+    search: Search
+    trials: dict[str, SearchTrial] = {}
+
+
+_record = msgspec.json.Decoder(SearchRecord)
+
+
+def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
+    """`spec` with the values that its sampler suggests to this run, kept in its folder; `spec`
+    itself where it has no search. Asked again for a run, the answer is the same.
+
+    `spec` is as it is on disk, without secrets. Raises FresnelError when there is no answer.
+    """
+    search = spec.search
+    if search is None:
+        return spec
+    from runners.lifecycle.launch import sampler_study  # optuna: a second, and an extra
+
+    answer = sampler_study.ask(directory.home, spec.group, search, directory.id)
+    chosen = with_values(spec, answer.trial.values)
+    label = "-".join(f"{key.rpartition('.')[2]}{_short(text)}" for key, text in answer.shown)
+    words = " ".join(f"{key}={text}" for key, text in answer.trial.values.items())
+    note = f"{search.sampler} suggested {words} (trial {answer.trial.number + 1}; {answer.known})"
+    chosen = msgspec.structs.replace(
+        chosen,
+        name=f"{spec.name}-{label}"[:_LONGEST_NAME],
+        search=None,
+        warnings=(*(one for one in spec.warnings if one != waiting_note(search)), note),
+    )
+    replace(directory.spec, msgspec.json.encode(chosen))
+    return chosen
+
+
+def waiting_note(search: Search) -> str:
+    """What is said of a run whose values are not known yet."""
+    keys = ", ".join(axis.key for axis in search.axes)
+    return f"{keys}: {search.sampler} suggests values when its turn comes"
+
+
+def with_values(spec: RunSpec, values: dict[str, str]) -> RunSpec:
+    """`spec` with the values of a trial: for `{KEY}` in a command, else as parameters and flags."""
+    for key, text in values.items():
+        mark = f"{{{key}}}"
+        if any(mark in word for word in spec.command):
+            filled = tuple(word.replace(mark, text.replace("${", "$${")) for word in spec.command)
+            spec = msgspec.structs.replace(spec, command=filled)
+        else:
+            spec = varied(spec, [f"{key}={text}"], spec.name)
+    return spec
+
+
+def read_search(state: StateDirectory, group: str) -> SearchRecord | None:
+    """What is known of the search of a sweep; None where there is none yet."""
+    return read(state.sweeps / group / "trials.json", _record)
+
+
+def tell_endings(state: StateDirectory) -> None:
+    """Tell the samplers of all searches how the runs came out that have ended since."""
+    for path in state.sweeps.glob("*/trials.json"):
+        record = read(path, _record)
+        if record is None or not any(
+            not trial.told and _has_ended(state, run_id) for run_id, trial in record.trials.items()
+        ):
+            continue
+        try:
+            from runners.lifecycle.launch import sampler_study
+
+            sampler_study.tell(state, path.parent.name, record.search)
+        except (ImportError, FresnelError):
+            continue  # told before the next values are asked for, which says what is wrong
+
+
+def forget_searches(state: StateDirectory) -> None:
+    """Remove what was kept of searches none of whose runs exists any more."""
+    for path in state.sweeps.glob("*/trials.json"):
+        record = read(path, _record)
+        if record is not None and not any(
+            state.run(run_id).path.exists() or (state.trash / run_id).exists()
+            for run_id in record.trials
+        ):
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _has_ended(state: StateDirectory, run_id: str) -> bool:
+    return not state.run(run_id).path.is_dir() or not read_run(state, run_id).is_live
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return text

@@ -1,0 +1,64 @@
+"""`--sampler`: a sweep whose values one of optuna's samplers suggests."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from runners.model.errors import WrongInput
+from runners.model.search import Search, SearchAxis
+from runners.presets.sweeps import SampleRange
+
+SAMPLERS: dict[str, tuple[str, ...]] = {
+    "tpe": ("optuna",),
+    "gp": ("optuna", "scipy", "torch"),
+    "cmaes": ("optuna", "cmaes"),
+    "qmc": ("optuna", "scipy"),
+}
+"""The samplers by name, and the packages that each of them imports."""
+RANDOM = "random"
+"""The sampler that needs no results: all values are drawn at the launch."""
+_SENSE = {"max": True, "min": False}
+
+
+def parse_sampler(text: str) -> tuple[str, str, bool | None]:
+    """Name, metric and whether more of it is better (None: not said) of `NAME[:METRIC[:max|min]]`;
+    WrongInput for another name.
+    """
+    name, _, rest = text.partition(":")
+    metric, colon, sense = rest.rpartition(":")
+    if not colon or sense not in _SENSE:
+        metric, sense = rest, ""
+    if name not in (*SAMPLERS, RANDOM):
+        raise WrongInput(
+            f"--sampler {text}: no sampler `{name}`",
+            f"one of {', '.join((RANDOM, *SAMPLERS))}, then :METRIC to optimize (the loss)",
+        )
+    return name, metric, _SENSE.get(sense)
+
+
+def require_sampler(name: str) -> None:
+    """Raise WrongInput when what the sampler imports is not installed here."""
+    missing = [package for package in SAMPLERS[name] if find_spec(package) is None]
+    if missing:
+        raise WrongInput(
+            f"--sampler {name} needs {' and '.join(missing)}, which this Python does not have",
+            "install the extra: pip install 'fresnel-tui[optuna]'"
+            if "optuna" in missing
+            else f"pip install {' '.join(missing)}",
+        )
+
+
+def make_search(
+    objective: tuple[str, str, bool],
+    varied: Mapping[str, list[str] | SampleRange],
+    samples: int,
+    seed: int,
+) -> Search:
+    """The search over what varies by a sampler's name, its metric and whether more is better."""
+    name, metric, higher = objective
+    axes = tuple(
+        SearchAxis(key, (), values.low, values.high, values.log, values.whole)
+        if isinstance(values, SampleRange)
+        else SearchAxis(key, tuple(values))
+        for key, values in varied.items()
+    )
+    return Search(name, axes, samples, metric, higher, seed)

@@ -1,0 +1,76 @@
+"""Requests to launch that come over a line: asked again by the same name, nothing starts twice.
+
+`requests/NAME` in the state folder holds the ids of the runs that a request made, one a line. An id
+is written before its run's plan, and counts once that plan is there: a launch that died in between
+has made no run.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from runners.host.locks import locked
+from runners.model.errors import WrongInput
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+
+REQUEST = "FRESNEL_REQUEST"
+"""The variable that names a request, for the command that carries it out and nobody below it."""
+
+_NAME = re.compile(r"[0-9a-zA-Z-]{8,64}")
+_KEPT_S = 30 * 86400.0
+
+
+class OpenRequest(NamedTuple):
+    """A request while it is carried out, and the runs that it made when it was asked before."""
+
+    name: str
+    made: list[Run]
+
+
+@contextmanager
+def open_request(state: StateDirectory) -> Iterator[OpenRequest]:
+    """The request that this process carries out, alone; without a name when it has none.
+
+    WrongInput for a name that is none.
+    """
+    name = os.environ.pop(REQUEST, "")  # what is launched must not take it for its own
+    if not name:
+        yield OpenRequest("", [])
+        return
+    if not _NAME.fullmatch(name):
+        raise WrongInput(f"${REQUEST}: `{name}` is no name for a request")
+    state.requests.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _forget_old(state)
+    # Asked again while the first is still being carried out: that first.
+    with locked(state.requests / f"{name}.lock"):
+        yield OpenRequest(name, _made(state, name))
+
+
+def note_run(state: StateDirectory, request: str, run_id: str) -> None:
+    """Write down that `request` makes this run; OSError when the disk refuses."""
+    if request:
+        with (state.requests / request).open("a") as file:
+            file.write(f"{run_id}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _made(state: StateDirectory, name: str) -> list[Run]:
+    try:
+        ids = (state.requests / name).read_text().split()
+    except OSError:
+        return []
+    return [read_run(state, one) for one in ids if state.run(one).plan.exists()]
+
+
+def _forget_old(state: StateDirectory) -> None:
+    before = time.time() - _KEPT_S
+    for path in state.requests.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < before:
+                path.unlink()

@@ -1,0 +1,87 @@
+"""Runs, GPUs, logs and money of a rented machine in the cockpit, beside those of this one."""
+
+from typing import Any
+
+from textual.pilot import Pilot
+
+from runners.state.layout import StateDirectory
+from tests.process.conftest import CommandLine
+from tests.remote.machines import RentedMachine
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.host_words import HostWordsScreen
+from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.meter import MeterBar
+from tui.panel.widgets.runs import RunPane
+
+
+async def press(pilot: Pilot[Any], app: PanelApp, key: str, screen: type) -> None:
+    """Press a key, and wait for the screen that it opens."""
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(app.screen, screen) and app.screen.is_mounted)
+
+
+async def back(pilot: Pilot[Any], app: PanelApp, *keys: str) -> None:
+    """Press keys, and wait until the cockpit is on top again."""
+    await pilot.press(*keys)
+    await until(pilot, lambda: app.screen is app.cockpit)
+
+
+async def test_keys_of_the_cockpit_work_on_a_rented_machine(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    there = line.run(
+        *("launch", "--gpus", "1", "--name", "far", "--host", "rented", "--"),
+        *("sh", "-c", "while :; do echo loss 0.5; sleep 0.1; done"),
+    ).stdout.strip()
+    here = line.run("launch", "--gpus", "0", "--name", "near", "--", "echo", "here").stdout.strip()
+    key = f"rented/{there}"
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(130, 30)) as pilot:
+        await until(pilot, lambda: app.picture is not None)
+        pane, gpus = app.cockpit.query_one(RunPane), app.cockpit.query_one(GpuPane)
+        await until(pilot, lambda: key in pane.keys and here in pane.keys)
+
+        def shown(run: str) -> str:
+            return pane.lines[pane.keys.index(run)].plain if run in pane.keys else ""
+
+        await until(pilot, lambda: " rented " in shown(key) and " here " in shown(here))
+        pane.select(key)
+        log = app.cockpit.query_one(LogArea).log_pane
+        await until(pilot, lambda: "loss 0.5" in str(log.reader.document.file.tail(5)))
+
+        await pilot.press("h")
+        await until(pilot, lambda: "rented" in str(gpus.border_title) and len(gpus.keys) == 2)
+        await pilot.press("h", "h")
+        await until(pilot, lambda: not gpus.machines and "rented" not in str(gpus.border_title))
+
+        await pilot.press("slash", *"host:rented", "enter")
+        await until(pilot, lambda: pane.keys == (key,))
+        await pilot.press("escape")
+        await until(pilot, lambda: here in pane.keys)
+        pane.select(key)
+        await press(pilot, app, "t", LineScreen)
+        await back(pilot, app, *"good", "enter")
+        await until(pilot, lambda: pane.lines.live[key].tags == ("good",))
+        await press(pilot, app, "enter", HostWordsScreen)
+        await back(pilot, app, "escape")
+        await press(pilot, app, "s", QuestionScreen)
+        await back(pilot, app, "y")
+        await until(pilot, lambda: "stopped" in shown(key))
+
+        rented.wire.close()
+        meter = app.cockpit.query_one(MeterBar)
+        await until(pilot, lambda: "rented not reached" in meter.elsewhere[0])
+        assert "stopped" in shown(key)
+    assert f"fresnel-tui stop {there} --host rented" in app.runs.log.script
+
+
+async def test_a_panel_without_hosts_loads_nothing_of_them(line: CommandLine) -> None:
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.cockpit.remote.has_looked)
+        assert app.cockpit.remote.hosts is None
+        pane = app.cockpit.query_one(RunPane)
+        assert "host" not in [cell.column.key for cell in pane.lines.cells]

@@ -1,0 +1,199 @@
+"""What the cockpit shows of other machines. Nothing, and at no cost, until there is one."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from runners.state.layout import StateDirectory
+from tui.panel.command_log import CommandLog
+from tui.panel.feed import PanelSnapshot
+from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.meter import MeterBar
+from tui.panel.widgets.runs import RunPane
+from tui.views.run_row import RunRow
+
+if TYPE_CHECKING:
+    from tui.panel.remote.cockpit_hosts import CockpitHosts
+
+_FIRST_LOOK = 3
+"""The pictures before it belong to the first paint."""
+_LOG_AFTER_S = 0.15
+_SEVERAL = "runs of several machines are chosen: choose those of one at a time"
+
+
+class RemoteSide:
+    """The cockpit's runs, GPUs, logs and money of other machines, and what keys do there."""
+
+    def __init__(self, screen: Screen[None], state: StateDirectory, log: CommandLog) -> None:
+        self._screen = screen
+        self._state = state
+        self._log = log
+        self._picture: PanelSnapshot | None = None
+        self.hosts: CockpitHosts | None = None
+        self._is_loading = False
+        self._pictures = 0
+        self.where = ""
+        """Whose GPUs are shown: empty for this machine, `*` for all."""
+        self._wanted_log = ""
+
+    # ---- beginning
+
+    def show(self, picture: PanelSnapshot) -> PanelSnapshot:
+        """Take in a picture of this machine; what the GPU pane is to show."""
+        self._pictures += 1
+        self._picture = picture
+        if self.hosts is not None:
+            self.hosts.links.refresh()
+            self._paint()
+            return self._gpus(picture)
+        if not self._is_loading and self._pictures >= _FIRST_LOOK and any_host(self._state):
+            self._is_loading = True
+            self._screen.run_worker(self._load, thread=True, group="hosts")
+        return picture
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether it was seen if there are other machines."""
+        return self._pictures >= _FIRST_LOOK
+
+    def _load(self) -> None:
+        """In a thread: the modules that links need, and the links."""
+        module = import_module("tui.panel.remote.cockpit_hosts")
+        app = self._screen.app
+        hosts = module.CockpitHosts(app, self._state, self._log)
+        app.call_later(self._begin, hosts)
+
+    def _begin(self, hosts: CockpitHosts) -> None:
+        if self.hosts is None:
+            self.hosts = hosts
+            hosts.links.listen(self._changed)
+            self._changed()
+        else:
+            hosts.links.stop()
+
+    def open(self) -> CockpitHosts:
+        """The hosts, loaded at once: somebody asked for them."""
+        if self.hosts is None:
+            from tui.panel.remote.cockpit_hosts import CockpitHosts
+
+            self._begin(CockpitHosts(self._screen.app, self._state, self._log))
+        assert self.hosts is not None
+        return self.hosts
+
+    def stop(self) -> None:
+        """End the links."""
+        if self.hosts is not None:
+            self.hosts.links.stop()
+
+    # ---- showing
+
+    def _changed(self) -> None:
+        picture = self._picture
+        if picture is not None and self._screen.is_mounted and self.hosts is not None:
+            self._paint()
+            if self.where:
+                self._screen.query_one(GpuPane).show(self._gpus(picture))
+
+    def _paint(self) -> None:
+        assert self.hosts is not None
+        self._screen.query_one(RunPane).show_elsewhere(self.hosts.rows())
+        meter = self._screen.query_one(MeterBar)
+        meter.elsewhere = self.hosts.money()
+        if meter.picture is not None:
+            meter.show(meter.picture)
+        for notice in self.hosts.news():
+            self._screen.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6)
+
+    def _gpus(self, picture: PanelSnapshot) -> PanelSnapshot:
+        assert self.hosts is not None
+        pane = self._screen.query_one(GpuPane)
+        pane.where = "all machines" if self.where == "*" else self.where
+        pane.machines = self.hosts.machines(self.where)
+        return self.hosts.gpu_picture(picture, self.where)
+
+    @property
+    def count(self) -> int:
+        """Rows of runs of other machines."""
+        rows = self._screen.query_one(RunPane).lines.elsewhere
+        return len(rows.live) + len(rows.ended)
+
+    def next_machine(self) -> None:
+        """The GPUs of the next machine: this one, each of the others, all together."""
+        screen, picture = self._screen, self._picture
+        if picture is None:
+            return
+        if self.hosts is None or not self.hosts.links.hosts:
+            known = any_host(self._state)
+            words = "no rented machine yet: fresnel-tui host add NAME user@address"
+            screen.notify("connecting…" if known else words, timeout=4, markup=False)
+            return
+        names = list(self.hosts.links.hosts)
+        places = ["", *names, *(["*"] if names else [])]
+        at = places.index(self.where) if self.where in places else 0
+        self.where = places[(at + 1) % len(places)]
+        screen.query_one(GpuPane).show(self._gpus(picture))
+
+    # ---- logs
+
+    def log_of(self, row: RunRow) -> tuple[Path, str]:
+        """The file that has a run's output, and the log's title; one of another machine is
+        followed from now on.
+        """
+        machine, _, run = row.id.rpartition("/")
+        self._wanted_log = row.id
+        host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None
+        if self.hosts is not None:
+            # Not at once: who passes over twenty runs looks at the last.
+            self._screen.set_timer(_LOG_AFTER_S, self.follow)
+        if host is None:
+            return self._state.run(run).output, f"{row.name} · output.log"
+        return host.log_path(run), f"{row.name} · {machine} · output.log"
+
+    def follow(self) -> None:
+        """Follow the log that is selected, and those that are shown besides; no others. Another
+        screen above this one follows its own.
+        """
+        if self.hosts is None or self._screen.app.screen is not self._screen:
+            return
+        machine, _, run = self._wanted_log.rpartition("/")
+        shown = self._screen.query_one(LogArea).shown_paths
+        for one in self.hosts.links.hosts.values():
+            one.keep_logs(shown)
+        host = self.hosts.links.hosts.get(machine)
+        if host is not None and host.log_path(run) in shown:
+            host.open_log(run)
+
+    # ---- keys
+
+    def takes(self, what: str) -> bool:
+        """Whether the chosen runs are on another machine: then `what` is done there, or it is said
+        why not.
+        """
+        if self.hosts is None:
+            return False
+        rows = self._screen.query_one(RunPane).chosen
+        machines = {row.machine for row in rows}
+        if machines <= {""}:
+            return False
+        if len(machines) > 1:
+            self._screen.notify(_SEVERAL, timeout=4)
+        else:
+            self.hosts.act(what, rows)
+            if what not in ("details", "metrics", "stacks", "compare", "remedy"):
+                self._screen.query_one(RunPane).forget_marks()
+        return True
+
+
+def any_host(state: StateDirectory) -> bool:
+    """Whether a machine was ever added; looks at one folder."""
+    try:
+        with os.scandir(state.remote) as entries:
+            return any(not entry.name.startswith(".") for entry in entries)
+    except OSError:
+        return False
