@@ -50,6 +50,7 @@ class RemoteSide:
         self._picture = picture
         if self.hosts is not None:
             self.hosts.links.refresh()
+            self._take_rows()
             self._paint()
             return self._gpus(picture)
         if not self._is_loading and self._pictures >= _FIRST_LOOK and any_host(self._state):
@@ -95,20 +96,38 @@ class RemoteSide:
 
     def _changed(self) -> None:
         picture = self._picture
-        if picture is not None and self._screen.is_mounted and self.hosts is not None:
+        # A link's word may come while the panel closes: then panes are gone before the screen.
+        panes = self._screen.query("MeterBar, RunPane, GpuPane")
+        if picture is not None and self.hosts is not None and len(panes) == 3:
+            if self._take_rows():
+                self._screen.query_one(RunPane).elsewhere_changed()
             self._paint()
             if self.where:
                 self._screen.query_one(GpuPane).show(self._gpus(picture))
 
+    def _take_rows(self) -> bool:
+        """Give the run table what other machines run; whether it is something new."""
+        lines = self._screen.query_one(RunPane).lines
+        assert self.hosts is not None
+        before, lines.elsewhere = lines.elsewhere, self.hosts.rows()
+        return before is not lines.elsewhere
+
     def _paint(self) -> None:
         assert self.hosts is not None
-        self._screen.query_one(RunPane).show_elsewhere(self.hosts.rows())
         meter = self._screen.query_one(MeterBar)
         meter.elsewhere = self.hosts.money()
         if meter.picture is not None:
             meter.show(meter.picture)
+        settings = getattr(self._screen.app, "settings", None)
         for notice in self.hosts.news():
-            self._screen.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6)
+            if settings is None or notice.kind in settings.notices.on:
+                self._screen.notify(
+                    notice.text,
+                    title=notice.name,
+                    severity=notice.severity,
+                    timeout=6,
+                    markup=False,
+                )
 
     def _gpus(self, picture: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None
