@@ -95,8 +95,11 @@ def kill_once(folder: Path, epoch: int, seconds: float) -> str:
         status = os.waitpid(process, 0)[1]
     if not os.WIFSIGNALED(status):
         return ""
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        raise RuntimeError(f"a training was ended by signal {os.WTERMSIG(status)}")
     told = events(folder)
-    doing = next(event["phase"] for event in reversed(told) if event["type"] == "phase")
+    phases = (event["phase"] for event in reversed(told) if event["type"] == "phase")
+    doing = next(phases, "starting")
     done = next((event["epoch"] for event in reversed(told) if event["type"] == "epoch"), 0)
     return f"{doing} after epoch {done}"
 
