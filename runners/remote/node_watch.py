@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +65,36 @@ class NodeEnding(msgspec.Struct, frozen=True):
         return self.state != "done"
 
 
+class Ended(NamedTuple):
+    """What is known of a node when a cause is looked for; `is_asked`: to stop, for another."""
+
+    node: NodeRun
+    ending: NodeEnding | None
+    is_asked: bool = False
+    is_reached: bool = True
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the others have to end for it."""
+        return self.ending is not None and self.ending.is_failure
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is known of it for want of a line."""
+        return self.ending is None and not self.is_reached
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it failed, and of itself."""
+        return self.has_failed and not _ECHO.search(self.ending.reason if self.ending else "")
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """By which of several the cause is chosen."""
+        ended = self.ending.ended if self.ending is not None else None
+        return not self.is_clear, float("inf") if ended is None else ended
+
+
 class _Watched:
     """One node: its link, and a subscription to its ending."""
 
@@ -96,6 +126,12 @@ class _Watched:
     def is_over(self) -> bool:
         """Whether its ending is known."""
         return self.ending is not None
+
+    @property
+    def known(self) -> Ended:
+        """What is known of it now."""
+        up = self.link.status.state is LinkState.UP
+        return Ended(self.node, self.ending, self.is_asked, up)
 
     def stop(self, reason: str) -> None:
         """Have it asked to stop, once."""
@@ -141,8 +177,8 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
     for one in nodes:
         one.link.start()
     try:
-        _wait(lambda: any(map(_failed, nodes)) or all(one.ending for one in nodes))
-        if any(map(_failed, nodes)):
+        _wait(lambda: _any_failed(nodes) or _all_ended(nodes))
+        if _any_failed(nodes):
             group = _end_all(state, group, nodes)
     finally:
         for one in nodes:
@@ -151,10 +187,10 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
     return _keep(state, msgspec.structs.replace(group, endings=endings, ended=time.time()))
 
 
-def _end_all(state: StateDirectory, group: NodeGroup, nodes: list[_Watched]) -> NodeGroup:
+def _end_all(state: StateDirectory, group: NodeGroup, nodes: Sequence[_Watched]) -> NodeGroup:
     # A node that only lost its partner waits for the partner's own words.
-    _wait(lambda: _is_clear(nodes) or all(one.ending for one in nodes), _GRACE_S)
-    found = find_cause(nodes)
+    _wait(lambda: any(one.known.is_clear for one in nodes) or _all_ended(nodes), _GRACE_S)
+    found = find_cause([one.known for one in nodes])
     asked = find_group(state, group.name).cause
     if asked:  # somebody stops them all just now
         group = msgspec.structs.replace(group, cause=asked)
@@ -162,10 +198,19 @@ def _end_all(state: StateDirectory, group: NodeGroup, nodes: list[_Watched]) -> 
         for one in nodes:
             one.stop(found.text)
         group = _keep(state, msgspec.structs.replace(group, cause=found.text))
-    _wait(lambda: all(one.ending for one in nodes), _ALL_WITHIN_S)
+    _wait(lambda: _all_ended(nodes), _ALL_WITHIN_S)
     if asked:
         return group
-    return msgspec.structs.replace(group, cause=find_cause(nodes, first=found).text)
+    found = find_cause([one.known for one in nodes], first=found)
+    return msgspec.structs.replace(group, cause=found.text)
+
+
+def _any_failed(nodes: Sequence[_Watched]) -> bool:
+    return any(one.known.has_failed for one in nodes)
+
+
+def _all_ended(nodes: Sequence[_Watched]) -> bool:
+    return all(one.ending for one in nodes)
 
 
 def _keep(state: StateDirectory, group: NodeGroup) -> NodeGroup:
@@ -180,45 +225,22 @@ def _wait(condition: Callable[[], object], ceiling_s: float | None = None) -> No
         pause.wait(_LOOK_S)
 
 
-def _failed(one: _Watched) -> bool:
-    return one.ending is not None and one.ending.is_failure
-
-
-def _is_clear(nodes: list[_Watched]) -> bool:
-    return any(_failed(one) and not _ECHO.search(_reason(one)) for one in nodes)
-
-
-def _reason(one: _Watched) -> str:
-    return one.ending.reason if one.ending is not None else ""
-
-
-def find_cause(nodes: list[_Watched], first: Cause | None = None) -> Cause:
+def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
     """The node that failed of itself before those that lost their connection to it; of several the
     one that ended first. `first` is what was said before the others were stopped for it.
     """
-    failed = [(i, one) for i, one in enumerate(nodes) if _failed(one) and not one.is_asked]
-    failed = failed or [(i, one) for i, one in enumerate(nodes) if _failed(one)]
-
-    def order(pair: tuple[int, _Watched]) -> tuple[bool, float]:
-        ending = pair[1].ending
-        ended = ending.ended if ending is not None and ending.ended is not None else float("inf")
-        return bool(_ECHO.search(_reason(pair[1]))), ended
-
-    at, one = min(failed, key=order)
+    failed = [(i, one) for i, one in enumerate(nodes) if one.has_failed and not one.is_asked]
+    failed = failed or [(i, one) for i, one in enumerate(nodes) if one.has_failed]
+    at, one = min(failed, key=lambda pair: pair[1].order)
     if first is not None and first.node == at:
         return first
-    ending = one.ending
-    assert ending is not None
+    ending = one.ending or NodeEnding("lost")
     rank = "" if ending.rank is None or "rank" in ending.reason else f"rank {ending.rank}: "
     why = ending.reason or "no reason is known"
     text = f"node {at} on {one.node.host} {ending.state}: {rank}{why}"
-    if _ECHO.search(ending.reason):
-        gone = [
-            f"node {i} on {other.node.host} is not reached"
-            for i, other in enumerate(nodes)
-            if other.link.status.state is not LinkState.UP
-        ]
-        text += f"; {', '.join(gone)}: that may be the cause" if gone else ""
+    gone = [f"node {i} on {other.node.host}" for i, other in enumerate(nodes) if other.is_silent]
+    if gone and _ECHO.search(why):
+        text += f"; {', '.join(gone)} is not reached: that may be the cause"
     return Cause(at, text)
 
 

@@ -43,8 +43,6 @@ class RemoteRun(msgspec.Struct, frozen=True):
     starred: bool = False
     phase: str = ""
     exit_code: int | None = None
-    letter: str = ""
-    """What it wears there while it lives."""
 
 
 class RemoteGpu(msgspec.Struct, frozen=True):

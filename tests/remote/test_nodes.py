@@ -1,13 +1,20 @@
 """One program over two rented machines: they find each other, and end together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from runners.remote.node_groups import NodeRun, find_group
+from runners.remote.node_watch import Ended, NodeEnding, find_cause
 from tests.process.conftest import CommandLine
-from tests.remote.conftest import add
+from tests.remote.conftest import add, put_away
+from tests.remote.lab import Lab
 from tests.remote.machines import RentedMachine, free_port
+from tests.remote.network import why_no_network
+from tests.support import CEILING_S, eventually
 
 PRESET = """\
 launcher: torchrun
@@ -35,43 +42,77 @@ together.all_reduce(number)
 """
 
 
+class Pair(NamedTuple):
+    """Two machines, `a` and `b`, and the command line that they were added to."""
+
+    line: CommandLine
+    machines: Sequence[RentedMachine]
+
+
 @pytest.fixture
-def both(line: CommandLine, rent: Callable[..., RentedMachine]) -> list[RentedMachine]:
-    """Two machines, `a` and `b`, with the preset and its program."""
-    machines = [rent("a"), rent("b")]
-    for machine in machines:
-        add(line, machine)
-        folder = machine.home / "fresnel"
-        (folder / "presets").mkdir(parents=True)
-        (folder / "presets" / "both.yaml").write_text(PRESET)
-        (folder / "both.py").write_text(PROGRAM)
-    return machines
+def both(tmp_path: Path, line: CommandLine, rent: Callable[..., RentedMachine]) -> Iterator[Pair]:
+    """Two machines with the preset and its program: where namespaces can be had in a network of
+    their own, behind a jump host, with wrong addresses in `/etc/hosts`.
+    """
+    lab = None if why_no_network() else Lab(tmp_path / "lab")
+    try:
+        if lab is None:
+            pair = Pair(line, [rent("a"), rent("b")])
+            for machine in pair.machines:
+                add(line, machine)
+        else:
+            pair = Pair(lab.line, [lab.machine("a"), lab.machine("b")])
+        for machine in pair.machines:
+            folder = machine.home / "fresnel"
+            (folder / "presets").mkdir(parents=True)
+            (folder / "presets" / "both.yaml").write_text(PRESET)
+            (folder / "both.py").write_text(PROGRAM)
+        yield pair
+    finally:
+        if lab is not None:
+            put_away(lab.line)
+            lab.close()
 
 
 @pytest.mark.trainers
 @pytest.mark.skipif(find_spec("torch") is None, reason="no torch here")
-def test_two_machines_compute_together_and_end_together(
-    line: CommandLine, both: list[RentedMachine]
-) -> None:
+def test_two_machines_compute_together_and_end_together(both: Pair) -> None:
+    line, machines = both
     (line.folder / "presets").mkdir()
     words = f"nodes: {{hosts: [a, b], port: {free_port()}}}\n"
     (line.folder / "presets" / "both.yaml").write_text(PRESET + words)
     started = line.json("launch", "both", "--set", "fails=1")
     assert [node["host"] for node in started["nodes"]] == ["a", "b"]
-    waiting = line.begin("nodes", "wait", "last")
-    shown, said = (stream.decode() for stream in waiting.communicate(timeout=100))
-    assert waiting.returncode == 1, said
-    assert "node 1 on b failed" in said and "has had enough" in said
-    assert "running" not in shown
-    for machine, node in zip(both, started["nodes"], strict=True):
+    # Nobody waits for it: what watches it needs no terminal.
+    eventually(lambda: find_group(line.state, "last").ended, 3 * CEILING_S, "the end of all")
+    shown = line.json("nodes", "status", "last")
+    assert shown["cause"].startswith("node 1 on b failed: ")
+    assert "has had enough" in shown["cause"]
+    assert not {"running", "stopping", "starting"} & {run["state"] for run in shown["runs"]}
+    assert line.run("nodes", "wait", "last", exits=1).stderr.strip() == shown["cause"]
+    for machine, node in zip(machines, started["nodes"], strict=True):
         output = (machine.state / "runs" / node["run"] / "output.log").read_text()
         assert "sum 3 of 2" in output
 
 
-def test_all_or_none(line: CommandLine, both: list[RentedMachine]) -> None:
-    (both[1].home / "fresnel" / "both.py").unlink()
+def test_all_or_none(both: Pair) -> None:
+    line, machines = both
+    (machines[1].home / "fresnel" / "both.py").unlink()
     port = ("--master-port", str(free_port()))
     refused = line.run("launch", "both", "--hosts", "a,b", *port, exits=2).stderr
     assert "fresnel-tui: b: " in refused and "script: no file" in refused
     assert "nothing was started" in refused
     assert line.json("list", "--host", "a") == []
+
+
+def test_who_lost_the_connection_is_not_the_cause() -> None:
+    def node(name: str, *ending: object) -> Ended:
+        return Ended(NodeRun(name, "run"), NodeEnding(*ending))  # type: ignore[arg-type]
+
+    lost = "RuntimeError: [../gloo/transport/tcp/pair.cc] Connection closed by peer [10.0.0.2]"
+    nodes = [node("a", "failed", lost, 10.0), node("b", "failed", "killed by SIGKILL", 10.5, 1)]
+    assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: killed by SIGKILL")
+    nodes = [node("a", "failed", "rank 0: out of memory", 11.0), node("b", "failed", "no", 10.0)]
+    assert find_cause(nodes) == (1, "node 1 on b failed: no")
+    nodes = [node("a", "failed", lost, 10.0), Ended(NodeRun("b", "run"), None, is_reached=False)]
+    assert "node 1 on b is not reached: that may be the cause" in find_cause(nodes).text

@@ -220,6 +220,8 @@ def run_nodes(arguments: argparse.Namespace) -> int:
         return _wait(state, group, arguments.json)
     start_watcher(state, group)
     _show(group, _look(registry, group), arguments.json)
+    if group.cause:
+        say(group.cause)
     return ExitCode.DONE
 
 
@@ -251,8 +253,6 @@ def _show(group: NodeGroup, looks: list[dict[str, Any] | None], as_json: bool) -
         for rank, (node, look) in enumerate(zip(group.nodes, looks, strict=True))
     ]
     print_table(("node", "machine", "run", "state", "reason"), rows)
-    if group.cause:
-        say(group.cause)
 
 
 def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:

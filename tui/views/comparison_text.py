@@ -16,7 +16,7 @@ from tui.views.comparison import (
     value_of,
 )
 from tui.views.format import DASH, dollars, duration, metric
-from tui.views.run_view import iso, number
+from tui.views.json_values import iso, number
 
 MOST_COLUMNS = 4
 """More runs than these stand in rows, the best first."""

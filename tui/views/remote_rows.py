@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from runners.model.states import State
-from runners.remote.snapshot import RemoteRun
 from tui.views.run_row import SPARKS, RunRow
 from tui.views.sparkline import sparkline
+
+if TYPE_CHECKING:
+    from runners.remote.snapshot import RemoteRun
 
 
 class RowsElsewhere(NamedTuple):

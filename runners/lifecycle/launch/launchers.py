@@ -38,9 +38,11 @@ def build_argv(
             *arguments,
         ]
     count = accelerate_nodes(nodes, processes, port)
-    place = [] if on_gpu else ["--cpu"]
-    several = processes > 1 or (nodes is not None and nodes.count > 1)
-    place += ["--multi_gpu"] if on_gpu and several else []
+    over_nodes = nodes is not None and nodes.count > 1
+    # With --cpu Accelerate gives no process its rank (its simple_launcher, 1.15): over several
+    # machines it starts them through torchrun, as it does for GPUs.
+    place = [] if on_gpu or over_nodes else ["--cpu"]
+    place += ["--multi_gpu"] if over_nodes or (on_gpu and processes > 1) else []
     return [
         interpreter,
         "-m",

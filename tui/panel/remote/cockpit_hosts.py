@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from string import ascii_lowercase
 from typing import Any
 
 import msgspec
@@ -34,9 +36,12 @@ class CockpitHosts:
 
     def __init__(self, app: App[Any], state: StateDirectory, log: CommandLog) -> None:
         self.links = LinkedHosts(app, state)
-        start_watchers(state)
+        if not getattr(app, "read_only", False):
+            start_watchers(state)
         self.actions = RemoteActions(app, log)
         self._rows: tuple[object, RowsElsewhere] = (None, RowsElsewhere())
+        self._kept: tuple[tuple[RunRow, ...], ...] = ()
+        """What the rows were put together from: while it is kept, no other has its identity."""
         self._version = 0
         self._known: dict[str, bool] = {}
         """Each run that was seen, and whether it lived."""
@@ -47,39 +52,42 @@ class CockpitHosts:
     def rows(self) -> RowsElsewhere:
         """The runs of all machines; the same object as long as nothing changed."""
         hosts = list(self.links.hosts.values())
-        key = [(one.name, one.is_reached, id(one.rows)) for one in hosts]
+        rows = tuple(one.rows for one in hosts)
+        key = [(one.name, one.is_reached, id(each)) for one, each in zip(hosts, rows, strict=True)]
         if key != self._rows[0]:
-            kept = tuple(one.rows for one in hosts)  # so that no id is given out anew
-            self._take_news(hosts)
-            self._rows = key, self._joined(hosts)
-            self._kept = kept
+            self._kept = rows
+            self._take_news(rows)
+            self._rows = key, self._joined(hosts, rows)
         return self._rows[1]
 
-    def _joined(self, hosts: Sequence[LinkedHost]) -> RowsElsewhere:
-        every = [row for one in hosts for row in one.rows]
+    def _joined(
+        self, hosts: Sequence[LinkedHost], rows: Sequence[Sequence[RunRow]]
+    ) -> RowsElsewhere:
+        every = [row for each in rows for row in each]
+        live = tuple(row for row in every if row.is_live)
         ended = tuple(row for row in every if not row.is_live)
         if ended != self._rows[1].ended:
             self._version += 1
         return RowsElsewhere(
-            live=tuple(row for row in every if row.is_live),
+            live=live,
             ended=ended,
             version=self._version,
             unreached=frozenset(one.name for one in hosts if not one.is_reached),
-            letters=self._letters(hosts),
+            letters=self._letters(live),
         )
 
-    def _letters(self, hosts: Sequence[LinkedHost]) -> dict[str, str]:
-        """Each live run's letter; the machine's own, small: A is a run of here."""
-        return {
-            f"{one.name}/{run.id}": run.letter.lower()
-            for one in hosts
-            if one.snapshot is not None
-            for run in one.snapshot.runs.values()
-            if run.letter
-        }
+    def _letters(self, live: Sequence[RunRow]) -> dict[str, str]:
+        """Each live run's letter for as long as it lives, a small one: A is a run of here."""
+        before = self._rows[1].letters
+        letters = {row.id: before[row.id] for row in live if row.id in before}
+        free = (letter for letter in _letters() if letter not in letters.values())
+        for row in sorted(live, key=lambda row: row.created):
+            if row.id not in letters:
+                letters[row.id] = next(free)
+        return letters
 
-    def _take_news(self, hosts: Sequence[LinkedHost]) -> None:
-        for row in (row for one in hosts for row in one.rows):
+    def _take_news(self, rows: Sequence[Sequence[RunRow]]) -> None:
+        for row in (row for each in rows for row in each):
             if self._known.get(row.id) and not row.is_live:
                 words = f"{row.state} on {row.machine}"
                 text = f"{words}: {row.remark}" if row.remark else words
@@ -191,6 +199,12 @@ class CockpitHosts:
             text += f", {', '.join(down)} not reached"
             brief += " ⚠"
         return text, brief
+
+
+def _letters() -> Iterator[str]:
+    """`a` to `z`, then `a2` and so on."""
+    for turn in itertools.count(1):
+        yield from (f"{letter}{turn if turn > 1 else ''}" for letter in ascii_lowercase)
 
 
 def _amount(host: LinkedHost, field: str) -> Decimal | None:

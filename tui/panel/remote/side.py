@@ -33,7 +33,7 @@ class RemoteSide:
     def __init__(self, screen: Screen[None], state: StateDirectory, log: CommandLog) -> None:
         self._screen = screen
         self._state = state
-        self._log = log
+        self._noted = log
         self._picture: PanelSnapshot | None = None
         self.hosts: CockpitHosts | None = None
         self._is_loading = False
@@ -50,6 +50,7 @@ class RemoteSide:
         self._picture = picture
         if self.hosts is not None:
             self.hosts.links.refresh()
+            self._take_rows()
             self._paint()
             return self._gpus(picture)
         if not self._is_loading and self._pictures >= _FIRST_LOOK and any_host(self._state):
@@ -66,7 +67,7 @@ class RemoteSide:
         """In a thread: the modules that links need, and the links."""
         module = import_module("tui.panel.remote.cockpit_hosts")
         app = self._screen.app
-        hosts = module.CockpitHosts(app, self._state, self._log)
+        hosts = module.CockpitHosts(app, self._state, self._noted)
         app.call_later(self._begin, hosts)
 
     def _begin(self, hosts: CockpitHosts) -> None:
@@ -82,7 +83,7 @@ class RemoteSide:
         if self.hosts is None:
             from tui.panel.remote.cockpit_hosts import CockpitHosts
 
-            self._begin(CockpitHosts(self._screen.app, self._state, self._log))
+            self._begin(CockpitHosts(self._screen.app, self._state, self._noted))
         assert self.hosts is not None
         return self.hosts
 
@@ -95,20 +96,38 @@ class RemoteSide:
 
     def _changed(self) -> None:
         picture = self._picture
-        if picture is not None and self._screen.is_mounted and self.hosts is not None:
+        # A link's word may come while the panel closes: then panes are gone before the screen.
+        panes = self._screen.query("MeterBar, RunPane, GpuPane")
+        if picture is not None and self.hosts is not None and len(panes) == 3:
+            if self._take_rows():
+                self._screen.query_one(RunPane).elsewhere_changed()
             self._paint()
             if self.where:
                 self._screen.query_one(GpuPane).show(self._gpus(picture))
 
+    def _take_rows(self) -> bool:
+        """Give the run table what other machines run; whether it is something new."""
+        lines = self._screen.query_one(RunPane).lines
+        assert self.hosts is not None
+        before, lines.elsewhere = lines.elsewhere, self.hosts.rows()
+        return before is not lines.elsewhere
+
     def _paint(self) -> None:
         assert self.hosts is not None
-        self._screen.query_one(RunPane).show_elsewhere(self.hosts.rows())
         meter = self._screen.query_one(MeterBar)
         meter.elsewhere = self.hosts.money()
         if meter.picture is not None:
             meter.show(meter.picture)
+        settings = getattr(self._screen.app, "settings", None)
         for notice in self.hosts.news():
-            self._screen.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6)
+            if settings is None or notice.kind in settings.notices.on:
+                self._screen.notify(
+                    notice.text,
+                    title=notice.name,
+                    severity=notice.severity,
+                    timeout=6,
+                    markup=False,
+                )
 
     def _gpus(self, picture: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None

@@ -3,7 +3,6 @@
 What only grows with time, and what trembles, is rounded: an idle machine says nothing.
 """
 
-from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
@@ -38,7 +37,7 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     guard = picture.guard
     return RemoteSnapshot(
         host=picture.host,
-        runs={view.run.id: _run(view, picture.letters) for view in picture.runs},
+        runs={view.run.id: _run(view) for view in picture.runs},
         order=tuple(view.run.id for view in picture.runs),
         gpus={gpu.uuid: _gpu(gpu, picture) for gpu in reading.gpus} if reading else {},
         gpu_problem=reading.problem if reading else None,
@@ -56,7 +55,7 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     )
 
 
-def _run(view: RunView, letters: Mapping[str, str]) -> RemoteRun:
+def _run(view: RunView) -> RemoteRun:
     run, progress = view.run, view.progress
     remark, urgent = remark_of(view)
     return RemoteRun(
@@ -90,7 +89,6 @@ def _run(view: RunView, letters: Mapping[str, str]) -> RemoteRun:
         starred=run.labels.starred,
         phase=(progress.phase or "") if run.is_live else "",
         exit_code=run.exit_code,
-        letter=letters.get(run.id, "") if run.is_live else "",
     )
 
 

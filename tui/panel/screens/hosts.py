@@ -111,7 +111,7 @@ class HostsScreen(Screen[None]):
 
     def refresh_hosts(self) -> None:
         """Paint what is new."""
-        if not self.is_mounted:
+        if not self.is_mounted or not self.query(OptionList):  # a word came while it closes
             return
         rows = list(self._rows())
         machines = self.query_one(OptionList)

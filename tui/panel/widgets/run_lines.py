@@ -81,6 +81,14 @@ class RunLines(Sequence[Text]):
         self.live = {row.id: row for row in live}
         _take_costs(picture)
 
+    def show_elsewhere(self) -> None:
+        """Take in what other machines run; what lives here stays as it was."""
+        here = [row for row in self.live.values() if not row.machine]
+        now = self.picture.time if self.picture else 0.0
+        live = [*here, *as_of(self.elsewhere.live, now)]
+        live.sort(key=_running_first)
+        self.live = {row.id: row for row in live}
+
     @property
     def ended(self) -> EndedRows:
         """The rows of all that ended, on this machine and on others; newest first."""

@@ -20,7 +20,6 @@ from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.run_lines import RunLines
-from tui.views.remote_rows import RowsElsewhere
 from tui.views.run_query import RunQuery, parse_query
 from tui.views.run_row import RunRow
 from tui.views.run_sort import SortKey
@@ -137,11 +136,10 @@ class RunPane(RowList):
         self.lines.show(picture)
         self._arrange()
 
-    def show_elsewhere(self, rows: RowsElsewhere) -> None:
-        """Take in the runs of other machines."""
-        self.lines.elsewhere = rows
+    def elsewhere_changed(self) -> None:
+        """Show what other machines run now."""
         if self.lines.picture is not None:
-            self.lines.show(self.lines.picture)
+            self.lines.show_elsewhere()
             self._arrange()
 
     def _arrange(self) -> None:
@@ -197,11 +195,7 @@ class RunPane(RowList):
         if lines.lacks_costs(self.seen) and not self._told_costs:
             self._told_costs = True
             self.post_message(self.CostsWanted())
-        title, subtitle = lines.title(self._typing), lines.subtitle()
-        if title != self.border_title:
-            self.border_title = title
-        if subtitle != self.border_subtitle:
-            self.border_subtitle = subtitle
+        self.retitle(lines.title(self._typing), lines.subtitle())
 
     # ---- the cursor
 

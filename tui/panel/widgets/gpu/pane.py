@@ -64,9 +64,7 @@ class GpuPane(RowList):
         """Take in a new picture; only rows that changed are painted."""
         self.picture = picture
         reading = picture.reading
-        titles = _titles(reading, self.size.width, self.where)
-        if titles != (self.border_title, self.border_subtitle):
-            self.border_title, self.border_subtitle = titles
+        self.retitle(*_titles(reading, self.size.width, self.where))
         self._lay_out()
 
     def on_resize(self) -> None:
@@ -155,12 +153,12 @@ class GpuPane(RowList):
         ]
 
 
-def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str | None]:
+def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str]:
     """What stands in the border: what is simulated or missing, and since when readings are
     stale; beside GPUs the host.
     """
     if reading is None:
-        return "GPUs", None
+        return "GPUs", ""
     title = f"GPUs · {where}" if where else "GPUs"
     if any(gpu.simulated for gpu in reading.gpus):
         title += " · simulated"
@@ -169,7 +167,7 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
     if is_stale(reading):
         since = time.strftime("%H:%M:%S", time.localtime(reading.time))
         return title, f"stale since {since}"
-    return title, host_text(reading.cpu, width - _CORNERS) if reading.gpus else None
+    return title, (host_text(reading.cpu, width - _CORNERS) or "") if reading.gpus else ""
 
 
 def _problem_rows(problem: str | None, width: int) -> list[Text]:
