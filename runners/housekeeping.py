@@ -2,10 +2,11 @@
 find overruns.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
 
-from runners.cost.overrun import warn_of_overrun
-from runners.cost.run_costs import RunCost
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from runners.guard.spawn import ensure_guard
 from runners.guard.sweep_watch import ensure_sweep_watches
 from runners.host import helpers
@@ -13,6 +14,9 @@ from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.trash import expired
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
+
+if TYPE_CHECKING:
+    from runners.cost.run_costs import RunCost
 
 
 def tend(state: StateDirectory) -> list[str]:
@@ -30,5 +34,7 @@ def tend(state: StateDirectory) -> list[str]:
 
 def find_overruns(state: StateDirectory, runs: Iterable[tuple[Run, RunCost]]) -> None:
     """Record an alert for each run that will cost clearly more than it was estimated to."""
+    from runners.cost.overrun import warn_of_overrun  # `tend` alone does without
+
     for run, cost in runs:
         warn_of_overrun(state, run, cost)

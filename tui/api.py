@@ -40,7 +40,8 @@ from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
-from tui.views.run_view import RunView, to_json, view_run
+from tui.views.run_json import to_json
+from tui.views.run_view import RunView, view_run
 
 __all__ = [
     "DeniedError",

@@ -17,6 +17,7 @@ from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
 from runners.model.plan import Estimate
 from runners.model.spec import Parameter, Price, RunSpec
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_timing import median, read_epoch_timing
 
@@ -101,10 +102,10 @@ def _learn(
 
     None when this run does not say.
     """
-    try:
-        parameters = {p.name: p.value for p in _spec.decode(run.spec.read_bytes()).parameters}
-    except (OSError, msgspec.DecodeError):
+    spec = read(run.spec, _spec)
+    if spec is None:
         return None
+    parameters = {p.name: p.value for p in spec.parameters}
     if _costly(parameters, length) != _costly(wanted, length) or line.finished is None:
         return None
     whole = seconds_between(line.began, line.finished)

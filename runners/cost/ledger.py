@@ -20,6 +20,7 @@ from runners.host.tail import read_tail
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
 from runners.model.spec import Price
+from runners.state.decoding import decode, decode_lines
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
@@ -103,7 +104,7 @@ _SESSION_BEGINS = b'{"type":"session"'
 _OLDER_LINES = 50
 _CLOCK_WRONG_BY_S = 5 * 3600.0
 
-_decode = msgspec.json.Decoder(RunEntry | SessionLine)
+_decoder = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class Ledger:
@@ -173,11 +174,7 @@ class Ledger:
         older = 0
         while end > 0 and older < _OLDER_LINES:
             begin = content.rfind(b"\n", 0, end - 1) + 1
-            try:
-                entry = _decode.decode(content[begin : end - 1])
-            except msgspec.DecodeError:
-                self.damaged += bool(content[begin : end - 1].strip())
-                entry = None
+            entry = self._decoded(content[begin : end - 1])
             end = begin
             if isinstance(entry, RunEntry):
                 found.append(entry)
@@ -188,15 +185,16 @@ class Ledger:
         # Oldest first again, so that of several lines of one run the last counts.
         self.runs = {entry.run: entry for entry in reversed(found)}
 
+    def _decoded(self, line: bytes) -> RunEntry | SessionLine | None:
+        entry = decode(line, _decoder)
+        self.damaged += entry is None and bool(line.strip())
+        return entry
+
     def _accept(self, line: bytes) -> None:
-        try:
-            entry = _decode.decode(line)
-        except msgspec.DecodeError:
-            self.damaged += bool(line.strip())
-            return
+        entry = self._decoded(line)
         if isinstance(entry, RunEntry):
             self.runs[entry.run] = entry
-        else:
+        elif entry is not None:
             self._sessions[entry.session.id] = entry.session
 
     def sessions(self, host: str | None = None) -> list[Session]:
@@ -242,11 +240,7 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
     """
     block = read_tail(state.ledger, _RECENT_BYTES)
     found: dict[str, RunEntry] = {}
-    for line in block.split(b"\n"):
-        try:
-            entry = _decode.decode(line)
-        except msgspec.DecodeError:  # the half line at the beginning, too
-            continue
+    for entry in decode_lines(block.split(b"\n"), _decoder):
         if isinstance(entry, RunEntry):
             found[entry.run] = entry
     return list(found.values())

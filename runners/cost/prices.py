@@ -3,7 +3,6 @@
 The user's own `prices.yaml` in the configuration folder comes first.
 """
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -151,6 +150,8 @@ def choose_price(
     entries = {entry.name: entry for entry in list_prices()}
     found = entries.get(text)
     if found is None:
+        import difflib  # only mistakes need it
+
         close = difflib.get_close_matches(text, entries, 1)
         hint = f"; did you mean `{close[0]}`?" if close else ""
         raise WrongInput(

@@ -74,6 +74,10 @@ class Costs(msgspec.Struct, frozen=True):
     timings: Mapping[str, EpochTimingReader] = {}
     problem: str = ""
 
+    def spent_on(self, run: Run) -> Decimal | None:
+        """What a run has cost so far, without a look at its events as `of` takes one."""
+        return _six(self.spent.get(run.id)) if run.id in self.hours else None
+
     def of(self, run: Run, eta_s: float | None = None, epoch: int | None = None) -> RunCost:
         """What a run costs; `eta_s` and `epoch` are those of its progress, where it has any."""
         if run.id not in self.hours:
@@ -147,9 +151,16 @@ def state_of(run: Run) -> StateDirectory:
     return StateDirectory(Path(run.directory).parent.parent)
 
 
-def costs_of(state: StateDirectory, runs: Iterable[Run], now: Moment | None = None) -> Costs:
-    """What `runs` cost at `now`, looked up once."""
-    return CostReader(state).read(runs, now)
+def costs_of(
+    state: StateDirectory,
+    runs: Iterable[Run],
+    now: Moment | None = None,
+    ids: Sequence[str] | None = None,
+) -> Costs:
+    """What `runs` cost at `now`, looked up once; `ids`, of all runs there are, are not listed
+    again.
+    """
+    return CostReader(state).read(runs, now, ids=ids)
 
 
 def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:
@@ -202,7 +213,13 @@ class CostReader:
         self._costs: dict[str, Costs] = {}
         self._timings: dict[str, EpochTimingReader] = {}
 
-    def read(self, runs: Iterable[Run], now: Moment | None = None, whole: bool = False) -> Costs:
+    def read(
+        self,
+        runs: Iterable[Run],
+        now: Moment | None = None,
+        whole: bool = False,
+        ids: Sequence[str] | None = None,
+    ) -> Costs:
         """What `runs`, and all that is live beside them, cost at `now`.
 
         The open session is accounted for only from the earliest of the runs on, unless `whole`.
@@ -232,7 +249,8 @@ class CostReader:
                 run: self._timings.get(run) or EpochTimingReader(self._state.run(run).path)
                 for run in live
             }
-            self._open_statements(everyone.values(), [*lines.values(), *self._lost(lines)], now)
+            known = [*lines.values(), *self._lost(lines, ids)]
+            self._open_statements(everyone.values(), known, now)
         here = self._costs[host_name()]
         for host, costs in self._costs.items():
             if not stale:
@@ -242,18 +260,18 @@ class CostReader:
             here = costs if host == host_name() else _beside(here, costs)
         return msgspec.structs.replace(here, timings=self._timings)
 
-    def _lost(self, shown: Mapping[str, RunEntry]) -> list[RunEntry]:
+    def _lost(self, shown: Mapping[str, RunEntry], ids: Sequence[str] | None) -> list[RunEntry]:
         """Ended runs near the shown ones whose line the ledger lost: they may have shared GPUs.
 
         Only the nearest by id are looked at; the `cost` command enters every lost line again.
         """
         assert self._ledger is not None
-        ids = list_run_ids(self._state)
+        ids = list_run_ids(self._state) if ids is None else ids
         at = sorted(bisect_left(ids, run) for run in shown)
         near = ids[max(0, at[0] - _NEAR) : at[-1] + _NEAR] if at else []
         if len(near) > len(shown) + 2 * _NEAR:
             # Around both ends: what is between them is mostly in the ledger, and may be thousands.
-            near = near[:_NEAR] + near[-_NEAR:]
+            near = [*near[:_NEAR], *near[-_NEAR:]]
         known = self._ledger.runs
         lost = (read_run(self._state, run) for run in near if run not in known and run not in shown)
         return [line for run in lost if (line := line_of(run)) is not None]

@@ -18,6 +18,7 @@ from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.spec import Price
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 
@@ -103,6 +104,9 @@ class Session(msgspec.Struct, frozen=True):
         return f"session rate ${self.rate}/h for {gpus} ({source}); estimate of GPU time"
 
 
+_decoder = msgspec.json.Decoder(Session)
+
+
 class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
     """A session as the ledger holds it: written when it starts, changes and ends.
 
@@ -124,10 +128,7 @@ def load_session(state: StateDirectory, host: str | None = None) -> Session | No
     None when there is none, or it is damaged.
     """
     path = state.session if host is None else state.host.parent / host / state.session.name
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Session)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read(path, _decoder)
 
 
 def is_damaged(state: StateDirectory) -> bool:

@@ -25,11 +25,14 @@ _FEW_FILES = 1024
 _SMALLEST_TERMINAL = (80, 24)
 
 
+Verdict = Literal["PASS", "WARN", "FAIL"]
+
+
 class Check(NamedTuple):
     """One thing looked at: how it stands, in words, and what to do when it does not stand well."""
 
     name: str
-    verdict: Literal["PASS", "WARN", "FAIL"]
+    verdict: Verdict
     words: str
     advice: str = ""
 

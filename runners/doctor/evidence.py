@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import open_plain, read_json
+from runners.host.files import modified_at, open_plain, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.codec import read, read_intent
+from runners.state.codec import read_intent
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 HEAD_BYTES = 128 << 10
@@ -74,7 +75,7 @@ def gather_evidence(run: Run) -> Evidence:
     pids = {pid for pid, _ in record.followed} if record else set()
     if record and record.leader_pid:
         pids.add(record.leader_pid)
-    begun = _modified(folder / "leader")  # what an earlier attempt left explains none of this one
+    begun = modified_at(folder / "leader")  # what an earlier attempt left explains none of this one
     return Evidence(
         state=run.state,
         reason=run.reason,
@@ -114,8 +115,8 @@ def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tup
 def _rank_logs(folder: Path, begun: float) -> Iterator[LogPart]:
     """Logs that torchrun's --log-dir kept of each rank: …/attempt_0/3/stderr.log."""
     found = [path for path in _walk(folder) if path.name in ("stderr.log", "stdout.log")]
-    for path in sorted(found, key=_modified):
-        if _RANK_FOLDER.fullmatch(path.parent.name) and _modified(path) >= begun:
+    for path in sorted(found, key=modified_at):
+        if _RANK_FOLDER.fullmatch(path.parent.name) and modified_at(path) >= begun:
             yield from read_log(path, int(path.parent.name), _RANK_LOG_BYTES)
 
 
@@ -125,7 +126,7 @@ def _error_files(folder: Path, begun: float) -> Iterator[RankError]:
     Also the form in which `message` is the text itself.
     """
     for path in _walk(folder):
-        if not path.name.endswith("error.json") or _modified(path) < begun:
+        if not path.name.endswith("error.json") or modified_at(path) < begun:
             continue
         content = read_json(path) or {}
         message: Any = content.get("message", "")
@@ -135,7 +136,7 @@ def _error_files(folder: Path, begun: float) -> Iterator[RankError]:
         try:
             moment = float(stamp)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            moment = _modified(path)
+            moment = modified_at(path)
         name = path.parent.name
         rank = int(name) if _RANK_FOLDER.fullmatch(name) else None
         if isinstance(text, str) and text:
@@ -154,13 +155,6 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield Path(place) / name
         if seen > _MOST_FILES * 4:
             return
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _counted_kills(group: str) -> int | None:

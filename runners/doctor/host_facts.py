@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
+from runners.host.files import read_text
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
 
@@ -58,7 +59,7 @@ def read_host(root: Path = Path("/")) -> HostFacts:
         clock_behind_s=max(0.0, Path(__file__).stat().st_mtime - time.time()),
         numa_balancing=_flag(root / "proc/sys/kernel/numa_balancing"),
         numa_nodes=len(_names(root / "sys/devices/system/node", r"node\d+")) or 1,
-        kernel_command=_text(root / "proc/cmdline").strip(),
+        kernel_command=read_text(root / "proc/cmdline").strip(),
         interfaces=tuple(_names(root / "sys/class/net", r".+")),
         routed=default_interface(root),
     )
@@ -78,7 +79,7 @@ def clock_synchronized(root: Path = Path("/")) -> bool | None:
 
 def default_interface(root: Path = Path("/")) -> str:
     """The interface of the default route with the least metric (proc_net_route); empty if none."""
-    rows = [line.split() for line in _text(root / "proc/net/route").splitlines()[1:]]
+    rows = [line.split() for line in read_text(root / "proc/net/route").splitlines()[1:]]
     routes = [(int(row[6]), row[0]) for row in rows if len(row) > 7 and row[1] == "00000000"]
     return min(routes, default=(0, ""))[1]
 
@@ -92,7 +93,7 @@ def kernel_architectures(root: Path = Path("/")) -> list[str]:
     found = []
     for name in sorted(_names(root / _KFD, r"\d+"), key=int):
         said = re.search(
-            r"^gfx_target_version (\d+)", _text(root / _KFD / name / "properties"), re.MULTILINE
+            r"^gfx_target_version (\d+)", read_text(root / _KFD / name / "properties"), re.MULTILINE
         )
         number = int(said[1]) if said else 0
         if number:
@@ -104,7 +105,7 @@ def kernel_architectures(root: Path = Path("/")) -> list[str]:
 def _group_memory(root: Path) -> tuple[int | None, int | None]:
     """The tightest memory limit of our control groups and what is used of it; v2, then v1."""
     group = ""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in read_text(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if number == "0" or "memory" in names.split(","):
@@ -132,17 +133,17 @@ def _filesystem(folder: Path) -> tuple[int | None, int | None]:
 
 
 def _meminfo(root: Path) -> dict[str, int]:
-    pairs = re.findall(r"^(\w+):\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    pairs = re.findall(r"^(\w+):\s+(\d+) kB", read_text(root / "proc/meminfo"), re.MULTILINE)
     return {name: int(count) * 1024 for name, count in pairs}
 
 
 def _flag(path: Path) -> bool | None:
-    text = _text(path).strip()
+    text = read_text(path).strip()
     return None if not text.isdigit() else text != "0"
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path).strip()
+    text = read_text(path).strip()
     return int(text) if text.isdigit() else None
 
 
@@ -151,10 +152,3 @@ def _names(folder: Path, pattern: str) -> list[str]:
         return sorted(one.name for one in folder.iterdir() if re.fullmatch(pattern, one.name))
     except OSError:
         return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

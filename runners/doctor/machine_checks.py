@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from runners.doctor.checks import Check
+from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts, kernel_architectures
 from runners.doctor.xid import xid_advice
+from runners.host.files import read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
@@ -27,7 +28,7 @@ _TIGHT_DISK = 5 << 30
 
 def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check]:
     """Whether the kernel's GPU drivers and the libraries that are asked fit each other."""
-    module = _text(root / "proc/driver/nvidia/version")
+    module = read_text(root / "proc/driver/nvidia/version")
     found = re.search(r"Kernel Module(?: for \S+)?\s+([\d.]+)", module)
     if found:
         loaded = found[1]
@@ -45,8 +46,8 @@ def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check
             yield Check("GPU driver", "PASS", f"NVIDIA {loaded}")
     kinds = kernel_architectures(root)
     if kinds:
-        version = _text(root / "sys/module/amdgpu/version").strip()
-        rocm = _text(root / "opt/rocm/.info/version").strip()
+        version = read_text(root / "sys/module/amdgpu/version").strip()
+        rocm = read_text(root / "opt/rocm/.info/version").strip()
         words = f"amdgpu {version or 'of the kernel'}, ROCm {rocm or 'not in /opt/rocm'}"
         yield Check("GPU driver", "PASS", f"{words}, {', '.join(dict.fromkeys(kinds))}")
         yield from _check_kfd(root / "dev/kfd")
@@ -91,9 +92,9 @@ def check_heat(reading: GpuReading) -> Iterator[Check]:
             advice = "look at fans, dust and room temperature; runs are slower than they were"
             yield Check("GPU heat", "WARN", words, advice)
         elif gpu.temperature_c is not None and gpu.temperature_c >= _HOT_C:
-            verdict = "FAIL" if gpu.temperature_c >= _HOTTEST_C else "WARN"
+            verdict: Verdict = "FAIL" if gpu.temperature_c >= _HOTTEST_C else "WARN"
             words = f"GPU {gpu.index} is at {gpu.temperature_c:.0f} °C"
-            yield Check("GPU heat", verdict, words, "look at its cooling")  # type: ignore[arg-type]
+            yield Check("GPU heat", verdict, words, "look at its cooling")
 
 
 def check_memory(host: HostFacts) -> Iterator[Check]:
@@ -102,14 +103,14 @@ def check_memory(host: HostFacts) -> Iterator[Check]:
     if limit is not None and total is not None and limit < total:
         left = limit - (host.memory_used or 0)
         words = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
-        verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
+        verdict: Verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
         advice = "loaders are killed when it is used up: docker --memory, Slurm --mem"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
     elif left is not None and total is not None:
         words = f"{gib_text(total)}, {gib_text(left)} available"
         verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
         advice = "end what is not needed: the kernel kills the largest process first"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
 
 
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
@@ -145,7 +146,7 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
         return
     own = [
         line.split()[0]
-        for line in _text(Path("/etc/hosts")).splitlines()
+        for line in read_text(Path("/etc/hosts")).splitlines()
         if name in line.split()[1:] and not line.startswith("#")
     ]
     if own and all(address.startswith("127.") for address in own):
@@ -215,10 +216,3 @@ def _is_outdated(pid: int) -> bool:
         return False
     began = boot_time() + ticks / os.sysconf("SC_CLK_TCK")
     return began < Path(__file__).stat().st_mtime - 1.0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

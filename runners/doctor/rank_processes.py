@@ -124,7 +124,7 @@ class RankFinder:
             if rank is not None and ranks.get(parents[pid] or 0) != rank
         ]
         if not tops:
-            program = _program(_leader(self._run), parents)
+            program = _program(self._run.leader_pid(), parents)
             tops = [pid for pid in ticks if pid == program]
         found = [
             RankProcess(pid, ticks[pid], ranks[pid], _loaders(pid, parents)) for pid in sorted(tops)
@@ -212,10 +212,3 @@ def _program(leader: int | None, parents: Mapping[int, int | None]) -> int | Non
             return pid
         pid = below[0]
     return None
-
-
-def _leader(run: RunDirectory) -> int | None:
-    try:
-        return int(run.leader.read_text())
-    except (OSError, ValueError):
-        return None

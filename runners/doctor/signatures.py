@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from runners.doctor.remedies import REMEDIES
-from runners.host.files import read_plain, replace
+from runners.host.files import replace
 from runners.model.errors import WrongInput
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory, config_dir
 
 SHIPPED = Path(__file__).with_name("signatures.yaml")
@@ -80,17 +81,14 @@ def _shipped() -> tuple[Signature, ...]:
     stat = SHIPPED.stat()
     stamp = f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
     kept = StateDirectory().signatures
-    try:
-        found = msgspec.json.decode(read_plain(kept), type=_Kept)
-        if found.stamp == stamp:
-            return found.signatures
-    except (OSError, msgspec.DecodeError):
-        pass
-    read = tuple(msgspec.convert(_entries(SHIPPED), list[Signature]))
+    found = read(kept, msgspec.json.Decoder(_Kept))
+    if found is not None and found.stamp == stamp:
+        return found.signatures
+    made = tuple(msgspec.convert(_entries(SHIPPED), list[Signature]))
     if kept.parent.is_dir():
         with suppress(OSError):
-            replace(kept, msgspec.json.encode(_Kept(stamp, read)), sync=False)
-    return read
+            replace(kept, msgspec.json.encode(_Kept(stamp, made)), sync=False)
+    return made
 
 
 @lru_cache(maxsize=4)

@@ -20,6 +20,7 @@ import msgspec
 from runners.doctor.rank_processes import wait_channel
 from runners.host.procfs import catches
 from runners.host.signals import signal_process
+from runners.state.decoding import any_json, decode
 
 STACK_SIGNAL = signal.SIGUSR2
 """Our own trainers answer it with their stacks (`trainers.common.stacks`)."""
@@ -98,8 +99,8 @@ def ask_py_spy(pid: int, within_s: float) -> PythonStacks:
 
 def parse_py_spy(content: bytes) -> tuple[PythonThread, ...]:
     """Threads in the JSON of `py-spy dump`; none when it is something else."""
+    told: Any = decode(content, any_json)
     try:
-        told: Any = msgspec.json.decode(content)
         return tuple(
             PythonThread(
                 str(thread.get("thread_name") or thread.get("thread_id")),
@@ -111,7 +112,7 @@ def parse_py_spy(content: bytes) -> tuple[PythonThread, ...]:
             )
             for thread in told
         )
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         return ()
 
 

@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -26,6 +25,7 @@ from runners.doctor.stack_parts import (
 from runners.doctor.stack_verdict import RankStack, absent_ranks, collective_of, own_place
 from runners.host.files import replace
 from runners.host.procfs import command_of
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 
 WITHIN_S = 6.0
@@ -51,7 +51,7 @@ class StackDump(msgspec.Struct, frozen=True):
     verdict: str = ""
 
 
-_decode = msgspec.json.Decoder(StackDump)
+_decoder = msgspec.json.Decoder(StackDump)
 
 
 def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
@@ -87,8 +87,9 @@ def newest_stacks(run: Path) -> StackDump | None:
     except OSError:
         return None
     for folder in folders:
-        with suppress(OSError, msgspec.DecodeError):
-            return _decode.decode((folder / _DUMP).read_bytes())
+        dump = read(folder / _DUMP, _decoder)
+        if dump is not None:
+            return dump
     return None
 
 

@@ -22,7 +22,7 @@ from runners.host.keep_alive import KeepAlive
 from runners.host.locks import is_held
 from runners.host.signals import signal_process
 from runners.model.gpus import UNREAD, GpuReading
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 STALE_S = 5.0

@@ -6,13 +6,14 @@ the lowest and highest use and the highest power that any of the lines knew.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from runners.model.gpus import GpuInterval, UsageInterval
+from runners.state.decoding import decode_lines
 
 FULL = 2 << 20
 """Bytes at which the file is thinned: a day and more of one GPU, five hours of eight, at full
@@ -31,17 +32,9 @@ def compact(path: Path) -> None:
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:
-        for interval in _pairs(_intervals(source)):
+        for interval in _pairs(decode_lines(source, _line)):
             target.write(msgspec.json.encode(interval) + b"\n")
     draft.replace(path)
-
-
-def _intervals(lines: Iterable[bytes]) -> Iterator[UsageInterval]:
-    for line in lines:
-        try:
-            yield _line.decode(line)
-        except msgspec.DecodeError:  # never finished: a crash, a full disk
-            continue
 
 
 def _pairs(intervals: Iterator[UsageInterval]) -> Iterator[UsageInterval]:

@@ -28,7 +28,7 @@ from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 

@@ -9,7 +9,7 @@ import msgspec
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.procfs import start_ticks
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 

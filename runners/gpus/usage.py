@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
-from runners.state.codec import read
+from runners.state.decoding import decode_lines, read
 from runners.state.layout import StateDirectory
 
 RECENT_S = 600.0
@@ -62,10 +62,4 @@ def _lines(path: Path) -> Iterator[HistoryLine]:
         content = path.read_bytes()
     except OSError:
         return
-    for line in content.split(b"\n"):
-        try:
-            yield _line.decode(line)
-        except (
-            msgspec.DecodeError
-        ):  # the end of a line that is being written, or was never finished
-            continue
+    yield from decode_lines(content.split(b"\n"), _line)

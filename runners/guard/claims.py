@@ -7,6 +7,7 @@ import msgspec
 from runners.host.files import replace
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 _LENGTH = 512
@@ -31,6 +32,9 @@ class Claim(msgspec.Struct, frozen=True):
         return not self.boot or self.boot == boot_id()
 
 
+_decoder = msgspec.json.Decoder(Claim)
+
+
 def marker_of(state: StateDirectory, rule: str, name: str) -> Path:
     """The marker of a rule's command."""
     return state.guard / rule / name
@@ -48,17 +52,14 @@ def reserve_markers(state: StateDirectory, rule: str) -> None:
 
 def read_claim(marker: Path) -> Claim:
     """The state of a marker's command."""
-    before = _decode(marker)
+    before = _claim(marker)
     if is_held(marker):
         return msgspec.structs.replace(before, alive=True)
     # The exit code is written before the lock is released, so it is read again. A try that began
     # just now is not yet taken for one that has ended.
-    after = _decode(marker)
+    after = _claim(marker)
     return after if after.attempt == before.attempt else before
 
 
-def _decode(marker: Path) -> Claim:
-    try:
-        return msgspec.json.decode(marker.read_bytes(), type=Claim)
-    except (OSError, msgspec.DecodeError):
-        return Claim()
+def _claim(marker: Path) -> Claim:
+    return read(marker, _decoder) or Claim()

@@ -21,8 +21,10 @@ from runners.host.clock import Moment, seconds_between
 from runners.host.identity import host_name
 from runners.lifecycle.control.fetched import unfetched_runs
 from runners.model.gpus import UsageInterval
-from runners.model.run import QueueStatus, Run
+from runners.model.run import Run
 from runners.model.states import State
+from runners.state.codec import read_waits
+from runners.state.decoding import decode_lines
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
@@ -32,7 +34,6 @@ _TAIL_BYTES = 1 << 20
 _RECENT_ENDINGS = 50
 
 _interval = msgspec.json.Decoder(UsageInterval)
-_queue_status = msgspec.json.Decoder(QueueStatus)
 
 
 class GuardObserver:
@@ -129,11 +130,8 @@ class GuardObserver:
             return False
         if self.state.drain.exists():
             return True
-        try:
-            waits = _queue_status.decode(self.state.run(run.id).waits.read_bytes())
-        except (OSError, msgspec.DecodeError):
-            return False
-        return waits.never
+        waits = read_waits(self.state.run(run.id))
+        return waits is not None and waits.never
 
     def _idle(
         self, rule: GuardRule, runs: list[Run], now: Moment
@@ -172,11 +170,4 @@ def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
             lines = file.read().split(b"\n")
     except OSError:
         return []
-    found = []
-    for line in lines:
-        try:
-            found.append(_interval.decode(line))
-        except msgspec.DecodeError:
-            # The first line is cut off by the seek, and the last may be half written.
-            continue
-    return found
+    return list(decode_lines(lines, _interval))

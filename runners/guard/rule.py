@@ -20,6 +20,7 @@ from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
+from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 
@@ -114,10 +115,10 @@ def read_guard_state(state: StateDirectory) -> GuardState | None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return read_or_raise(path, msgspec.json.Decoder(kind))
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 

@@ -4,7 +4,6 @@ import os
 import time
 from pathlib import Path
 
-from runners.host.detach import detach
 from runners.host.files import append_event, open_private
 from runners.host.helpers import command, marked
 from runners.host.keep_alive import KeepAlive
@@ -35,6 +34,8 @@ def ensure_guard(state: StateDirectory) -> bool:
 
 
 def _start(state: StateDirectory) -> None:
+    from runners.host.detach import detach  # most looks find a guard, or none that is set
+
     # The pid in the unit's name: systemd may still know the unit of a guard that has just died.
     unit = f"fresnel-guard-{state.guard.name}-{os.getpid()}"
     with open_private(state.guard / "guard.log") as log:

@@ -9,7 +9,7 @@ from runners.host import helpers
 from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 

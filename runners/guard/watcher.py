@@ -27,8 +27,7 @@ from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
 from runners.model.run import Run
 from runners.model.states import State
-from runners.presets.reading.settings import settings_file
-from runners.state.layout import StateDirectory
+from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem

@@ -3,8 +3,9 @@
 Facts: a zip file (torch.save since 1.6, Keras, NumPy's npz) ends with its central
 directory (PKWARE APPNOTE 4.3). A safetensors file begins with the length of a JSON
 header that says where its tensors end. An HDF5 superblock holds the end-of-file
-address. Hugging Face's Trainer writes `trainer_state.json` after everything else of a
-checkpoint, and torch.distributed.checkpoint writes `.metadata` last.
+address (HDF5 File Format Specification 3.0, II.A). Hugging Face's Trainer writes
+`trainer_state.json` after everything else of a checkpoint, and
+torch.distributed.checkpoint writes `.metadata` last.
 """
 
 import json
@@ -16,6 +17,11 @@ _END = struct.Struct("<4s4H2LH")
 _COMMENT = 65_535
 _LONGEST_HEADER = 100 << 20
 _WHOLE_64 = 0xFFFFFFFF
+_SUPERBLOCKS = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}
+"""By an HDF5 superblock's version: where an address's width stands, and the first address.
+
+Version 1 has four bytes more before its addresses than version 0: the rank of B-trees for chunks.
+"""
 
 
 def proof(path: str) -> bool | None:
@@ -79,11 +85,19 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
 
 
 def _hdf5_proof(start: bytes, size: int) -> bool | None:
-    # The place of the end-of-file address depends on the version of the superblock.
-    version, at = start[8], 40 if start[8] < 2 else 28
-    if version > 3 or len(start) < at + 8:
+    version = start[8] if len(start) > 8 else 0
+    if version not in _SUPERBLOCKS:
         return None
-    return bool(struct.unpack_from("<Q", start, at)[0] <= size)
+    width_at, addresses_at = _SUPERBLOCKS[version]
+    if len(start) <= width_at:
+        return False
+    width = start[width_at]
+    if width not in (2, 4, 8):
+        return None
+    # The file's end is the third address, after its base and a table or extension.
+    at = addresses_at + 2 * width
+    end = start[at : at + width]
+    return len(end) == width and int.from_bytes(end, "little") <= size
 
 
 def _folder_proof(folder: str) -> bool | None:

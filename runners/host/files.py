@@ -47,6 +47,22 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
         os.close(descriptor)
 
 
+def read_text(path: Path) -> str:
+    """The text of the file at `path`, whatever bytes are in it; empty when it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def modified_at(path: Path) -> float:
+    """When the file at `path` was written last (unix seconds); 0 when it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def replace(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace the file at `path` by `content`: written beside it, synced, renamed; mode 0600.
 

@@ -48,7 +48,7 @@ def newest(
             if file is not None and (file.modified >= since or _is_in(path, own)):
                 found[path] = file
     # From the newest on: the proof opens files, and the first whole one is the answer.
-    for file in sorted(found.values(), key=_by_time_and_number, reverse=True):
+    for file in sorted(found.values(), key=by_time_and_number, reverse=True):
         try:
             whole = proof(file.path)
         except OSError:
@@ -58,7 +58,7 @@ def newest(
     return None
 
 
-def _by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
+def by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
     """Order by time, then number: file systems keep times to milliseconds, and some are equal."""
     return file.modified, [int(part) for part in re.findall(r"\d+", file.path)], file.path
 

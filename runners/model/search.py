@@ -29,3 +29,18 @@ class Search(msgspec.Struct, frozen=True):
     metric: str = ""
     higher: bool = False
     seed: int = 0
+
+
+class SearchTrial(msgspec.Struct, frozen=True):
+    """The values suggested to one run, and whether the sampler has been told how it ended."""
+
+    number: int
+    values: dict[str, str]
+    told: bool = False
+
+
+class SearchRecord(msgspec.Struct, frozen=True):
+    """trials.json: a search, and its trials by run."""
+
+    search: Search
+    trials: dict[str, SearchTrial] = {}

@@ -269,6 +269,6 @@ def _dollars(
     return None if value is None else str(value)
 
 
-def as_text(value: str | int | float | bool) -> str:
+def as_text(value: object) -> str:
     """A YAML scalar as text for the environment."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,5 @@
 """Which presets there are, and where: beside the person, in the user's folder, shipped with us."""
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,6 +59,8 @@ def find_preset(name: str) -> Path:
             if name not in NOT_PRESETS and path.is_file():
                 return path
     names = [entry.name for entry in list_presets()]
+    import difflib  # only mistakes need it
+
     close = difflib.get_close_matches(name, names, 1)
     raise NotFound(
         f"no preset `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""),

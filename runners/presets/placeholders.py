@@ -2,7 +2,6 @@
 spelling.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -46,6 +45,8 @@ def check_placeholders(text: str) -> None:
         )
         if parsed and (not looks_like_ours or name in os.environ):
             continue
+        import difflib  # only mistakes need it
+
         close = difflib.get_close_matches(name, WORDS, 1)
         hint = f"; did you mean ${{{close[0]}}}?" if close else ""
         raise ValueError(

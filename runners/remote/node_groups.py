@@ -7,6 +7,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.model.errors import NotFound
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 
@@ -33,6 +34,9 @@ class NodeGroup(msgspec.Struct, frozen=True):
     endings: tuple[str, ...] = ()
 
 
+_decoder = msgspec.json.Decoder(NodeGroup)
+
+
 def save_group(state: StateDirectory, group: NodeGroup) -> None:
     """Remember a launch."""
     folder = _folder(state)
@@ -42,13 +46,8 @@ def save_group(state: StateDirectory, group: NodeGroup) -> None:
 
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
     """Every launch, oldest first."""
-    found = []
-    for path in _folder(state).glob("*.json"):
-        try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=NodeGroup))
-        except (OSError, msgspec.DecodeError):
-            continue
-    return sorted(found, key=lambda one: one.created)
+    told = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    return sorted((one for one in told if one is not None), key=lambda one: one.created)
 
 
 def find_group(state: StateDirectory, name: str) -> NodeGroup:

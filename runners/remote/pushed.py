@@ -6,6 +6,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.remote.registry import RemoteHost, RemoteRegistry
+from runners.state.decoding import read
 
 
 class PushedPreset(msgspec.Struct, frozen=True):
@@ -23,10 +24,7 @@ _decoder = msgspec.json.Decoder(dict[str, PushedPreset])
 
 def read_pushed(registry: RemoteRegistry, host: RemoteHost) -> dict[str, PushedPreset]:
     """What was pushed to a machine, by preset."""
-    try:
-        return _decoder.decode((registry.folder(host.name) / "pushed.json").read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return {}
+    return read(registry.folder(host.name) / "pushed.json", _decoder) or {}
 
 
 def note_pushed(registry: RemoteRegistry, host: RemoteHost, pushed: PushedPreset) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.model.errors import NotFound, WrongInput
+from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -69,14 +70,14 @@ class RemoteRegistry:
     def find(self, name: str) -> RemoteHost:
         """The machine of this name; NotFound says which there are."""
         try:
-            return msgspec.json.decode(self._file(check_name(name)).read_bytes(), type=RemoteHost)
+            return read_or_raise(self._file(check_name(name)), msgspec.json.Decoder(RemoteHost))
         except (FileNotFoundError, NotADirectoryError):
             known = ", ".join(self.names()) or "none yet"
             raise NotFound(
                 f"no host `{name}`",
                 f"hosts: {known}; `fresnel-tui host add {name} user@address` adds it",
             ) from None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
             raise WrongInput(f"{self._file(name)}: {error}") from None
 
     def all(self) -> list[RemoteHost]:

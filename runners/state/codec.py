@@ -3,19 +3,15 @@
 Plans and records that are damaged or of another version are read as far as they can be.
 """
 
-from pathlib import Path
-from typing import TypeVar
-
 import msgspec
 
 from runners.host.files import read_json, read_plain
 from runners.model.plan import LaunchPlan
 from runners.model.run import QueueStatus, RunRecord, StopIntent
 from runners.model.spec import RunSpec
+from runners.state.decoding import decode, read
 from runners.state.layout import RunDirectory
 from runners.state.records import intent_fields, phase_of, plan_fields, record_fields
-
-T = TypeVar("T")
 
 
 class OutlinedGpu(msgspec.Struct):
@@ -70,23 +66,15 @@ _waits = msgspec.json.Decoder(QueueStatus)
 _spec = msgspec.json.Decoder(RunSpec)
 
 
-def read(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """The plain file at `path`, decoded; None when it is missing, no plain file, or damaged."""
-    try:
-        return decoder.decode(read_plain(path))
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return None
-
-
 def read_plan(run: RunDirectory) -> LaunchPlan | None:
     """The run's plan, or None; one of version 0.1 is given its phase."""
     try:
         content = read_plain(run.plan)
-        plan = _plan.decode(content)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except OSError:
         return None
+    plan = decode(content, _plan)
     # Looked for as bytes: a long list would take much longer if every plan were decoded twice.
-    if b'"phase"' not in content:
+    if plan is not None and b'"phase"' not in content:
         phase = phase_of(msgspec.json.decode(content))
         return msgspec.structs.replace(plan, phase=phase)
     return plan

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from runners.host.files import read_plain, replace
+from runners.host.files import replace
 from runners.host.locks import locked
 from runners.model.labels import NO_LABELS, Labels
 from runners.model.run import Run
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 
 _labels = msgspec.json.Decoder(Labels)
@@ -19,11 +20,8 @@ _labels = msgspec.json.Decoder(Labels)
 
 def read_labels(directory: RunDirectory) -> Labels:
     """The run's labels; none where the file is missing or damaged."""
-    try:
-        # A path as text, because a Path for each of thousands of runs takes longer than the read.
-        return _labels.decode(read_plain(f"{directory.path}/labels.json"))
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return NO_LABELS
+    # A path as text, because a Path for each of thousands of runs takes longer than the read.
+    return read(f"{directory.path}/labels.json", _labels) or NO_LABELS
 
 
 def change_labels(directory: RunDirectory, change: Callable[[Labels], Labels]) -> Labels:

@@ -29,6 +29,11 @@ def config_dir() -> Path:
     return Path(base) / "fresnel-tui"
 
 
+def settings_file() -> Path:
+    """Where the user's settings are looked for."""
+    return config_dir() / "settings.yaml"
+
+
 def preset_folders() -> list[Path]:
     """Folders searched for presets, the first with a name wins: here, the user's, the shipped."""
     return [Path.cwd() / "presets", config_dir() / "presets", SHIPPED_PRESETS]
@@ -155,3 +160,10 @@ class RunDirectory:
         self.home = home
         self.id = run_id
         self.path = home.runs / run_id
+
+    def leader_pid(self) -> int | None:
+        """The pid of the program itself, as it wrote it when it started."""
+        try:
+            return int(self.leader.read_text())
+        except (OSError, ValueError):
+            return None

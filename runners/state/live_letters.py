@@ -10,8 +10,9 @@ from string import ascii_uppercase
 
 import msgspec
 
-from runners.host.files import read_plain, replace
+from runners.host.files import replace
 from runners.host.locks import locked
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 
@@ -22,7 +23,7 @@ class LetterTable(msgspec.Struct):
     coming: int = 0
 
 
-_decode = msgspec.json.Decoder(LetterTable)
+_decoder = msgspec.json.Decoder(LetterTable)
 
 
 def live_letters(
@@ -49,10 +50,7 @@ def live_letters(
 
 
 def _read(state: StateDirectory) -> LetterTable:
-    try:
-        return _decode.decode(read_plain(state.letters))
-    except (OSError, msgspec.DecodeError):
-        return LetterTable()
+    return read(state.letters, _decoder) or LetterTable()
 
 
 def _dealt(table: LetterTable, wanted: list[str]) -> LetterTable:

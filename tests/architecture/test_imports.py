@@ -137,7 +137,7 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", ["tui.panel", "tui.views", "tui.web", "runners.watch"])
+@pytest.mark.parametrize("package", ["tui", "runners"])
 def test_no_module_imports_itself_over_others(package: str) -> None:
     root = REPOSITORY / package.replace(".", "/")
     modules = {
@@ -148,4 +148,8 @@ def test_no_module_imports_itself_over_others(package: str) -> None:
     while free := [name for name, needed in arrows.items() if not needed & set(arrows)]:
         for name in free:
             del arrows[name]
-    assert not arrows, "a circle of imports"
+    # What only hangs on the circle is not shown.
+    while outside := [name for name in arrows if not any(name in to for to in arrows.values())]:
+        for name in outside:
+            del arrows[name]
+    assert not {name: sorted(needed & set(arrows)) for name, needed in arrows.items()}

@@ -1,22 +1,22 @@
 """The Poisson solver against one that rebuilds its grids in every call, and what a sphere holds.
 
     python tests/bench/voxelization.py
-    python tests/bench/voxelization.py --end_to_end 600   # trains both networks for 600 s each
+    python tests/bench/voxelization.py --memory 128 256     # peak of a training step, each a process
 
-Two threads, medians of five, the two solvers taking turns in one run.
+Two threads, medians of five, the two solvers taking turns in one run. Memory is the peak of a
+process that takes one training step of the full network at batch 1, less what it had before.
+The quality of both networks together is measured by tests/bench/skull_quality.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import platform
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +31,7 @@ from torch import Tensor  # noqa: E402
 
 from trainers.common.devices import peak_memory  # noqa: E402
 from trainers.voxelization.dpsr import CORNERS, DPSR, sample_grid, trilinear  # noqa: E402
+from trainers.voxelization.memory import step_bytes  # noqa: E402
 
 ROUNDS = 5
 
@@ -103,35 +104,48 @@ def solver_rows(size: int = 128) -> list[tuple[str, str]]:
     ]
 
 
-def end_to_end_rows(budget: int) -> list[tuple[str, str]]:
-    """Return DSC and the mirror's of the pipeline after a training of `budget` seconds each."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            *(sys.executable, str(ROOT / "trainers" / "skulls" / "implant.py")),
-            *("--made_up", "2", "--train_first", str(budget), "--sampling_steps", "20"),
-            *("--device", "cpu", "--threads", "2", "--output_dir", folder),
-        ]
-        subprocess.run(command, check=True)
-        summary = json.loads((Path(folder) / "implants" / "benchmark_summary.json").read_text())
+def step_peak(size: int) -> int:
+    """Return the bytes that a training step of the full network adds at a grid of size³, batch 1."""
+    from trainers.voxelization.model import Voxelizer
+    from trainers.voxelization.validation import psr_loss
+
+    torch.set_num_threads(2)
+    network, points = Voxelizer(), sphere(30_720, 0.3)[0][None]
+    optimiser, target = torch.optim.Adam(network.parameters()), torch.full((1,) + (size,) * 3, 0.5)
+    # One step at the smallest grid: libraries loaded and Adam's moments made are not a grid's.
+    for grid in (16, size):
+        if grid == size:
+            before = peak_memory(torch.device("cpu"))
+        goal = target if grid == size else torch.full((1, 16, 16, 16), 0.5)
+        oriented = network(points if grid == size else points[:, :64])
+        psr_loss(DPSR(grid)(*oriented), goal, True, 1.0).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return peak_memory(torch.device("cpu")) - before + 4 * size**3
+
+
+def memory_rows(sizes: list[int]) -> list[tuple[str, str]]:
+    """Return the measured peak of a training step beside what the program counts, per grid."""
     rows = []
-    for kind, found in summary["per_defect"].items():
-        plain = summary["per_defect_mirror"][kind]
-        rows.append((f"DSC, {kind}", f"{found['dice']:.3f} (mirror {plain['dice']:.3f})"))
+    for size in sizes:
+        code = f"from tests.bench import voxelization as v; print(v.step_peak({size}))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+        )
+        found, counted = int(done.stdout), step_bytes((size,) * 3, 1)
+        told = f"{found / 1e9:.2f} GB, counted {counted / 1e9:.2f} GB"
+        rows.append((f"training step at {size}³, batch 1", told))
     return rows
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--end_to_end", type=int, metavar="SECONDS", help="training of each network"
-    )
+    parser.add_argument("--memory", type=int, nargs="+", metavar="SIZE", help="grids to measure")
     settings = parser.parse_args()
     torch.set_num_threads(2)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, 2 threads")
-    rows = solver_rows()
-    if settings.end_to_end:
-        rows += end_to_end_rows(settings.end_to_end)
+    rows = memory_rows(settings.memory) if settings.memory else solver_rows()
     for name, value in rows:
         print(f"{name:<52}{value:>24}")
     return 0

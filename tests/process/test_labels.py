@@ -1,5 +1,6 @@
 """What people write on runs, and what they do to the queue, by the headless commands."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from runners.model.errors import WrongInput
 from runners.state.labels import labels_stamp
 from runners.state.layout import RunDirectory
 from runners.state.runs import find_run, read_run
-from tests.process.conftest import CommandLine
+from tests.process.conftest import COMMAND, CommandLine
 from tests.support import eventually
 
 
@@ -43,6 +44,23 @@ def test_names_that_could_not_be_typed_are_refused(cli: CommandLine) -> None:
     assert "expected" in cli.run("tag", run.id, "two words", exits=2).stderr
     assert "to what" in cli.run("rename", run.id, exits=2).stderr
     assert read_run(cli.state, run.id).name == "true" and not run.labels.exists()
+
+
+def test_a_note_of_several_lines_comes_from_stdin_and_is_one_line_in_a_table(
+    cli: CommandLine,
+) -> None:
+    run = done(cli)
+    written = subprocess.run(
+        [*COMMAND, "note", run.id, "-"],
+        env=cli.environment({}), input="a finding\n\n  and why  \n", text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    assert "a finding" in written.stderr and "and why" in written.stderr
+    assert cli.json("status", run.id)["note"] == "a finding\n\n  and why"
+    table = cli.run("list", "--columns", "run,note").stdout
+    assert "a finding …" in table and "and why" not in table
+    said = cli.run("note", run.id, "-", exits=2).stderr
+    assert "stays as it is" in said and read_run(cli.state, run.id).labels.note
 
 
 def test_tags_note_and_star_are_kept_shown_and_taken_away(cli: CommandLine) -> None:

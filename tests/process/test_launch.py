@@ -151,6 +151,13 @@ def test_follow_shows_the_output_then_a_summary(cli: CommandLine) -> None:
     assert "run 20" in done.stderr
 
 
+def test_followed_with_json_only_the_document_is_on_stdout(cli: CommandLine) -> None:
+    words = ("launch", "--gpus", "0", "--follow", "--json", "--", "sh", "-c", "echo one; exit 4")
+    done = cli.run(*words, exits=1)
+    assert json.loads(done.stdout)["exit_code"] == 4
+    assert "\none\n" in done.stderr
+
+
 def test_wait_gives_the_run_s_ending(cli: CommandLine) -> None:
     good, bad = cli.command("true"), cli.command("false")
     assert "done" in cli.run("wait", good.id).stderr

@@ -26,8 +26,9 @@ from tests.support import eventually, make_plan
 from tui.panel.feed import SnapshotFeed
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.details import describe
+from tui.views.run_json import to_json
 from tui.views.run_text import describe_run
-from tui.views.run_view import to_json, view_run
+from tui.views.run_view import view_run
 
 HOUR = 3600.0
 GPU = AssignedGpu(0, "GPU-0", "H100", 0)

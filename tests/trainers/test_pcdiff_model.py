@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from tests.trainers.pcdiff_reference import dense_forward
 from trainers.pcdiff.model import PVCNN, Sizes
 
 pytestmark = pytest.mark.trainers
-TINY = Sizes(points=768, implant_points=77, embedding=16, width=0.25)
+TINY = Sizes(points=768, implant_points=77, embedding=16, width=0.25, voxels=0.25)
 
 
 def shell(batch: int, points: int) -> torch.Tensor:
@@ -58,8 +60,8 @@ def test_the_published_sizes_and_names() -> None:
 @pytest.mark.parametrize("attention", [True, False])
 def test_output_and_gradients_are_those_of_the_dense_network(attention: bool) -> None:
     torch.manual_seed(0)
-    sizes = Sizes(points=768, implant_points=77, embedding=16, width=0.25, attention=attention)
-    model = PVCNN(sizes).eval()
+    # Norms over smaller grids amplify rounding too much to compare gradients.
+    model = PVCNN(replace(TINY, voxels=0.5, attention=attention)).eval()
     points, steps = shell(2, 768), torch.tensor([3, 700])
     mine, theirs = model(points, steps), dense_forward(model, points, steps)
     torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
@@ -93,7 +95,8 @@ def test_compiled_and_plain_searches_lead_to_one_output() -> None:
 
 def test_a_batch_is_its_samples_one_by_one() -> None:
     torch.manual_seed(0)
-    model = PVCNN(TINY).eval()
+    # Grids of 16 voxels a side, where a sample alone takes another kernel than several.
+    model = PVCNN(replace(TINY, voxels=0.5)).eval()
     points, steps = shell(3, 768), torch.tensor([10, 500, 900])
     with torch.no_grad():
         together = model(points, steps)

@@ -191,5 +191,7 @@ def test_rates_follow_the_epoch_alone() -> None:
     rates = [rate_of_epoch(epoch, 2e-4, settings) for epoch in (0, 5, 10, 60, 110, 160)]
     expected = [2e-6, 1.01e-4, 2e-4, 1.005e-4, 1e-6, 1e-6]
     assert rates == pytest.approx(expected)
+    settings.cosine_T_max, settings.niter = 0, 110
+    assert [rate_of_epoch(epoch, 2e-4, settings) for epoch in (0, 5, 10, 60, 110, 160)] == rates
     settings.lr_scheduler = "exponential"
     assert rate_of_epoch(12, 2e-4, settings) == pytest.approx(5e-5)

@@ -14,7 +14,8 @@ pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
 from trainers.common.errors import SettingsError
-from trainers.pcdiff.completing import load_network, noise_predictor
+from trainers.pcdiff.completing import PUBLISHED_NOISE, load_network, noise_predictor
+from trainers.pcdiff.diffusion import Diffusion
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.naming import bare_names, published_names
 from trainers.pcdiff.sample import main
@@ -22,6 +23,7 @@ from trainers.pcdiff.sample import main
 pytestmark = pytest.mark.trainers
 SIZES = Sizes(points=256, implant_points=64, embedding=8, width=0.25)
 CPU = torch.device("cpu")
+NOISE = Diffusion.described(PUBLISHED_NOISE)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,8 @@ def test_sizes_are_read_from_published_weights(tmp_path: Path) -> None:
     wide = Sizes(points=256, implant_points=64, embedding=12, width=0.5, attention=False)
     path = tmp_path / "epoch_1.pth"
     torch.save({"model_state": published_names(PVCNN(wide).state_dict())}, path)
-    network, _ = load_network(path, {"points": 256, "implant_points": 64}, "auto", CPU)
+    network, diffusion, _ = load_network(path, {"points": 256, "implant_points": 64}, "auto", CPU)
+    assert (diffusion.steps, diffusion.says) == (1000, "eps")
     assert (network.sizes.embedding, network.sizes.width, network.sizes.attention) == (
         12,
         0.5,
@@ -107,6 +110,19 @@ def test_sizes_are_read_from_published_weights(tmp_path: Path) -> None:
     )
     with pytest.raises(SettingsError, match=r"its embedding is 12, and 64 is asked for"):
         load_network(path, {"embedding": 64}, "auto", CPU)
+
+
+def test_the_noise_a_network_was_trained_with_is_that_it_draws_with(tmp_path: Path) -> None:
+    noise = {"schedule_type": "cosine", "beta_start": 1e-4, "beta_end": 0.02, "time_num": 40}
+    noise["model_mean_type"] = "v"
+    content = {"model": PVCNN(SIZES).state_dict(), "sizes": SIZES.as_dict(), "diffusion": noise}
+    path = tmp_path / "last.pt"
+    torch.save(content, path)
+    _, diffusion, _ = load_network(path, {"time_num": 40}, "auto", CPU)
+    assert (diffusion.steps, diffusion.says) == (40, "v")
+    assert diffusion.kept[-1] < 1e-4
+    with pytest.raises(SettingsError, match=r"its schedule_type is cosine, and linear is asked"):
+        load_network(path, {"schedule_type": "linear"}, "auto", CPU)
 
 
 def test_shells_of_wrappers_are_taken_off_anywhere() -> None:
@@ -143,8 +159,8 @@ def test_the_predictor_sees_the_skull_and_keeps_its_answer() -> None:
     skull, implants = torch.randn(3, 192), torch.randn(2, 3, 64)
     steps = torch.tensor([5, 5])
     with torch.no_grad():
-        keeping, plain = (noise_predictor(network, skull, keep) for keep in (True, False))
+        keeping, plain = (noise_predictor(network, NOISE, skull, keep) for keep in (True, False))
         keeping(torch.randn(2, 3, 64), steps)
         assert torch.equal(keeping(implants, steps), plain(implants, steps))
-        other = noise_predictor(network, skull * 0.5)(implants, steps)
+        other = noise_predictor(network, NOISE, skull * 0.5)(implants, steps)
     assert not torch.allclose(other, plain(implants, steps), atol=1e-3)

@@ -219,6 +219,24 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(
     assert words in told
 
 
+def test_implants_are_misplaced_as_a_model_would_and_skulls_never(config) -> None:
+    from trainers.voxelization.data import VoxelPairs, read_manifest
+
+    pairs = read_manifest(config.parent / "skulls" / "voxelization" / "train.csv")
+    true = VoxelPairs(pairs, (16, 16, 16), 200)
+    moved = VoxelPairs(pairs, (16, 16, 16), 200, implant_noise=0.05)
+    again = VoxelPairs(pairs, (16, 16, 16), 200, implant_noise=0.05)
+    distances = []
+    for index in range(len(pairs)):
+        change = moved[index]["inputs"] - true[index]["inputs"]
+        assert not change[:180].any() and change[180:].any()
+        assert torch.equal(moved[index]["inputs"], again[index]["inputs"])
+        distances.append(change[180:].norm(dim=1).mean())
+        # One move for all of them, and one for each.
+        assert change[180:].mean(0).norm() > 0 and change[180:].std(0).min() > 0
+    assert max(distances) < 0.3 and len({float(distance) for distance in distances}) == len(pairs)
+
+
 def test_bad_pairs_are_named_before_the_first_step(config, tmp_path) -> None:
     import numpy as np
 

@@ -39,13 +39,37 @@ def test_half_a_file_is_no_checkpoint(tmp_path: Path, share: float) -> None:
         assert proof(str(tmp_path / name)) is False
 
 
-def test_hdf5_tells_where_it_ends(tmp_path: Path) -> None:
+def superblock(version: int, end: int, width: int = 8) -> bytes:
+    """The beginning of an HDF5 file of `end` bytes, field by field."""
+    signature = b"\x89HDF\r\n\x1a\n"
+    undefined = b"\xff" * width
+    addresses = bytes(width) + undefined + end.to_bytes(width, "little") + undefined
+    if version >= 2:
+        return signature + bytes([version, width, width, 0]) + addresses
+    head = bytes([version, 0, 0, 0, 0, width, width, 0])
+    ranks = struct.pack("<HHI", 4, 16, 0)
+    return (
+        signature + head + ranks + (struct.pack("<HH", 32, 0) if version == 1 else b"") + addresses
+    )
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_hdf5_tells_where_it_ends(tmp_path: Path, version: int, width: int) -> None:
     path = tmp_path / "a.h5"
-    head = b"\x89HDF\r\n\x1a\n" + bytes(32) + struct.pack("<Q", 200)
-    path.write_bytes(head + bytes(152))
+    whole = superblock(version, 200, width).ljust(200, b"x")
+    path.write_bytes(whole)
     assert proof(str(path)) is True
-    path.write_bytes(head + bytes(100))
-    assert proof(str(path)) is False
+    for length in (8, 10, 30, 199):
+        path.write_bytes(whole[:length])
+        assert proof(str(path)) is False, length
+
+
+def test_an_hdf5_superblock_of_another_kind_proves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    for odd in (superblock(4, 200), superblock(0, 200, 3)):
+        path.write_bytes(odd.ljust(200))
+        assert proof(str(path)) is None
 
 
 def test_a_trainer_s_folder_is_whole_with_its_state(tmp_path: Path) -> None:

@@ -63,9 +63,10 @@ def test_a_line_counts_when_it_is_whole(path: Path) -> None:
         b'{"time": 1, "type": "metrics", "values": {"loss": "low"}}\n',
         b"[" * 100_000 + b"\n",
         b'{"time": 1e999, "type": "x"}\n',
+        b'{"time": 1, "type": "checkpoint", "path": "/caf\xe9.pt"}\n',
         b'{"time": 1, "type": "metrics", "step": 9, "values": {"loss": 1' + b"0" * 400 + b"}}\n",
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_garbage_is_passed_over(path: Path, garbage: bytes) -> None:
     path.write_bytes(

@@ -93,6 +93,13 @@ def test_names_are_cut_where_they_agree() -> None:
     assert shown[every[0]].endswith("lr1e-3") and shown[every[2]].startswith("resnet50")
 
 
+def test_runs_of_a_sweep_are_told_apart_in_ten_cells() -> None:
+    every = [f"resnet50-sweep-lr{lr}-seed{seed}" for lr in ("1e-4", "3e-4") for seed in range(3)]
+    for width in (10, 12, 20):
+        shown = short_names(every, width)
+        assert len(set(shown.values())) == 6 and all(len(name) <= width for name in shown.values())
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(4, "4s"), (720, "12m"), (10800, "3h"), (200000, "2d"), (2e6, "3w")]
 )

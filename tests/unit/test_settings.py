@@ -10,9 +10,9 @@ from runners.presets.reading.settings import (
     Settings,
     check_settings,
     read_settings,
-    settings_file,
 )
 from runners.presets.reading.settings_edit import change_settings, changed_text
+from runners.state.layout import settings_file
 
 
 def write(text: str) -> Path:

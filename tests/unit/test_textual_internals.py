@@ -4,9 +4,12 @@ import ast
 from importlib.metadata import version
 
 import pytest
+from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
+from textual.screen import Screen
+from textual.widget import Widget
 
 from tests.support import REPOSITORY
 from tui.panel.app import PanelApp
@@ -26,7 +29,10 @@ def test_the_version_is_the_one_whose_private_names_were_looked_at(name: str) ->
 
 async def test_the_private_names_are_there() -> None:
     assert isinstance(App._background_screens, property)
-    assert callable(App._check_bindings)
+    assert callable(App._check_bindings) and callable(App._display)
+    assert callable(Screen._compositor_refresh) and callable(ChopsUpdate.render_segments)
+    assert {"_border_title", "_border_subtitle"} <= vars(Widget()).keys() | vars(Widget).keys()
+    assert hasattr(Screen(), "_dirty_widgets")
     app = App[None]()
     assert hasattr(app, "_driver") and isinstance(app._filters, list)
     for name in ("_disable_mouse_support", "_enable_mouse_support", "_sigcont_application"):

@@ -11,13 +11,19 @@ from torch import Tensor
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, Diffusion
 from trainers.pcdiff.geometry import Steady, survey
 from trainers.pcdiff.model import HEAD, PVCNN, Sizes
 from trainers.pcdiff.naming import bare_names, load_weights
 from trainers.pcdiff.samplers import Predict
 
+PUBLISHED_NOISE = dict(zip(NOISE_SETTINGS, ("linear", 1e-4, 0.02, 1000, "eps"), strict=True))
+"""What checkpoints without a word on it were trained with."""
 
-def noise_predictor(network: PVCNN, skull: Tensor, keep: bool = True) -> Predict:
+
+def noise_predictor(
+    network: PVCNN, diffusion: Diffusion, skull: Tensor, keep: bool = True
+) -> Predict:
     """Return what predicts the noise of implants (B, 3, I) at timesteps (B,) beside a skull (3, S).
 
     What the searches know of the skull is kept between calls, unless `keep` is False.
@@ -27,18 +33,20 @@ def noise_predictor(network: PVCNN, skull: Tensor, keep: bool = True) -> Predict
     def predict(implants: Tensor, timesteps: Tensor) -> Tensor:
         points = torch.cat([skull.expand(len(implants), -1, -1), implants], dim=2)
         levels = survey(points.transpose(1, 2), network.balls, network.search, steady)
-        return network(points, timesteps, levels)[:, :, skull.shape[1] :].float()
+        said = network(points, timesteps, levels)[:, :, skull.shape[1] :]
+        return diffusion.noise(said.float(), implants, timesteps)
 
     return predict
 
 
 def load_network(
     path: Path, given: Mapping[str, Any], search: str, device: torch.device
-) -> tuple[PVCNN, str]:
-    """Return the network of a checkpoint of either kind, ready to draw, and words on it.
+) -> tuple[PVCNN, Diffusion, str]:
+    """Return the network of a checkpoint of either kind, its diffusion, and words on it.
 
-    Sizes are those the checkpoint names, else what its weights show; `given` are sizes the user
-    names (None where not), which have to agree. Averaged weights are taken where there are any.
+    Sizes are those the checkpoint names, else what its weights show; `given` are sizes and noise
+    settings the user names (None where not), which have to agree. Averaged weights are taken where
+    there are any.
     """
     content = load_checkpoint(path)
     averaged = content.get("ema")
@@ -47,16 +55,20 @@ def load_network(
         raise SettingsError(f"{path}: holds no weights of PCDiff, neither model nor model_state")
     weights = bare_names(weights)
     known = content.get("sizes") or sizes_from_weights(weights, path)
+    known = {**known, **content.get("diffusion", {})}
     wanted = {name: value for name, value in given.items() if value is not None}
     for name, value in wanted.items():
         if name in known and known[name] != value:
             raise SettingsError(f"{path}: its {name} is {known[name]}, and {value} is asked for")
-    sizes = Sizes.from_dict({**known, **wanted})
+    found = {**PUBLISHED_NOISE, **known, **wanted}
+    diffusion = Diffusion.described({name: found.pop(name) for name in NOISE_SETTINGS})
+    sizes = Sizes.from_dict(found)
     network = PVCNN(sizes, search)
     load_weights(network, weights, path)
     kind = "averaged weights" if averaged else "weights"
     epoch = content.get("epoch", content.get("written_by", {}).get("epoch", "?"))
-    return network.to(device).eval(), f"{kind} of epoch {epoch}, {sizes.points} points"
+    told = f"{kind} of epoch {epoch}, {sizes.points} points"
+    return network.to(device).eval(), diffusion, told
 
 
 def sizes_from_weights(weights: Mapping[str, Tensor], path: Path) -> dict[str, Any]:

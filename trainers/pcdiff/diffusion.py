@@ -1,14 +1,16 @@
 """Noise schedules and the training loss of a diffusion that acts on the implant's points alone.
 
 Ho et al. 2020 (arXiv 2006.11239); cosine schedule, Nichol and Dhariwal 2021 (arXiv 2102.09672);
-min-SNR weights, Hang et al. 2023 (arXiv 2303.09556). Tables are derived in double precision.
+min-SNR weights, Hang et al. 2023 (arXiv 2303.09556); v, Salimans and Ho 2022 (arXiv 2202.00512).
+Tables are derived in double precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,10 @@ from torch import Tensor
 
 SCHEDULES = ("linear", "cosine", "warm0.1", "warm0.2", "warm0.5")
 LOSSES = ("mse", "mse_minsnr")
+MEANINGS = ("eps", "v")
+"""What a network says: the noise, or v = sqrt(kept) noise - sqrt(1 - kept) points."""
+NOISE_SETTINGS = ("schedule_type", "beta_start", "beta_end", "time_num", "model_mean_type")
+"""The settings that decide a diffusion; a checkpoint holds them, and drawing needs the same."""
 Network = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -41,9 +47,16 @@ def make_betas(kind: str, first: float, last: float, steps: int) -> NDArray[np.f
 
 @dataclass(frozen=True)
 class Diffusion:
-    """A schedule's variances (T,) in double precision, and what follows from them."""
+    """A schedule's variances (T,) in double precision, what the network says, and what follows."""
 
     betas: NDArray[np.float64]
+    says: str = "eps"
+
+    @classmethod
+    def described(cls, about: Mapping[str, Any]) -> Diffusion:
+        """Return the diffusion of settings as `NOISE_SETTINGS` names them."""
+        kind, first, last, steps, says = (about[name] for name in NOISE_SETTINGS)
+        return cls(make_betas(kind, first, last, steps), says)
 
     @property
     def steps(self) -> int:
@@ -65,19 +78,32 @@ class Diffusion:
         signal, spread = self.factors(timesteps)
         return signal * clean + spread * noise
 
+    def noise(self, said: Tensor, noised: Tensor, timesteps: Tensor) -> Tensor:
+        """Return the noise that follows from what the network says of points (B, 3, N)."""
+        if self.says == "eps":
+            return said
+        signal, spread = self.factors(timesteps)
+        return signal * said + spread * noised
+
     def weights(self, timesteps: Tensor, loss: str, gamma: float) -> Tensor:
-        """Return the loss's weight (B,): 1, or min(SNR, gamma) / SNR for `mse_minsnr`."""
+        """Return the weight (B,) of the noise's squared error.
+
+        For `mse` it makes it the error of what the network says: 1, or 1 / kept for v. For
+        `mse_minsnr` it is min(SNR, gamma) / SNR, whichever of them that is.
+        """
         kept = torch.from_numpy(self.kept).to(timesteps.device)[timesteps]
         ratio = kept / (1 - kept)
         if loss == "mse":
-            return torch.ones_like(ratio).float()
+            return (1 / kept if self.says == "v" else torch.ones_like(kept)).float()
         return (ratio.clamp(max=gamma) / ratio).float()
 
 
-def implant_noise(network: Network, skull: Tensor, implant: Tensor, timesteps: Tensor) -> Tensor:
+def implant_noise(
+    network: Network, diffusion: Diffusion, skull: Tensor, implant: Tensor, timesteps: Tensor
+) -> Tensor:
     """Return the noise predicted in an implant (B, 3, I) beside a clean skull (B, 3, S)."""
-    predicted = network(torch.cat([skull, implant], dim=2), timesteps)
-    return predicted[:, :, skull.shape[2] :]
+    said = network(torch.cat([skull, implant], dim=2), timesteps)[:, :, skull.shape[2] :]
+    return diffusion.noise(said.float(), implant, timesteps)
 
 
 def noise_losses(
@@ -90,8 +116,8 @@ def noise_losses(
 ) -> Tensor:
     """Return the mean squared error (B,) of the predicted noise on the implant's points."""
     noised = diffusion.noised(implant, timesteps, noise)
-    predicted = implant_noise(network, skull, noised, timesteps)
-    return (predicted.float() - noise).square().mean((1, 2))
+    predicted = implant_noise(network, diffusion, skull, noised, timesteps)
+    return (predicted - noise).square().mean((1, 2))
 
 
 def gaussian_noise_losses(

@@ -13,7 +13,7 @@ from trainers.common.devices import DEVICES
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES
 from trainers.common.settings import SettingsParser, number_between, whole_number
-from trainers.pcdiff.diffusion import LOSSES, SCHEDULES
+from trainers.pcdiff.diffusion import LOSSES, MEANINGS, SCHEDULES
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.samplers import METHODS
 
@@ -117,7 +117,8 @@ def add_diffusion_flags(parser: SettingsParser) -> None:
     add("--beta_end", type=number_between(0, 1), default=0.02, help="variance of the last step")
     add("--schedule_type", choices=SCHEDULES, default="linear", help="how the variance grows")
     add("--time_num", type=whole_number(2), default=1000, help="steps of noise")
-    add("--model_mean_type", choices=("eps",), default="eps", help="what the network predicts")
+    add("--model_mean_type", choices=MEANINGS, default="eps",
+        help="what the network says: the noise as published, or v, which few steps learn sooner")
     add("--model_var_type", choices=("fixedsmall", "fixedlarge"), default="fixedsmall",
         help="variance of DDPM's steps: the posterior's, or beta")
 
@@ -150,7 +151,8 @@ def add_training_flags(parser: SettingsParser) -> None:
     add("--lr_scheduler", choices=("exponential", "cosine"), default="exponential",
         help="how the rate falls after the warm-up, epoch by epoch")
     add("--lr_gamma", type=_share, default=1.0, help="exponential: factor an epoch")
-    add("--cosine_T_max", type=_some, default=700, help="cosine: epochs down to the least rate")
+    add("--cosine_T_max", type=_any, default=700,
+        help="cosine: epochs down to the least rate; 0: all of --niter")
     add("--cosine_eta_min", type=_share, default=1e-6, help="cosine: least rate")
     add("--beta1", type=_share, default=0.5, help="Adam's first beta; the second is 0.999")
     add("--decay", type=_share, default=0.0, help="Adam's weight decay")

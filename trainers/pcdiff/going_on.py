@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.randomness import restore_rank_state
 from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
+from trainers.pcdiff.diffusion import NOISE_SETTINGS
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
 IDENTITY = (
     "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
-    "vox_res_mult", "attention", "schedule_type", "time_num", "beta_start", "beta_end",
-    "manualSeed",
+    "vox_res_mult", "attention", *NOISE_SETTINGS, "manualSeed",
 )  # fmt: skip
 FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "saveIter", "vizIter",
         "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip

@@ -81,7 +81,8 @@ def draw_implants(
         skull = sample["skull"].to(device)
         chance = torch.Generator(device).manual_seed(seed + index)
         start = torch.randn(1, 3, data.recipe.implant_points, generator=chance, device=device)
-        points = draw(noise_predictor(network, skull), start, diffusion, sampling, chance)
+        predict = noise_predictor(network, diffusion, skull)
+        points = draw(predict, start, diffusion, sampling, chance)
         clouds = {name: sample[name].T.numpy() for name in ("skull", "implant")}
         found.append({**sample, **clouds, "drawn": points[0].T.cpu().numpy()})
     network.train()

@@ -85,10 +85,11 @@ def write_published(
     optimiser: torch.optim.Optimizer,
     loss: float,
     sizes: Mapping[str, Any],
+    noise: Mapping[str, Any],
 ) -> tuple[Path, int]:
     """Write epoch_<epoch>.pth, epoch counted from 0, and return path and bytes.
 
-    Beside the published keys it holds `sizes`, which the published programs pass over.
+    Beside the published keys it holds `sizes` and `diffusion`, which published programs pass over.
     """
     content = {
         "epoch": epoch,
@@ -96,6 +97,7 @@ def write_published(
         "optimizer_state": optimiser.state_dict(),
         "loss": loss,
         "sizes": dict(sizes),
+        "diffusion": dict(noise),
     }
     check_loadable(content)
     path = folder / f"epoch_{epoch}.pth"

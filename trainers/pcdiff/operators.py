@@ -84,9 +84,9 @@ class _GroupNormRows(torch.autograd.Function):
     ) -> Tensor:
         """Return the normalised rows; share is what a row counts, (P, 1) or (1, 1)."""
         # sum() adds in a tree; a matrix product adds in a row and loses digits over 32³ voxels.
-        mean = _over_group((rows * share).sum(1), groups)
+        mean = _over_group(_shared_sum(rows, share), groups)
         centred = rows - mean
-        variance = _over_group((centred.square() * share).sum(1), groups)
+        variance = _over_group(_shared_sum(centred.square(), share), groups)
         inverse = torch.rsqrt(variance + epsilon)
         normal = centred.mul_(inverse)
         ctx.save_for_backward(normal, share, inverse, scale)
@@ -104,9 +104,17 @@ class _GroupNormRows(torch.autograd.Function):
         mean = _over_group(of_shift * scale, ctx.groups)
         slope = _over_group(of_scale * scale, ctx.groups)
         of_rows = gradient * (scale * inverse)
+        if share.shape[0] == 1:
+            mean, slope = mean * share, slope * share
         correction = torch.addcmul(mean * inverse, normal, slope * inverse)
-        of_rows -= correction.mul_(share)
+        of_rows -= correction if share.shape[0] == 1 else correction.mul_(share)
         return of_rows, None, None, of_scale.sum(0), of_shift.sum(0), None
+
+
+def _shared_sum(rows: Tensor, share: Tensor) -> Tensor:
+    """Return the sum (B, C) of rows (B, P, C), each times its share."""
+    # Sums of like shares are multiplied once; rows are many, and memory is what limits here.
+    return rows.sum(1) * share if share.shape[0] == 1 else (rows * share).sum(1)
 
 
 def _shares(samples: Tensor, weights: Tensor | None, groups: int) -> Tensor:

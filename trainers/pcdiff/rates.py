@@ -10,7 +10,8 @@ def rate_of_epoch(epoch: int, rate: float, settings: argparse.Namespace) -> floa
     """Return the rate of an epoch counted from 0, `rate` being that after the warm-up.
 
     It rises in a line from its `lr_warmup_start_factor` over `lr_warmup_epochs`, then falls by
-    `lr_gamma` an epoch, or along half a cosine over `cosine_T_max` epochs to `cosine_eta_min`.
+    `lr_gamma` an epoch, or along half a cosine over `cosine_T_max` epochs to `cosine_eta_min`; 0
+    stands for all epochs that are left.
     """
     warm, start = settings.lr_warmup_epochs, settings.lr_warmup_start_factor
     if epoch < warm:
@@ -18,7 +19,7 @@ def rate_of_epoch(epoch: int, rate: float, settings: argparse.Namespace) -> floa
     since = epoch - warm
     if settings.lr_scheduler == "exponential":
         return float(rate * settings.lr_gamma**since)
-    least, most = settings.cosine_eta_min, settings.cosine_T_max
+    least, most = settings.cosine_eta_min, settings.cosine_T_max or max(settings.niter - warm, 1)
     # Beyond its period PyTorch's schedule would rise again.
     done = min(since / most, 1.0)
     return float(least + (rate - least) * (1 + math.cos(math.pi * done)) / 2)

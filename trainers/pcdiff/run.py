@@ -27,7 +27,7 @@ from trainers.pcdiff.data import (
     implant_moments,
     spread_evenly,
 )
-from trainers.pcdiff.diffusion import Diffusion, make_betas
+from trainers.pcdiff.diffusion import Diffusion
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.runlog import RunLog
 from trainers.skulls.listing import check_split
@@ -179,9 +179,6 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         fused=ranks.device.type == "cuda" and not settings.no_fused_adam,
     )
     kind = {"float16": "fp16", "bfloat16": "bf16"}[settings.amp_dtype] if settings.amp else "fp32"
-    betas = make_betas(
-        settings.schedule_type, settings.beta_start, settings.beta_end, settings.time_num
-    )
     folder = CheckpointFolder(
         settings.checkpoint_dir, "pcdiff", vars(settings), ranks, settings.keep_last_n
     )
@@ -194,7 +191,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         data,
         held_out,
         implant_moments(data),
-        Diffusion(betas),
+        Diffusion.described(vars(settings)),
         network,
         model,
         optimiser,

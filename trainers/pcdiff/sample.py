@@ -37,7 +37,7 @@ from trainers.common.stopping import StopRequest
 from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
 from trainers.pcdiff.completing import load_network, noise_predictor
 from trainers.pcdiff.data import draw_points, normalised
-from trainers.pcdiff.diffusion import Diffusion, make_betas
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, Diffusion
 from trainers.pcdiff.flags import add_diffusion_flags, truth
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.model import PVCNN
@@ -91,6 +91,8 @@ def make_parser() -> SettingsParser:
     add("--overwrite", action="store_true", help="draw finished cases again")
     # fmt: on
     add_diffusion_flags(parser)
+    # A checkpoint of ours knows them; a published one was trained with the defaults.
+    parser.set_defaults(**dict.fromkeys(NOISE_SETTINGS))
     parser.refuse("--gpu", reason="choose GPUs with CUDA_VISIBLE_DEVICES")
     parser.refuse("--distr_train", reason="start it with torchrun to share the cases out")
     parser.refuse(
@@ -147,7 +149,7 @@ def draw_case(
     for first in range(0, settings.num_ens, settings.bs):
         members = min(settings.bs, settings.num_ens - first)
         start = torch.randn(members, 3, sizes.implant_points, generator=generator, device=device)
-        predict = noise_predictor(network, skull)
+        predict = noise_predictor(network, diffusion, skull)
         with torch.no_grad():
             found = draw(predict, start, diffusion, sampling, generator, watched)
         drawn.append(found.transpose(1, 2).cpu().numpy())
@@ -184,10 +186,10 @@ def sample(settings: argparse.Namespace) -> int:
         "width": settings.width_mult,
         "voxels": settings.vox_res_mult,
         "attention": settings.attention,
+        **{name: getattr(settings, name) for name in NOISE_SETTINGS},
     }
-    network, told = load_network(settings.model, given, settings.neighbours, ranks.device)
-    betas = make_betas(
-        settings.schedule_type, settings.beta_start, settings.beta_end, settings.time_num
+    network, diffusion, told = load_network(
+        settings.model, given, settings.neighbours, ranks.device
     )
     log = Reporter(ranks, settings.eval_path, "pcdiff-sample", vars(settings), tensorboard=False)
     log.say(f"found        {len(cases)} cases; {told}")
@@ -207,7 +209,7 @@ def sample(settings: argparse.Namespace) -> int:
             log.say(f"{case.case}  is there already")
             continue
         try:
-            arrays = draw_case(settings, network, Diffusion(betas), case, place, ranks, stop)
+            arrays = draw_case(settings, network, diffusion, case, place, ranks, stop)
         except StoppedError:
             stopped = True
             break

@@ -31,7 +31,7 @@ from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
-from trainers.pcdiff.diffusion import noise_losses
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_losses
 from trainers.pcdiff.flags import make_parser
 from trainers.pcdiff.going_on import go_on
 from trainers.pcdiff.naming import write_published
@@ -258,6 +258,7 @@ def save(run: Run, best: bool = False) -> None:
         "ema": run.ema.state_dict() if run.ema is not None else None,
         "position": vars(run.position),
         "sizes": run.network.sizes.as_dict(),
+        "diffusion": noise_settings(run),
     }
     position = run.position
     in_epoch = position.used // run.settings.bs
@@ -267,6 +268,11 @@ def save(run: Run, best: bool = False) -> None:
     run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
 
 
+def noise_settings(run: Run) -> dict[str, Any]:
+    """Return what decides the diffusion, for a checkpoint."""
+    return {name: getattr(run.settings, name) for name in NOISE_SETTINGS}
+
+
 def publish(run: Run) -> None:
     """Write epoch_N.pth in the published format; with an average of the weights it holds that."""
     if not run.ranks.leads:
@@ -274,7 +280,8 @@ def publish(run: Run) -> None:
     state = run.network.state_dict() if run.ema is None else run.ema.weights()
     epoch, sizes = run.position.epoch - 1, run.network.sizes.as_dict()
     folder, loss = run.settings.output_dir, run.position.last_loss
-    saved = write_published(folder, epoch, state, run.optimiser, loss, sizes)
+    noise = noise_settings(run)
+    saved = write_published(folder, epoch, state, run.optimiser, loss, sizes, noise)
     run.log.checkpoint(saved, epoch + 1, run.position.step)
     run.log.say(f"Periodic checkpoint saved: {saved[0]}")
 

@@ -147,6 +147,7 @@ def complete(
         *("--sampling_method", settings.sampling_method),
         *("--sampling_steps", str(settings.sampling_steps)),
         *("--manualSeed", str(settings.seed), "--device", settings.device),
+        *("--threads", str(settings.threads)),
     ]
     return run_program(command, stop.asked, folder.parent / "sampling")
 

@@ -15,9 +15,10 @@ SKULLS = 10
 """Made-up skulls to train on; their seed is not that of the skulls to be judged."""
 
 PCDIFF_SIZES = (
-    *("--num_points", "1024", "--num_nn", "128", "--width_mult", "0.25", "--embed_dim", "16"),
-    *("--vox_res_mult", "0.5", "--dropout", "0", "--head_dropout", "0"),
-    *("--bs", "8", "--workers", "0", "--lr", "2e-3", "--grad_clip", "1", "--ema_decay", "0.99"),
+    *("--num_points", "1024", "--num_nn", "102", "--width_mult", "0.25", "--embed_dim", "16"),
+    *("--vox_res_mult", "0.25", "--dropout", "0", "--head_dropout", "0", "--model_mean_type", "v"),
+    *("--bs", "8", "--workers", "0", "--lr", "2e-3", "--beta1", "0.9", "--grad_clip", "1"),
+    *("--ema_decay", "0.99"),
     *("--val_freq", "20", "--checkpoint_freq", "20", "--vizIter", "0", "--diagIter", "0"),
 )
 """The sizes of the preset pcdiff-tiny."""

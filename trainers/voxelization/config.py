@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "data.num_offset": 7,
     "data.pointcloud_n": 30720,
     "data.pointcloud_noise": 0.0,
+    "data.implant_noise": 0.0,
     "data.zero_level": 0.0,
     "data.dset": None,
     "data.path": None,

@@ -187,6 +187,17 @@ def coarser(grid: Tensor, factor: int) -> Tensor:
     return result[0, 0]
 
 
+def misplaced(points: np.ndarray, most: float, chance: np.random.Generator) -> np.ndarray:
+    """Return completed points (N, 3), their last tenth, the implant, where a model may put it.
+
+    All of it is moved, and each point by itself, by normal noise of one deviation from 0 to `most`
+    in units of the volume's longest side.
+    """
+    count, deviation = len(points) // 10, chance.uniform(0, most)
+    moves = chance.normal(0, deviation, (1, 3)) + chance.normal(0, deviation, (count, 3))
+    return np.concatenate([points[:-count], points[-count:] + moves.astype(np.float32)])
+
+
 class VoxelPairs(Dataset[dict[str, Any]]):
     """Items `inputs` (N, 3) and `gt_psr` (X, Y, Z); chance follows from seed, epoch and index."""
 
@@ -197,9 +208,11 @@ class VoxelPairs(Dataset[dict[str, Any]]):
         count: int,
         noise: float = 0.0,
         seed: int = 0,
+        implant_noise: float = 0.0,
     ) -> None:
         self.pairs, self.grid, self.count = pairs, grid, count
         self.noise, self.seed, self.epoch = noise, seed, 0
+        self.implant_noise = implant_noise
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -209,6 +222,8 @@ class VoxelPairs(Dataset[dict[str, Any]]):
         psr = read_array(pair.vox, "psr").astype(np.float32, copy=False)
         points = completed_points(pair, max(psr.shape))
         chance = np.random.default_rng([self.seed, self.epoch, index])
+        if self.implant_noise:
+            points = misplaced(points, self.implant_noise, chance)
         if len(points) != self.count:
             fewer = len(points) < self.count
             points = points[chance.choice(len(points), self.count, replace=fewer)]

@@ -101,7 +101,7 @@ def make_sets(
     grid, count = values["model.grid_res"], values["data.pointcloud_n"]
     noise = values["data.pointcloud_noise"]
     return (
-        VoxelPairs(pairs[0], grid, count, noise, settings.seed),
+        VoxelPairs(pairs[0], grid, count, noise, settings.seed, values["data.implant_noise"]),
         VoxelPairs(pairs[1], grid, count, 0.0, settings.seed),
     )
 

@@ -1,8 +1,6 @@
 """The command line as a whole: which command is meant, its parser, and the help over all."""
 
 import argparse
-import shlex
-import shutil
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -129,6 +127,9 @@ def dashes_hint(name: str, words: Sequence[str], command: Sequence[str] | None) 
     at = _first_positional(command_parser(name), words)
     if at is None or not _looks_like_program(words[at]):
         return ""
+    import shlex  # only for who forgot the dashes
+    import shutil
+
     program = list(words[at:])
     if program[0].endswith(".py") and not shutil.which(program[0]):
         program.insert(0, "python")
@@ -150,6 +151,8 @@ def _first_positional(parser: CommandParser, words: Sequence[str]) -> int | None
 
 
 def _looks_like_program(word: str) -> bool:
+    import shutil
+
     if word.endswith((".yaml", ".yml")):
         return False
     known = word.endswith(_SCRIPTS) or word in _LAUNCHERS

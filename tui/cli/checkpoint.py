@@ -1,20 +1,20 @@
 """`checkpoint inspect | remap | strip | average`: torch is opened by another interpreter only."""
 
 import argparse
-import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from runners.lifecycle.verification.checkpoint_tool import (
+    CheckpointToolError,
+    ask_checkpoint_tool,
+)
 from runners.model.errors import ExitCode, WrongInput
 from runners.presets.catalogue import resolve_preset
-from runners.state.layout import TRAINERS
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import size
 
-TOOL = TRAINERS / "common" / "checkpoint_tool.py"
 _SHOWN_KEYS = 40
 
 
@@ -26,7 +26,7 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
         "device": arguments.device,
         "output": str(Path(arguments.output).expanduser().absolute()) if arguments.output else "",
     }
-    found = ask_tool(choose_interpreter(arguments.python, arguments.preset), request)
+    found = _ask(choose_interpreter(arguments.python, arguments.preset), request)
     if arguments.json:
         print_json(found)
     else:
@@ -58,25 +58,17 @@ def choose_interpreter(named: str | None, preset: str | None = None) -> str:
     return found
 
 
-def ask_tool(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
+def _ask(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
     """The tool's answer; raises WrongInput with its words when a file cannot be used."""
-    done = subprocess.run(
-        [interpreter, str(TOOL), json.dumps(request)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return ask_checkpoint_tool(interpreter, request)
+    except CheckpointToolError as error:
+        if error.answered:
+            raise WrongInput(error.words, "nothing was written") from None
         raise WrongInput(
-            f"{interpreter} could not open the files: {last}", "is it a Python with PyTorch?"
+            f"{interpreter} could not open the files: {error.words}",
+            "is it a Python with PyTorch?",
         ) from None
-    if isinstance(found, dict):
-        raise WrongInput(str(found.get("error", "no answer")), "nothing was written")
-    return list(found)
 
 
 def _print_inspected(one: dict[str, Any]) -> None:

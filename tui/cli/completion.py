@@ -262,9 +262,11 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
         }
     if key not in parameters:
         return {}
+    from runners.presets.build import as_text
+
     one = parameters[key]
     values = one.choices or ((True, False) if one.type == "bool" else (one.value,))
-    return {f"{key}={_spell(value)}": one.help for value in values if not isinstance(value, tuple)}
+    return {f"{key}={as_text(value)}": one.help for value in values if not isinstance(value, tuple)}
 
 
 def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -279,10 +281,6 @@ def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
     from runners.presets.catalogue import resolve_runs
 
     return resolve_runs(preset)
-
-
-def _spell(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ── money and GPUs ────────────────────────────────────────────────────────────────────────────────

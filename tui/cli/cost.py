@@ -15,8 +15,9 @@ from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
 from tui.views.guard_text import guard_json
+from tui.views.json_values import number
 from tui.views.money_text import estimate_json, meter_json, session_json, session_pairs
-from tui.views.run_view import money_json, number
+from tui.views.run_json import money_json
 
 
 def run_cost(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import print_json
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 
 COLUMNS = (
     "kind",

@@ -21,7 +21,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, dollars, duration
-from tui.views.run_view import number
+from tui.views.json_values import number
 
 PREFIX = "gaussian-"
 """The guide's modes have the short names that the guide gives them: `fast` is the preset

@@ -8,7 +8,7 @@ from pathlib import Path
 from runners.host.files import replace
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.presets.reading.units import parse_duration
-from runners.remote.copying import make_copier
+from runners.remote.copier_choice import make_copier
 from runners.remote.fetch import FetchedRun, ask_manifests, fetch_run
 from runners.remote.registry import RemoteRegistry
 from runners.remote.ssh import RemoteTrouble, Ssh, Trouble

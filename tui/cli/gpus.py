@@ -17,7 +17,7 @@ from runners.state.leases import Lease, held_leases
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, memory, percent
 from tui.views.gpu_text import gpu_label, process_words, trouble
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 
 _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")

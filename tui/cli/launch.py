@@ -10,7 +10,8 @@ import msgspec
 from runners.guard.rule import read_guard
 from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
-from runners.lifecycle.control.start import preview, start_together
+from runners.lifecycle.control.preview import preview
+from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
@@ -26,7 +27,6 @@ from tui.cli.specs import specs_from
 from tui.cli.sweep import sweep_metric
 from tui.views.plan_text import describe_plan, estimate_text
 from tui.views.run_text import run_exit_code
-from tui.views.run_view import to_json, view_run
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
-        views = [to_json(view_run(run, thorough=True)) for run in runs]
+        views = _told(runs)
         print_json(views if runs[0].plan and runs[0].plan.group else views[0])
     else:
         for run in runs:
@@ -56,6 +56,13 @@ def run_launch(arguments: argparse.Namespace) -> int:
             if arguments.wait:
                 say(f"{run.state}{': ' + run.reason if run.reason else ''}")
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
+
+
+def _told(runs: list[Run]) -> list[dict[str, Any]]:
+    from tui.views.run_json import to_json  # most launches print an id and no more
+    from tui.views.run_view import view_run
+
+    return [to_json(view_run(run, thorough=True)) for run in runs]
 
 
 def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -> list[Run] | int:
@@ -115,7 +122,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             return _interrupted(runs)
         copy()
     if as_json:
-        views = [to_json(view_run(run, thorough=True)) for run in ended]
+        views = _told(ended)
         print_json(views if label else views[0])
     else:
         for run in ended:

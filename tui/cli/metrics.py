@@ -17,7 +17,7 @@ from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, metric
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 from tui.views.sparkline import sparkline
 
 _COURSE = 24

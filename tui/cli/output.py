@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from runners.model.run import Run
-from tui.views.run_text import describe_run
-from tui.views.run_view import view_run
 from tui.views.safe import safe_cell, safe_json
 
 
@@ -51,6 +49,9 @@ def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> 
 
 def print_summary(run: Run) -> None:
     """Print what a person wants to know of an ended run."""
+    from tui.views.run_text import describe_run  # most commands say nothing of a run
+    from tui.views.run_view import view_run
+
     print("\n" + "─" * 78)
     print_pairs(describe_run(view_run(run, thorough=True)))
 

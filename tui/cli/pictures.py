@@ -8,8 +8,8 @@ from runners.state.runs import find_run
 from runners.watch.pictures import RunPicture, find_pictures
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import size
+from tui.views.json_values import iso
 from tui.views.picture_album import place_words
-from tui.views.run_view import iso
 
 _HEADINGS = ("picture", "place", "size", "written", "file", "caption")
 

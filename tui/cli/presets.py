@@ -2,14 +2,9 @@
 
 import argparse
 
-from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.model.errors import ExitCode
 from runners.model.spec import GpuRequest
 from runners.presets.catalogue import PresetEntry, list_presets
-from runners.presets.save import save_preset
-from runners.presets.schema import json_schema
-from runners.state.layout import StateDirectory
-from runners.state.runs import find_run
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, duration, indices
 
@@ -17,6 +12,8 @@ from tui.views.format import DASH, duration, indices
 def run_presets(arguments: argparse.Namespace) -> int:
     """List the presets with what they need, print the JSON Schema of their files, or save one."""
     if arguments.what == "schema":
+        from runners.presets.schema import json_schema
+
         print_json(json_schema())
         return ExitCode.DONE
     if arguments.what == "save":
@@ -33,6 +30,11 @@ def run_presets(arguments: argparse.Namespace) -> int:
 
 
 def _save(arguments: argparse.Namespace) -> int:
+    from runners.lifecycle.control.relaunch import relaunch_spec  # the list does without
+    from runners.presets.save import save_preset
+    from runners.state.layout import StateDirectory
+    from runners.state.runs import find_run
+
     state = StateDirectory()
     spec = relaunch_spec(state, find_run(state, arguments.run))
     path = save_preset(spec, arguments.name, arguments.overwrite)

@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.remote.copying import Copied, Copier, make_copier
+from runners.remote.copier_choice import make_copier
+from runners.remote.copying import Copied, Copier
 from runners.remote.push import EXCLUDES, PushItem, plan_push
 from runners.remote.pushed import PushedPreset, note_pushed
 from runners.remote.registry import RemoteRegistry

@@ -15,10 +15,9 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
 from tui.cli.output import print_json, print_table, say
-from tui.views.guard_text import guard_text
 from tui.views.run_columns import COLUMNS, EXTRA, Look, table_text
 from tui.views.run_row import RunRow, row_of_ended, row_of_view
-from tui.views.run_view import to_json, view_run
+from tui.views.run_view import view_run
 
 _SHOWN_ENDED = 100
 _TEXTS = ("state", "preset", "name", "tag", "since")
@@ -39,6 +38,8 @@ def run_list(arguments: argparse.Namespace) -> int:
         rows, costs = _newest(state, ids, arguments)
         more = len(ids) - len(rows)
     if arguments.json:
+        from tui.views.run_json import to_json
+
         runs = [read_run(state, row.id) for row in rows]
         print_json([to_json(view_run(run, costs=costs)) for run in runs])
     elif rows:
@@ -52,6 +53,8 @@ def run_list(arguments: argparse.Namespace) -> int:
         say("no run matches")
     guard = read_guard(state)
     if guard.is_urgent:
+        from tui.views.guard_text import guard_text
+
         say(f"guard: {guard_text(guard, moment_now())}")
     if more > 0:
         say(f"{more:,} more runs: --all shows them")
@@ -75,7 +78,7 @@ def _newest(
     """Live runs and the newest of the others; `--limit` counts them all."""
     limit = _limit(arguments)
     runs = list_runs(state, limit, ids=ids)
-    costs = costs_of(state, runs)
+    costs = costs_of(state, runs, ids=ids)
     rows = [_row(run, costs) for run in runs]
     rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
     return rows if arguments.limit is None else rows[:limit], costs
@@ -85,9 +88,13 @@ def _row(run: Run, costs: Costs) -> RunRow:
     if run.is_live:
         return row_of_view(view_run(run, costs=costs), time.time())
     row = row_of_ended(run, read_final(run), 0)
-    cost = costs.of(run).cost
-    row.cost = None if cost is None else float(cost)
+    _note_cost(row, run, costs)
     return row
+
+
+def _note_cost(row: RunRow, run: Run, costs: Costs) -> None:
+    cost = costs.spent_on(run)
+    row.cost = None if cost is None else float(cost)
 
 
 def _chosen(
@@ -107,7 +114,7 @@ def _chosen(
     # Between the two looks a run may have come, or ended.
     others = [run_id for run_id in ids if run_id not in index.ended.ids]
     runs = [read_run(state, run_id) for run_id in others]
-    costs = costs_of(state, runs)
+    costs = costs_of(state, runs, ids=ids)
     if "cost" in query.text or any(key.column == "cost" for key in keys):
         from tui.views.ended_costs import ended_costs
 
@@ -119,10 +126,9 @@ def _chosen(
     limit = _limit(arguments)
     shown = rows if limit is None else rows[:limit]
     ended = [read_run(state, row.id) for row in shown if not row.is_live]
-    costs = costs_of(state, [*runs, *ended])
+    costs = costs_of(state, [*runs, *ended], ids=ids)
     for run, row in zip(ended, (row for row in shown if not row.is_live), strict=True):
-        cost = costs.of(run).cost
-        row.cost = None if cost is None else float(cost)
+        _note_cost(row, run, costs)
     return shown, costs, len(rows) - len(shown)
 
 

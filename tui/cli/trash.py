@@ -19,7 +19,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import duration
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 
 
 def run_delete(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from runners.model.run import Run
 from runners.watch.metrics.series import Series
 from tui.views.chart_svg import SvgCurve, chart_svg
 from tui.views.curves import AxisName, by_time, places, stretch_of
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 
 COLUMNS = (
     "metric",

@@ -16,7 +16,7 @@ from tui.views.comparison import (
     value_of,
 )
 from tui.views.format import DASH, dollars, duration, metric
-from tui.views.run_view import iso, number
+from tui.views.json_values import iso, number
 
 MOST_COLUMNS = 4
 """More runs than these stand in rows, the best first."""
@@ -31,7 +31,7 @@ def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
     """
     seeds = _seed_table(comparison)
     if len(comparison.facts) > MOST_COLUMNS:
-        return [_ranked(comparison), *seeds]
+        return [_ranked(comparison), *seeds, *_same(comparison)]
     heads = tuple(label_of(comparison, i) for i in range(len(comparison.facts)))
     if comparison.baseline is not None:
         heads = tuple(
@@ -54,6 +54,16 @@ def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
         rows = [_metric_cells(comparison, row) for row in comparison.metrics]
         found.append(("metrics", [("", *heads), *rows]))
     return [*found, *seeds]
+
+
+def _same(comparison: Comparison) -> list[Table]:
+    """What all runs have in common, where that was asked for too."""
+    found: list[Table] = []
+    for section in comparison.sections:
+        rows = [(row.name, row.values[0] or DASH) for row in section.rows if not row.differs]
+        if rows:
+            found.append((f"{section.title}, the same in all", [("", "value"), *rows]))
+    return found
 
 
 def agreements(comparison: Comparison) -> list[str]:

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.host.files import read_plain, replace
+from runners.host.files import replace
 from runners.model.states import is_terminal
+from runners.state.decoding import decode, read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
@@ -121,15 +122,15 @@ class EndedIndex:
 
     def _load(self) -> dict[str, RunRow]:
         known: dict[str, RunRow] = {}
-        try:
-            file = _decode_file.decode(read_plain(self._state.ended_rows, 1 << 30))
-            for chunk in file.chunks if file.version == _VERSION else ():
-                for row in _decode_chunk.decode(chunk):
-                    _share_texts(row)
-                    row.cost = None  # a price is corrected afterwards
-                    known[row.id] = row
-        except (OSError, msgspec.DecodeError):
-            return {}
+        file = read(self._state.ended_rows, _decode_file, limit=1 << 30)
+        for chunk in file.chunks if file is not None and file.version == _VERSION else ():
+            rows = decode(chunk, _decode_chunk)
+            if rows is None:
+                return {}
+            for row in rows:
+                _share_texts(row)
+                row.cost = None  # a price is corrected afterwards
+                known[row.id] = row
         return known
 
     def _stamps(self) -> dict[str, int]:

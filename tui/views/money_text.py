@@ -15,7 +15,7 @@ from runners.host.clock import Moment, moment_now
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.guard_text import guard_text
-from tui.views.run_view import iso, number
+from tui.views.json_values import iso, number
 
 
 def session_pairs(

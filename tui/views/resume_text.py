@@ -4,11 +4,12 @@ import time
 
 from runners.model.run import Checkpoint, Run
 from tui.views.format import dollars, duration, size
-from tui.views.run_view import view_run
 
 
 def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) -> str:
     """`epoch 12 of 100; 88 epochs left, about 2h10m, $4.30; checkpoint PATH (7.6 MB, 3m old)`."""
+    from tui.views.run_view import view_run  # only where something is resumed
+
     now = time.time() if now is None else now
     view = view_run(parent, thorough=True)
     progress = view.progress

@@ -258,6 +258,10 @@ def coarse(seconds: float) -> float:
     return seconds - seconds % step
 
 
+_LEAST_APART = 8
+"""Cells that have room for both ends of a name."""
+
+
 def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     """Each name in at most `width` cells: what is left out is what it has in common with others,
     not where it differs from them.
@@ -271,6 +275,23 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
         beside = [every[i] for i in (at - 1, at + 1) if 0 <= i < len(every)]
         alike = max((_common(name, other) for other in beside), default=0)
         shown[name] = _shortened(name, alike, width)
+    return _told_apart(shown, width)
+
+
+def _told_apart(shown: dict[str, str], width: int) -> dict[str, str]:
+    """The same, but for names that were shortened alike: of these, what comes after all that they
+    have in common, from both its ends.
+    """
+    alike: dict[str, list[str]] = {}
+    for name, short in shown.items():
+        alike.setdefault(short, []).append(name)
+    for names in alike.values():
+        if len(names) > 1 and width >= _LEAST_APART:
+            begin = _common(names[0], names[-1])  # sorted: the first and the last differ most
+            for name in names:
+                rest, end = name[begin:], width // 4
+                fits = len(rest) < width
+                shown[name] = f"…{rest}" if fits else f"…{rest[: width - 2 - end]}…{rest[-end:]}"
     return shown
 
 

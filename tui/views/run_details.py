@@ -12,7 +12,7 @@ from runners.cost.age import price_age
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
 from runners.model.states import SIGNS
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from tui.views.diagnosis_text import diagnosis_pairs

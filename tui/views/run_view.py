@@ -1,16 +1,12 @@
 """One run with everything there is to say about it: status, progress, metrics, checkpoint, cost."""
 
 import time
-from datetime import datetime, timezone
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
 from runners.doctor.verdict import Diagnosis, NotKnown
-from runners.doctor.verdict import to_json as diagnosis_json
 from runners.gpus.usage import read_usage
 from runners.host.clock import moment_now
 from runners.host.files import read_json
@@ -23,12 +19,11 @@ from runners.state.layout import TERMINAL_STATUS
 from runners.watch.health.store import health_of
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
-from runners.watch.metrics.final import FinalMetric, read_final
+from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.live import LiveReport
 from tui.views.diagnosis_text import diagnose_run
 
 _MEAN_PACE_FROM_S = 10.0
-_MICRO = Decimal("0.000001")
 
 
 class RunView(msgspec.Struct, frozen=True):
@@ -92,45 +87,65 @@ def view_run(
     report = report or LiveReport(run)
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
-    events, course = report.events, report.course
-    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
-    progress = course.progress(now, *stated)
-    final = None
-    if not run.is_live:
-        progress = msgspec.structs.replace(progress, eta_s=None)
-        final = read_final(run)
-        if final is None and thorough and run.started is not None:
-            from runners.watch.metrics.final_maker import keep_final  # all readers: not for `list`
-
-            final = keep_final(run)
-    if final is not None and final.metrics:
-        progress = final.progress
-    return RunView(
+    final = _final(run, thorough)
+    progress = _progress(run, report, final, now)
+    view = RunView(
         run=run,
         progress=_with_eta(run, progress, run.seconds(at)),
-        metrics=dict(report.metrics if final is None else final.last),
-        summary=dict(events.summary),
-        trend=tuple(course.trend) if final is None else final.trend,
-        checkpoint=run_checkpoint(
-            run, report.printed_paths if final is None else final.checkpoints
-        ),
-        images=tuple(events.images[-1:]),
+        metrics=dict(report.metrics),
+        summary=dict(report.events.summary),
+        trend=tuple(report.course.trend),
+        checkpoint=run_checkpoint(run, final.checkpoints if final else report.printed_paths),
+        images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(
             run, progress.eta_s, progress.epoch
         ),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
-        headline=course.headline if final is None else final.headline,
-        readers=report.readers if final is None else final.readers,
-        skipped=report.skipped if final is None else 0,
-        final={} if final is None else final.metrics,
+        headline=report.course.headline,
+        readers=report.readers,
+        skipped=report.skipped,
         best_so_far=report.best(run) if run.is_live else {},
         alerts=report.alerts.alerts,
-        epoch_s=events.epoch_clock.timing.seconds_per_epoch,
+        epoch_s=report.events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
         queue_place=_queue_place(run),
         health=health_of(run, now),
+    )
+    return view if final is None else _as_kept(view, final)
+
+
+def _final(run: Run, thorough: bool) -> FinalReport | None:
+    """What was kept of an ended run; a thorough look makes it where nothing was."""
+    if run.is_live:
+        return None
+    final = read_final(run)
+    if final is None and thorough and run.started is not None:
+        from runners.watch.metrics.final_maker import keep_final  # all readers: not for `list`
+
+        final = keep_final(run)
+    return final
+
+
+def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: float) -> Progress:
+    if final is not None and final.metrics:
+        return final.progress
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = report.course.progress(now, *stated)
+    return progress if run.is_live else msgspec.structs.replace(progress, eta_s=None)
+
+
+def _as_kept(view: RunView, final: FinalReport) -> RunView:
+    """The view with the values that were kept when the run ended."""
+    return msgspec.structs.replace(
+        view,
+        metrics=dict(final.last),
+        trend=final.trend,
+        headline=final.headline,
+        readers=final.readers,
+        skipped=0,
+        final=final.metrics,
     )
 
 
@@ -167,143 +182,3 @@ def _prompt(run: Run) -> str | None:
     from runners.watch.logs.render import plain  # only where somebody is asked
 
     return plain(str(noted.get("prompt", "")).encode()).strip()
-
-
-def to_json(view: RunView) -> dict[str, Any]:
-    """The documented JSON of a run: times in ISO 8601 UTC, money in dollars, unknown is null."""
-    run, plan = view.run, view.run.plan
-    return {
-        "id": run.id,
-        "preset": run.preset,
-        "name": run.name,
-        "tags": list(run.labels.tags),
-        "note": run.labels.note or None,
-        "starred": run.labels.starred,
-        "group": plan.group or None if plan else None,
-        "state": str(run.state),
-        "reason": run.reason or None,
-        "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
-        "error": _error_json(view),
-        "health": _health_json(view.health),
-        "waits_for_input": view.asks,
-        "attempt": run.record.attempt if run.record else None,
-        "gpus": [gpu.index for gpu in plan.gpus] if plan else [],
-        "gpu_uuids": [gpu.uuid for gpu in plan.gpus] if plan else [],
-        "simulated": any(gpu.simulated for gpu in plan.gpus) if plan else False,
-        "usage": [
-            {
-                "index": use.index,
-                "uuid": use.uuid,
-                "logical": use.logical,
-                "peak_memory": use.peak_memory,
-                "memory_total": use.memory_total,
-                "whole_gpu_memory": use.whole_gpu,
-                "whole_gpu": use.whole_gpu,  # its name until 0.2
-                "mean_utilization": use.mean_utilization,
-                "energy_wh": use.energy_wh,
-                "energy_counted_s": use.counted_s,
-                "peak_temperature_c": use.peak_temperature_c,
-                "seconds": use.seconds,
-                "shared": use.shared,
-                "simulated": use.simulated,
-                "xids": [
-                    {"code": xid.code, "time": iso(xid.time), "meaning": xid.meaning}
-                    for xid in use.xids
-                ],
-            }
-            for use in view.usage
-        ],
-        "priority": plan.priority if plan else None,
-        "queue_place": view.queue_place,
-        "user": plan.origin.user if plan else None,
-        "command": list(plan.argv) if plan else None,
-        "working_directory": plan.working_directory if plan else None,
-        "commit": plan.provenance.commit if plan else None,
-        "branch": plan.provenance.branch if plan else None,
-        "interpreter": plan.provenance.interpreter if plan else None,
-        "python": plan.provenance.python if plan else None,
-        "torch": plan.provenance.torch if plan else None,
-        "parent": plan.parent or None if plan else None,
-        "resumed_from": plan.resumed_from or None if plan else None,
-        "created": iso(run.created),
-        "started": iso(run.started),
-        "ended": iso(run.ended),
-        "seconds": None if view.seconds is None else round(view.seconds, 3),
-        "exit_code": run.exit_code,
-        **money_json(view.money),
-        "price_basis": plan.price.basis if plan and plan.price else None,
-        "checkpoint": None
-        if view.checkpoint is None
-        else {
-            "path": view.checkpoint.path,
-            "bytes": view.checkpoint.bytes,
-            "modified": iso(view.checkpoint.modified),
-        },
-        "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
-        "metrics": view.metrics,
-        "best": _best_json(view),
-        "metric_readers": list(view.readers) or None,
-        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
-        "progress": msgspec.to_builtins(view.progress),
-        "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
-        "host": run.record.host if run.record else None,
-        "directory": run.directory,
-    }
-
-
-def _best_json(view: RunView) -> dict[str, Any]:
-    if view.best_so_far:
-        source = "output" if view.readers else "events"
-        return {
-            name: {"value": value, "step": step, "source": source}
-            for name, (value, step) in view.best_so_far.items()
-        }
-    return {
-        name: {"value": one.best, "step": one.best_step, "source": one.source}
-        for name, one in view.final.items()
-        if one.best is not None
-    }
-
-
-def _error_json(view: RunView) -> dict[str, Any] | None:
-    """The line that tells why it ended, and its number in the log."""
-    if view.diagnosis is None or not view.diagnosis.line:
-        return None
-    from tui.views.error_place import error_line  # it reads the log
-
-    line = view.diagnosis.line
-    return {"text": line, "line": error_line(view.run.directory, line)}
-
-
-def _health_json(health: Health | None) -> dict[str, Any] | None:
-    if health is None:
-        return None
-    value: dict[str, Any] = msgspec.to_builtins(health)
-    return {**value, "since": iso(health.since), "time": iso(health.time)}
-
-
-def money_json(money: RunCost) -> dict[str, Any]:
-    """A run's money in JSON, the same for every command: dollars to six places."""
-    return {
-        "cost_usd": number(money.cost),
-        "share_usd": number(money.share),
-        "gpu_hours": number(money.gpu_hours),
-        "usd_per_hour": number(money.rate),
-        "usd_per_epoch": number(money.per_epoch),
-        "projected_usd": number(money.projected),
-        "projection_basis": None if money.basis is None else money.basis.value,
-    }
-
-
-def number(amount: Decimal | None) -> float | None:
-    """A decimal number in JSON: six places."""
-    return None if amount is None else float(amount.quantize(_MICRO, ROUND_HALF_UP))
-
-
-def iso(moment: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC."""
-    return (
-        None
-        if moment is None
-        else datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
-    )

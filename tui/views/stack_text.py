@@ -7,7 +7,7 @@ import msgspec
 
 from runners.doctor.stacks import StackDump, newest_stacks
 from tui.views.format import duration
-from tui.views.run_view import iso
+from tui.views.json_values import iso
 
 
 def stacks_json(dump: StackDump) -> dict[str, Any]:

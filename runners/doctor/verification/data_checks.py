@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runners.doctor.checks import Check
+from runners.doctor.checks import Check, Verdict
 from runners.doctor.verification.facts import CheckpointFacts, FileFacts, LaunchFacts
 from runners.model.quantities import gib_text
 
@@ -32,8 +32,8 @@ def check_files(facts: LaunchFacts) -> Iterator[Check]:
             continue  # another rule counts them, or none need be there
         name = one.rule.name or one.rule.path
         for words in problems:
-            verdict = "WARN" if one.rule.optional else "FAIL"
-            yield Check("files", verdict, f"{name}: {words}", _say(one))  # type: ignore[arg-type]
+            verdict: Verdict = "WARN" if one.rule.optional else "FAIL"
+            yield Check("files", verdict, f"{name}: {words}", _say(one))
         if not problems:
             yield Check("files", "PASS", f"{name}: {_found(one)}")
 
@@ -52,8 +52,8 @@ def check_commands(facts: LaunchFacts) -> Iterator[Check]:
             if one.exit_code is None
             else f"exit code {one.exit_code} instead of {rule.exits}"
         )
-        verdict = "WARN" if rule.optional else "FAIL"
-        yield Check("command", verdict, f"{name}: {ended}{said}", rule.advice)  # type: ignore[arg-type]
+        verdict: Verdict = "WARN" if rule.optional else "FAIL"
+        yield Check("command", verdict, f"{name}: {ended}{said}", rule.advice)
 
 
 def check_checkpoint(facts: LaunchFacts) -> Iterator[Check]:

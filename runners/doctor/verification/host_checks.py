@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runners.doctor.checks import Check
+from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts
 from runners.doctor.verification.facts import LaunchFacts
 from runners.model.quantities import gib_text
@@ -69,22 +69,22 @@ def check_host_memory(facts: LaunchFacts) -> Iterator[Check]:
     if limit is not None and (host.memory_total is None or limit < host.memory_total):
         left = limit - (used or 0)
         words = f"a control group limits it to {gib_text(limit)}, {gib_text(left)} are left"
-        verdict = "WARN" if left < _TIGHT else "PASS"
+        verdict: Verdict = "WARN" if left < _TIGHT else "PASS"
         advice = "a higher limit (docker --memory, Slurm --mem), or fewer workers"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
     elif host.memory_available is not None:
         words = f"{gib_text(host.memory_available)} available"
         verdict = "WARN" if host.memory_available < _TIGHT else "PASS"
         advice = "end what is not needed, or use fewer workers"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")  # type: ignore[arg-type]
+        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
 
 
 def check_logout(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the run would outlive the login."""
     if facts.host is not None:
         found = facts.host.logout
-        verdict = "PASS" if found.outcome == "safe" else "WARN"
-        yield Check("logout", verdict, found.reason, found.advice)  # type: ignore[arg-type]
+        verdict: Verdict = "PASS" if found.outcome == "safe" else "WARN"
+        yield Check("logout", verdict, found.reason, found.advice)
 
 
 def check_clock(facts: LaunchFacts) -> Iterator[Check]:

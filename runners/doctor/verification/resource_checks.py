@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from runners.doctor.checks import Check
+from runners.doctor.checks import Check, Verdict
 from runners.doctor.verification.facts import LaunchFacts
 from runners.model.quantities import duration_text, gib_text
 
@@ -26,14 +26,14 @@ def check_memory(facts: LaunchFacts) -> Iterator[Check]:
         ]
         for gpu in tight[:1]:
             total, used = gpu.memory_total or 0, gpu.memory_used or 0
-            verdict = "FAIL" if need.sure and need.bytes > total else "WARN"
+            verdict: Verdict = "FAIL" if need.sure and need.bytes > total else "WARN"
             others = f" (and {len(tight) - 1} more)" if len(tight) > 1 else ""
             words = (
                 f"{gib_text(need.bytes)} on each GPU {need.basis}; GPU {gpu.index}{others} has "
                 f"{gib_text(total - used)} of {gib_text(total)} free"
             )
             advice = "a smaller batch, accumulation, or other GPUs"
-            yield Check("GPU memory", verdict, words, advice)  # type: ignore[arg-type]
+            yield Check("GPU memory", verdict, words, advice)
         if facts.gpus and not tight:
             yield Check("GPU memory", "PASS", f"{gib_text(need.bytes)} on each GPU {need.basis}")
 
@@ -76,9 +76,9 @@ def check_disk(facts: LaunchFacts) -> Iterator[Check]:
     if disk is None:
         return
     if disk.size is None:
-        verdict = "WARN" if disk.free < _ROOM_LEFT else "PASS"
+        verdict: Verdict = "WARN" if disk.free < _ROOM_LEFT else "PASS"
         words = f"{gib_text(disk.free)} free in {disk.folder}; how large checkpoints get is unknown"
-        yield Check("disk", verdict, words, "make room" if verdict == "WARN" else "")  # type: ignore[arg-type]
+        yield Check("disk", verdict, words, "make room" if verdict == "WARN" else "")
         return
     number = disk.number or 1
     need = disk.size * number

@@ -8,7 +8,7 @@ from runners.host.files import replace
 from runners.host.identity import host_name, user_name
 from runners.model.errors import WrongInput
 from runners.model.run import Run
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import home_of, list_runs
 

@@ -10,6 +10,7 @@ from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
+from runners.state.decoding import any_json, read_or_raise
 from runners.state.layout import StateDirectory
 
 _HERE = "${working_directory}"
@@ -22,9 +23,9 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     the run kept no spec, WrongInput when a secret cannot be found.
     """
     try:
-        values = msgspec.json.decode(state.run(run.id).spec.read_bytes())
+        values = read_or_raise(state.run(run.id).spec, any_json)
         spec = msgspec.convert(_as_of_today(values), RunSpec)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, msgspec.ValidationError) as error:
         raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
     if run.plan is not None and spec.working_directory in ("", _HERE):
         folder = run.plan.working_directory

@@ -1,21 +1,17 @@
 """Starting a run: choose its GPUs under one short lock, write its directory, supervise it."""
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from runners.cost.prices import choose_price
-from runners.cost.sessions import read_session
-from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.host.locks import acquire, locked
 from runners.host.procfs import HELPER_MARK, MARK, is_mounted
 from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.control.preview import check_texts, new_run_id, price_of, reading_for, warned
 from runners.lifecycle.control.stop import reserve
 from runners.lifecycle.launch.dispatch import (
     candidate_of,
@@ -30,17 +26,14 @@ from runners.lifecycle.launch.outlook import plan_launch
 from runners.lifecycle.launch.planning import Planned, masked_spec
 from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
-from runners.lifecycle.probe.notes import probe_notes
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import poke_supervisor, spawn_supervisor
 from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.plan import LaunchPlan
 from runners.model.run import Run
-from runners.model.spec import Price, RunSpec
+from runners.model.spec import RunSpec
 from runners.presets.reading.diagnostics import located
-from runners.scheduling.allocation import Allocation, Denied
-from runners.scheduling.memory_warning import oom_warnings
+from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import (
     Candidate,
     Granted,
@@ -73,14 +66,14 @@ def start_together(
         )
     specs = [resolve_after(state, spec) for spec in specs]
     for spec in specs:
-        _check_texts(spec)
+        check_texts(spec)
     if any(spec.verify for spec in specs):
         # This opens the run's interpreter and its data: only where a preset asks for it.
         from runners.lifecycle.verification.verify import refuse_failing
 
         specs = refuse_failing(state, specs)
     # Before the lock: a slow driver must not keep every launch waiting.
-    reading = _reading(state, specs)
+    reading = reading_for(state, specs)
     with locked(state.allocation_lock):
         verdicts, granted = _judge(state, specs, reading, queue)
         launches = [
@@ -106,77 +99,6 @@ def start_together(
         runs.append(read_run(state, planned.plan.run))
     recording.join()
     return runs
-
-
-def _check_texts(spec: RunSpec) -> None:
-    """Raise WrongInput for text that no file can hold, or a name that breaks every list."""
-    if any(not char.isprintable() for char in spec.name):
-        raise WrongInput(
-            f"name {spec.name!r}: holds characters that cannot be shown", "choose another --name"
-        )
-    try:
-        msgspec.json.encode(spec)
-    except UnicodeEncodeError as error:
-        raise WrongInput(
-            f"not UTF-8 text: {error.object!r}", "programs get only arguments that are"
-        ) from None
-
-
-def preview(
-    state: StateDirectory, specs: Sequence[RunSpec]
-) -> list[tuple[LaunchPlan, QueueDecision]]:
-    """The plans that `specs` would run now, and the decisions on them; nothing is written."""
-    return [(one.planned.plan, one.verdict) for one in foresee(state, specs)]
-
-
-class Foreseen(NamedTuple):
-    """What would become of one spec now; `reading` is the one its GPUs were chosen by."""
-
-    spec: RunSpec
-    planned: Planned
-    verdict: QueueDecision
-    reading: GpuReading | None
-
-
-def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
-    """As `preview`, with the programs' environments, secrets in clear: only for memory.
-
-    Raises WrongInput when something that a spec names does not exist.
-    """
-    specs = [resolve_after(state, spec) for spec in specs]
-    for spec in specs:
-        _check_texts(spec)
-    reading = _reading(state, specs)
-    candidates = [
-        candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)
-    ]
-    verdicts = judge(
-        state, [*(waiting(state) if reading is not None else []), *candidates], reading
-    )
-    foreseen = []
-    for spec, candidate in zip(specs, candidates, strict=True):
-        verdict = verdicts[candidate.run]
-        run_id = new_run_id(spec.name)
-        allocation = _warned(state, spec, allocation_of(verdict))
-        with located(spec.source):
-            planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
-        missing = missing_packages(spec, planned.plan.argv, planned.environment)
-        if missing is not None:
-            note = f"{missing.text}; to install: {missing.install}"
-            plan = msgspec.structs.replace(planned.plan, notes=(note, *planned.plan.notes))
-            planned = planned._replace(plan=plan)
-        foreseen.append(Foreseen(spec, planned, verdict, reading))
-    return foreseen
-
-
-def new_run_id(name: str) -> str:
-    """An id that sorts by time and reads well: 20261120-231502-gaussian-validate-7f3a."""
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:40] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{os.urandom(2).hex()}"
-
-
-def _reading(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | None:
-    return read_gpus(state) if any(spec.gpus.wants_gpus for spec in specs) else None
 
 
 def _judge(
@@ -225,9 +147,9 @@ def _prepare(
     # A hundred launches in one second do share four hex digits.
     while state.run(run_id).path.exists():
         run_id = new_run_id(spec.name)
-    allocation = _warned(state, spec, allocation_of(verdict))
+    allocation = warned(state, spec, allocation_of(verdict))
     with located(spec.source):
-        planned = plan_launch(spec, state.run(run_id), allocation, reading, _price(state, spec))
+        planned = plan_launch(spec, state.run(run_id), allocation, reading, price_of(state, spec))
     missing = missing_packages(spec, planned.plan.argv, planned.environment)
     if missing is not None:
         raise WrongInput(missing.text, missing.install)
@@ -237,33 +159,6 @@ def _prepare(
         # Its supervisor lets it be planned once more, with the values that are suggested then.
         planned = planned._replace(plan=msgspec.structs.replace(planned.plan, phase="granted"))
     return spec, planned, verdict
-
-
-def _warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds.
-
-    What a probe found to fit is noted too.
-    """
-    notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
-    notes += probe_notes(state, spec, allocation.gpus)
-    return (
-        msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
-    )
-
-
-def _price(state: StateDirectory, spec: RunSpec) -> Price | None:
-    session = read_session(state)
-    # A price given by hand outranks the session's, and that outranks the preset's.
-    if spec.price is not None and spec.price_basis == "flag":
-        return choose_price(spec.price, "flag")
-    if session is not None:
-        return session.price_per_gpu
-    if spec.price is None:
-        return None
-    try:
-        return choose_price(spec.price, spec.price_basis)
-    except WrongInput as error:
-        raise WrongInput(f"price: {error.message}", error.hint) from None
 
 
 def _environment(spec: RunSpec, planned: Planned) -> dict[str, str]:

@@ -4,7 +4,6 @@ The trash is a folder beside the runs. A run's folder is renamed as a whole, und
 lock. The ledger has its line before that, so its cost stays counted.
 """
 
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,8 @@ from runners.lifecycle.control.removal import reasons_to_stay
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.codec import read, read_outline, read_record
+from runners.state.codec import read_outline, read_record
+from runners.state.decoding import read
 from runners.state.labels import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
@@ -126,6 +126,8 @@ def empty_trash(state: StateDirectory, runs: Iterable[DeletedRun]) -> list[Delet
 
     What a crash leaves of one is removed by the next call.
     """
+    import shutil  # every command asks whether there is anything to empty
+
     refuse_untrusted(state.create())
     going = []
     with locked(state.allocation_lock):

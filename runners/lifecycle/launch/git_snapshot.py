@@ -5,7 +5,6 @@ session, and without everything by which a repository's configuration could make
 hooks, monitors, external diffs, filters, submodules, fetching.
 """
 
-import hashlib
 import re
 import threading
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import msgspec
 from runners.host.files import replace
 from runners.lifecycle.launch.git import Git, GitTrouble
 from runners.model.plan import SourceRecord
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory
 
 DIFF_LIMIT = 10 << 20
@@ -107,6 +107,8 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
     # `git apply` skips what comes before the first `diff --git`.
     notes = [*([problem] if problem else []), *(f"untracked: {name!r}" for name in untracked)]
     content = "".join(f"# {note}\n" for note in notes).encode() + patch
+    import hashlib  # OpenSSL: only where there is a checkout
+
     record = msgspec.structs.replace(
         record,
         commit=commit,
@@ -136,10 +138,7 @@ def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:
 
 def read_source(run: RunDirectory) -> SourceRecord | None:
     """What was recorded of the run's code; None when nothing was."""
-    try:
-        return msgspec.json.decode(run.source.read_bytes(), type=SourceRecord)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read(run.source, msgspec.json.Decoder(SourceRecord))
 
 
 def record_again(run: RunDirectory, folder: Path) -> threading.Thread:

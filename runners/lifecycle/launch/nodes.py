@@ -5,7 +5,6 @@ takes any interface but lo and docker's, gloo the one that the host's name resol
 127.0.1.1 on many. So both are told the interface that the way to rank 0 goes by.
 """
 
-import socket
 from collections.abc import Mapping
 
 import msgspec
@@ -87,6 +86,8 @@ def interface_towards(address: str, port: int) -> str:
     import psutil  # only several machines need it
 
     try:
+        import socket  # only runs over several machines need it
+
         family, kind, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:
             probe.connect(place)  # nothing is sent

@@ -58,6 +58,17 @@ class Planned(NamedTuple):
     """Texts to write into the run's folder before it starts, by file name."""
 
 
+class _Variables(NamedTuple):
+    """What is added to the environment, all of it, and the inherited names that are removed."""
+
+    added: dict[str, str]
+    whole: dict[str, str]
+    removed: tuple[str, ...]
+
+    def filled_up(self, more: Mapping[str, str]) -> "_Variables":
+        return _Variables({**more, **self.added}, {**self.whole, **more}, self.removed)
+
+
 def make_plan(
     spec: RunSpec,
     run: RunDirectory,
@@ -72,25 +83,21 @@ def make_plan(
     require_place(spec)
     processes = spec.processes or len(allocation.gpus) or 1
     words = words_of(spec, run.id, run.path, allocation, processes)
-    added, environment, removed = _environment(spec, allocation, reading, words)
+    variables = _environment(spec, allocation, reading, words)
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, run.path, words)
-    argv = _argv(spec, words, folder, environment, processes, bool(allocation.gpus), config.argv)
-    meeting = node_environment(spec.nodes, environment)
-    added, environment = {**meeting, **added}, {**environment, **meeting}
-    watched = watched_environment(spec, argv, run.path, processes, environment)
-    added, environment = {**watched, **added}, {**environment, **watched}
     assigned = allocation.assigned(spec.gpus.share_memory)
-    devices = device_count(assigned)
-    limits = _limit(spec, price, devices)
+    argv = _argv(spec, words, folder, variables.whole, processes, bool(assigned), config.argv)
+    variables = _completed(variables, spec, argv, run.path, processes)
+    limits = _limit(spec, price, device_count(assigned))
     plan = LaunchPlan(
         run=run.id,
         preset=spec.preset,
         name=spec.name,
         launcher=spec.launcher,
         argv=tuple(argv),
-        environment=_masked(spec, added),
-        environment_removed=removed,
+        environment=_masked(spec, variables.added),
+        environment_removed=variables.removed,
         working_directory=str(folder),
         directory=str(run.path),
         gpus=assigned,
@@ -121,7 +128,7 @@ def make_plan(
         metrics=_metrics(spec, folder, words),
         **limits,
     )
-    return Planned(plan, environment, config.files)
+    return Planned(plan, variables.whole, config.files)
 
 
 def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
@@ -132,7 +139,7 @@ def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
     run, nowhere = "preview", Path("preview").absolute()
     processes = spec.processes or 1
     words = words_of(spec, run, nowhere, Allocation(), processes)
-    environment = _environment(spec, Allocation(), None, words)[1]
+    environment = _environment(spec, Allocation(), None, words).whole
     folder = _working_directory(spec, words)
     config = plan_config(spec, folder, nowhere, words)
     return _argv(spec, words, folder, environment, processes, False, config.argv), environment
@@ -143,8 +150,7 @@ def _environment(
     allocation: Allocation,
     reading: GpuReading | None,
     words: Mapping[str, str],
-) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """What is added to the environment, all of it, and the inherited names that are removed."""
+) -> _Variables:
     added = {
         **_DEFAULT_ENVIRONMENT,
         **shutdown_time(spec),
@@ -163,7 +169,15 @@ def _environment(
     }
     environment |= added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
-    return added, environment, removed
+    return _Variables(added, environment, removed)
+
+
+def _completed(
+    variables: _Variables, spec: RunSpec, argv: Sequence[str], run: Path, processes: int
+) -> _Variables:
+    """With what several nodes and the watching of the run need, where nobody has chosen it."""
+    variables = variables.filled_up(node_environment(spec.nodes, variables.whole))
+    return variables.filled_up(watched_environment(spec, argv, run, processes, variables.whole))
 
 
 def _masked(spec: RunSpec, added: Mapping[str, str]) -> dict[str, str]:

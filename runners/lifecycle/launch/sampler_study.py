@@ -26,10 +26,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from runners.host.files import replace
 from runners.host.locks import locked
-from runners.lifecycle.launch.search import SearchRecord, SearchTrial
 from runners.model.errors import FresnelError
 from runners.model.run import Run
-from runners.model.search import Search, SearchAxis
+from runners.model.search import Search, SearchAxis, SearchRecord, SearchTrial
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

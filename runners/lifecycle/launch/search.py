@@ -13,28 +13,13 @@ import msgspec
 from runners.host.files import replace
 from runners.lifecycle.control.variation import varied
 from runners.model.errors import FresnelError
-from runners.model.search import Search
+from runners.model.search import Search, SearchRecord
 from runners.model.spec import RunSpec
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 
 _LONGEST_NAME = 60
-
-
-class SearchTrial(msgspec.Struct, frozen=True):
-    """The values suggested to one run, and whether the sampler has been told how it ended."""
-
-    number: int
-    values: dict[str, str]
-    told: bool = False
-
-
-class SearchRecord(msgspec.Struct, frozen=True):
-    """trials.json: a search, and its trials by run."""
-
-    search: Search
-    trials: dict[str, SearchTrial] = {}
 
 
 _record = msgspec.json.Decoder(SearchRecord)

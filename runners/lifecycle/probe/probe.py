@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.locks import is_held
-from runners.lifecycle.control.start import preview
+from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.trash import delete, empty_trash, list_deleted
 from runners.lifecycle.probe.notes import settings_of
 from runners.lifecycle.probe.results import ProbeResult, ProbeStep, keep_probe

@@ -3,7 +3,7 @@
 import msgspec
 
 from runners.host.files import replace
-from runners.state.codec import read
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 

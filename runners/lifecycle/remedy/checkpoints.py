@@ -1,11 +1,10 @@
 """Remedies that resume from another checkpoint: the newest, the one before, or a mended copy."""
 
 import glob
-import re
 from pathlib import Path
 
 from runners.host.checkpoint_files import proof
-from runners.host.newest_file import UNFINISHED, NewestFile, look_at
+from runners.host.newest_file import UNFINISHED, NewestFile, by_time_and_number, look_at
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.resume import resumed
@@ -44,7 +43,7 @@ def earlier_checkpoint(case: Case) -> Case:
             if ours or (began is not None and Path(name).parent == began.parent):
                 found[str(Path(name).resolve())] = one
     # By time and not by name: `last.pt` may be newer or older than `epoch_12.pt`.
-    order = sorted(found.values(), key=_by_time_and_number)
+    order = sorted(found.values(), key=by_time_and_number)
     if began is not None and str(began.resolve()) in found:
         order = order[: order.index(found[str(began.resolve())])]
     else:
@@ -108,7 +107,3 @@ def _is_whole(file: NewestFile) -> bool:
         return proof(file.path) is not False
     except OSError:
         return False
-
-
-def _by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
-    return file.modified, [int(part) for part in re.findall(r"\d+", file.path)], file.path

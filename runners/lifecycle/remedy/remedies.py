@@ -1,19 +1,21 @@
 """Proposing remedies for an ended run, each with the diff of its plan, and launching one."""
 
-import json
-import subprocess
 from collections.abc import Sequence
 
 import msgspec
 
 from runners.doctor.remedies import REMEDIES
 from runners.doctor.verdict import Diagnosis, NotKnown, remedies_for
+from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.control.start import preview, start_together
+from runners.lifecycle.control.start import start_together
 from runners.lifecycle.remedy import checkpoints, settings, surroundings
 from runners.lifecycle.remedy.case import Case, FileWork, Remedy
 from runners.lifecycle.remedy.plan_diff import plan_diff
-from runners.lifecycle.verification.checkpoint import TOOL
+from runners.lifecycle.verification.checkpoint_tool import (
+    CheckpointToolError,
+    ask_checkpoint_tool,
+)
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.presets.reading.diagnostics import nearest
@@ -121,17 +123,10 @@ def launch_treated(treated: Case) -> Run:
 def write_copy(work: FileWork) -> None:
     """Have the checkpoint tool write one file. Raises WrongInput with its error."""
     request = {"do": work.do, "paths": [work.source], "device": "cpu", "output": work.target}
-    done = subprocess.run(
-        [work.interpreter, str(TOOL), json.dumps(request)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
     try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise WrongInput(f"{work.interpreter} could not write {work.target}: {last}") from None
-    if isinstance(found, dict):
-        raise WrongInput(str(found.get("error", "no answer")), "nothing was launched")
+        ask_checkpoint_tool(work.interpreter, request)
+    except CheckpointToolError as error:
+        if error.answered:
+            raise WrongInput(error.words, "nothing was launched") from None
+        words = f"{work.interpreter} could not write {work.target}: {error.words}"
+        raise WrongInput(words) from None

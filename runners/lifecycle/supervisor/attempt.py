@@ -26,7 +26,7 @@ from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
 from runners.lifecycle.supervisor.program import marked_environment, start_program
 from runners.lifecycle.supervisor.queue_wait import notify
-from runners.lifecycle.supervisor.stop_escalation import StopEscalation, leader_of
+from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, RecordFields
@@ -160,7 +160,7 @@ class Attempt:
             return False
         if self.run.exit.exists() or self.children.exited_by_itself(self.waiter_was):
             return True
-        leader = leader_of(self.run)
+        leader = self.run.leader_pid()
         if (
             leader is not None
             and leader not in self.children.statuses
@@ -226,5 +226,5 @@ class Attempt:
             pass
         if self.waiter_was is not None and self.children.exited_by_itself(self.waiter_was):
             return self.children.code(self.waiter_was)
-        leader = leader_of(self.run)
+        leader = self.run.leader_pid()
         return None if leader is None else self.children.code(leader)

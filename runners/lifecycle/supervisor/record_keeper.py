@@ -14,7 +14,6 @@ from runners.host.procfs import start_ticks
 from runners.lifecycle.supervisor.kept_environment import forget_environment
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
-from runners.lifecycle.supervisor.stop_escalation import leader_of
 from runners.model.states import State, check_transition
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, RecordFields
@@ -48,7 +47,7 @@ class RecordKeeper:
         self.record.update(
             {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
         )
-        self.record["leader_pid"] = leader_of(self.directory)
+        self.record["leader_pid"] = self.directory.leader_pid()
         try:
             write_json(self.directory.state, self.record)
         except OSError:

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from runners.host.detach import detach
 from runners.host.files import append_event, open_private, read_json
 from runners.host.helpers import HELPERS, command, marked
 from runners.host.locks import is_held
@@ -25,6 +24,8 @@ def spawn_supervisor(
     (-I -S): nothing in the run's directory or environment changes it, and it stays small. Returns
     when it has detached; raises FresnelError when it did not.
     """
+    from runners.host.detach import detach  # most commands only look whether one is to be adopted
+
     words = command("supervisor", run.home.root, run.id, *map(str, descriptors))
     # An adopter's scope needs a name of its own: systemd may still have that of the dead one.
     unit = f"fresnel-{run.id}" if descriptors else f"fresnel-{run.id}-adopted-{os.getpid()}"

@@ -141,16 +141,8 @@ class StopEscalation:
         if number == signal.SIGKILL:
             chosen = self._processes.find(thorough=True)
         else:
-            chosen = self._processes.targets(self._target, leader_of(self.run))
+            chosen = self._processes.targets(self._target, self.run.leader_pid())
         reached = [pid for pid, ticks in chosen.items() if signal_process(pid, ticks, number)]
         if self._told is not None:
             self._told.update(pid for pid in reached if not ignores(pid, number))
         return reached
-
-
-def leader_of(run: RunDirectory) -> int | None:
-    """The pid of the program itself, as it wrote it when it started."""
-    try:
-        return int(run.leader.read_text())
-    except (OSError, ValueError):
-        return None

@@ -41,7 +41,6 @@ from runners.lifecycle.supervisor.queue_wait import (
     wait_for_grant,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
-from runners.lifecycle.supervisor.stop_escalation import leader_of
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.states import State, is_terminal
 from runners.state.layout import RunDirectory, StateDirectory
@@ -225,7 +224,7 @@ class Supervisor:
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
         """Continue with a program that still runs, or whose ending is to be recorded."""
         self.ended_unobserved = self.directory.exit.exists()
-        leader = leader_of(self.directory)
+        leader = self.directory.leader_pid()
         # The leader's environment serves for later attempts, but only
         # if it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id

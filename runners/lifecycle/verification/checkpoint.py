@@ -1,19 +1,20 @@
 """The checkpoint a run resumes from: opened by the run's interpreter, compared with newer ones."""
 
-import json
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.doctor.verification.facts import CheckpointFacts
 from runners.host.checkpoint_files import proof
+from runners.lifecycle.verification.checkpoint_tool import (
+    CheckpointToolError,
+    ask_checkpoint_tool,
+)
 from runners.model.spec import RunSpec
-from runners.state.layout import TRAINERS
 
-TOOL = TRAINERS / "common" / "checkpoint_tool.py"
-PATIENCE_S = 120.0
+_PATIENCE_S = 120.0
 MOST_BYTES = 4 << 30
 """Larger files are only checked for being whole: opening one takes its size in memory."""
 _NAMES = ("resume", "resume_from", "checkpoint", "ckpt", "model", "init_from", "load", "pretrained")
@@ -61,14 +62,12 @@ def look_at_checkpoint(
     if interpreter is None or size > MOST_BYTES:
         why = "its program is no Python" if interpreter is None else "too large to be opened here"
         return CheckpointFacts(str(path), size, unseen=f"{why}; its end is where it should be")
-    # In the run's own interpreter: unpickling needs its torch, and can run any code, which
-    # must not be in this process.
-    found = ask_tool(interpreter, path, environment)
+    found = _inspect(interpreter, path, environment)
     if isinstance(found, str):
         return CheckpointFacts(str(path), size, problem=found)
     current: dict[str, tuple[int, ...]] = {}
     if written is not None and written != path and written.stat().st_size <= MOST_BYTES:
-        other = ask_tool(interpreter, written, environment)
+        other = _inspect(interpreter, written, environment)
         current = {} if isinstance(other, str) else shapes_of(other)
     return CheckpointFacts(
         str(path),
@@ -96,28 +95,14 @@ def shapes_of(found: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def ask_tool(interpreter: str, path: Path, environment: Mapping[str, str]) -> dict[str, Any] | str:
+def _inspect(interpreter: str, path: Path, environment: Mapping[str, str]) -> dict[str, Any] | str:
     """What the checkpoint tool says of a file, or in words why it cannot be used."""
-    request = json.dumps({"do": "inspect", "paths": [str(path)]})
+    request = {"do": "inspect", "paths": [str(path)]}
     try:
-        done = subprocess.run(
-            [interpreter, str(TOOL), request],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{path}: not opened within {PATIENCE_S:g} s"
+        return ask_checkpoint_tool(interpreter, request, environment, _PATIENCE_S)[0]
+    except TimeoutExpired:
+        return f"{path}: not opened within {_PATIENCE_S:g} s"
     except OSError as error:
         return f"{interpreter}: {error.strerror}"
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return f"{path}: {last[:200]}"
-    if isinstance(found, dict):
-        return str(found.get("error", "no answer"))
-    return dict(found[0])
+    except CheckpointToolError as error:
+        return error.words if error.answered else f"{path}: {error.words[:200]}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from runners.doctor.host_facts import kernel_architectures, read_host
 from runners.doctor.verification.facts import CheckpointFacts, InterpreterFacts, LaunchFacts
-from runners.lifecycle.control.start import Foreseen
+from runners.lifecycle.control.preview import Foreseen
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.words import words_of
 from runners.lifecycle.probe.notes import probe_of

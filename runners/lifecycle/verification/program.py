@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from runners.doctor.verification.facts import InterpreterFacts
 from runners.host.helpers import ROOT
 from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.state.decoding import any_json, decode
 
 SCRIPT = ROOT / "runners" / "doctor" / "verification" / "interpreter_script.py"
 PATIENCE_S = 120.0
@@ -59,10 +61,10 @@ def ask_interpreter(
         return InterpreterFacts(str(interpreter), problem=words)
     except OSError as error:
         return InterpreterFacts(str(interpreter), problem=error.strerror or str(error))
+    found: Any = decode(done.stdout, any_json)
     try:
-        found = msgspec.json.decode(done.stdout)
         return msgspec.convert({**found, "path": str(interpreter)}, InterpreterFacts)
-    except (msgspec.DecodeError, msgspec.ValidationError, TypeError):
+    except (msgspec.ValidationError, TypeError):
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         last = said[-1][:200] if said else "without a word"
         return InterpreterFacts(

@@ -6,7 +6,7 @@ import msgspec
 
 from runners.doctor.checks import Check
 from runners.doctor.verification.table import JudgedCheck, judge
-from runners.lifecycle.control.start import Foreseen, foresee
+from runners.lifecycle.control.preview import Foreseen, foresee
 from runners.lifecycle.verification.collect import collect
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import CheckGroup, RunSpec

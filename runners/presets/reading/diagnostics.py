@@ -2,7 +2,6 @@
 nearest valid key.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -97,6 +96,8 @@ def located(path: str) -> Iterator[None]:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """`; did you mean …?` when one of `words` is close to `word`, else nothing."""
+    import difflib  # only mistakes need it
+
     close = difflib.get_close_matches(word, list(words), 1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""
 

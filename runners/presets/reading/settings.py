@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from runners.model.errors import WrongInput
-from runners.state.layout import config_dir
+from runners.state.layout import settings_file
 
 if TYPE_CHECKING:
     from runners.presets.reading.diagnostics import Diagnostics
@@ -77,11 +77,6 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     notices: Annotated[
         NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")
     ] = NoticeKeys()
-
-
-def settings_file() -> Path:
-    """Where the settings are looked for."""
-    return config_dir() / "settings.yaml"
 
 
 def read_settings() -> Settings:

@@ -10,8 +10,9 @@ import yaml
 
 from runners.host.files import replace
 from runners.model.errors import FresnelError, WrongInput
-from runners.presets.reading.settings import Settings, check_settings, settings_file
+from runners.presets.reading.settings import Settings, check_settings
 from runners.presets.reading.yaml_lines import CoreLoader
+from runners.state.layout import settings_file
 
 _HEAD = "# Settings of fresnel-tui; its README says what each is.\n"
 

@@ -16,6 +16,7 @@ from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.run import Run
+from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
 from runners.watch.health.expected import slower_than_expected
 from runners.watch.health.losses import LossHistory, plain_baseline
@@ -187,11 +188,8 @@ class RunObserver:
 
     def _gpu_signs(self, run: Run) -> tuple[GpuSign, ...]:
         """The run's GPUs over its last minute, and over what came before that."""
-        for line in self._intervals.poll(_MOST_BYTES, jump=True).lines:
-            try:
-                self._gpus.append(_interval.decode(line))
-            except msgspec.DecodeError:
-                continue
+        lines = self._intervals.poll(_MOST_BYTES, jump=True).lines
+        self._gpus.extend(decode_lines(lines, _interval))
         if not self._gpus or run.plan is None:
             return ()
         edge = self._gpus[-1].time - _RECENT_S

@@ -7,7 +7,7 @@ import msgspec
 from runners.model.health import Health
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.codec import read
+from runners.state.decoding import read
 
 FRESH_S = 60.0
 """Older ones are not valid any more: the watcher looks every ten seconds."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.files import modified_at
 from runners.host.tail import read_tail
 
 FOLDER = "ranks"
@@ -45,7 +46,7 @@ def rank_logs(run: Path) -> dict[int, RankLog]:
     """The logs of the newest attempt's ranks, those with any bytes."""
     attempts = [path for path in (run / FOLDER).glob("*/attempt_*") if path.is_dir()]
     # torchrun makes a folder for every restart of its ranks.
-    newest = max(attempts, key=_modified, default=None)
+    newest = max(attempts, key=modified_at, default=None)
     if newest is None:
         return {}
     found: dict[int, RankLog] = {}
@@ -66,10 +67,3 @@ def _stat(path: Path) -> tuple[float, int] | None:
     except OSError:
         return None
     return (found.st_mtime, found.st_size) if found.st_size else None
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

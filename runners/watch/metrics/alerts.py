@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.tail import Follower
+from runners.state.decoding import decode_lines
 
 _MOST_BYTES = 64 * 1024
 _KEPT = 20
@@ -38,11 +39,7 @@ class AlertStream:
         news = self._follower.poll(_MOST_BYTES, jump=True)
         if news.restarted:
             self.alerts = ()
-        for text in news.lines:
-            try:
-                line = _line.decode(text)
-            except msgspec.DecodeError:
-                continue
+        for line in decode_lines(news.lines, _line):
             if line.type == "alert":
                 # Only the newest are shown, and a run in trouble may write thousands.
                 self.alerts = (*self.alerts, Alert(line.time, line.text))[-_KEPT:]

@@ -7,6 +7,7 @@ import msgspec
 
 from runners.host.tail import Follower
 from runners.model.events import Event
+from runners.state.decoding import decode_lines
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 512 * 1024
@@ -60,11 +61,7 @@ class EventReader:
 
 
 def _decoded(lines: list[bytes]) -> Iterator[Event]:
-    for line in lines:
-        try:
-            event = _event.decode(line)
-        except (msgspec.DecodeError, OverflowError, RecursionError):
-            continue
+    for event in decode_lines(lines, _event):
         # JSON allows numbers of any size, and converting these to float would raise.
         if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
             yield event

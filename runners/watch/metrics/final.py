@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from runners.model.run import Progress, Run
+from runners.state.decoding import read
 
 FILE = "final.json"
 
@@ -45,16 +46,13 @@ class FinalReport(msgspec.Struct, frozen=True):
         return {name: metric.last for name, metric in self.metrics.items()}
 
 
-_decode = msgspec.json.Decoder(FinalReport)
+_decoder = msgspec.json.Decoder(FinalReport)
 
 
 def read_final(run: Run) -> FinalReport | None:
     """The report that was kept of this ended run; None when there is none of this ending."""
     if run.is_live:
         return None
-    try:
-        report = _decode.decode((Path(run.directory) / FILE).read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
+    report = read(Path(run.directory) / FILE, _decoder)
     # A run that was resumed and ended again has another report.
-    return report if report.ended == run.ended else None
+    return report if report is not None and report.ended == run.ended else None

@@ -12,6 +12,7 @@ from runners.gpus.usage import interval_file
 from runners.host.tail import Follower
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.run import Run
+from runners.state.decoding import decode_lines
 from runners.watch.metrics.series import UNKNOWN, Series
 
 _interval = msgspec.json.Decoder(UsageInterval)
@@ -38,11 +39,7 @@ class GpuSource:
         news = self._follower.poll(limit)
         if news.restarted:
             self.series.clear()
-        for line in news.lines:
-            try:
-                interval = _interval.decode(line)
-            except msgspec.DecodeError:
-                continue
+        for interval in decode_lines(news.lines, _interval):
             self._note_all(interval, start)
         self._note_cost(run, start)
         return news.more

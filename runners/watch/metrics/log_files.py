@@ -5,13 +5,13 @@ Lightning's `metrics.csv`, Keras' CSVLogger, Hugging Face's `trainer_state.json`
 
 import csv
 import glob
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from runners.host.files import modified_at
 from runners.host.tail import Follower
+from runners.state.decoding import any_json, decode
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet
@@ -83,8 +83,11 @@ class TrainerState:
             # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
-            state: Any = msgspec.json.decode(self._path.read_bytes())
-        except (OSError, msgspec.DecodeError, RecursionError):
+            content = self._path.read_bytes()
+        except OSError:
+            return
+        state = decode(content, any_json)
+        if state is None:
             return
         self._seen = (stat.st_mtime_ns, stat.st_size)
         history = state.get("log_history") if isinstance(state, dict) else None
@@ -114,7 +117,7 @@ class LogFileSource:
                     TrainerState(path) if path.suffix == ".json" else TableFile(path)
                 )
         # Every checkpoint has a copy with the history so far: the newest one contains the others.
-        newest = max((p for p in self._files if p.suffix == ".json"), key=_modified, default=None)
+        newest = max((p for p in self._files if p.suffix == ".json"), key=modified_at, default=None)
         for path, file in self._files.items():
             if isinstance(file, TableFile) or path == newest:
                 for sample in file.poll():
@@ -123,10 +126,9 @@ class LogFileSource:
     def _found(self) -> list[Path]:
         found: list[Path] = []
         for pattern in self.patterns:
-            for name in _NAMES:
+            for top in glob.glob(pattern) if glob.has_magic(pattern) else [pattern]:  # noqa: PTH207
                 # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
-                for place in (f"{pattern}/{name}", f"{pattern}/*/{name}", f"{pattern}/*/*/{name}"):
-                    found += [Path(one) for one in glob.glob(place)]  # noqa: PTH207 — escaped
+                found += _tables_below(top, 2)
             if pattern.endswith((".csv", ".json", ".log")):
                 found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
             # A folder of old runs must not be searched at every look.
@@ -135,12 +137,19 @@ class LogFileSource:
         return [
             path
             for path in found[:_MOST_FILES]
-            if _modified(path) >= self._since and self._besides not in path.parents
+            if modified_at(path) >= self._since and self._besides not in path.parents
         ]
 
 
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def _tables_below(folder: str, levels: int) -> list[Path]:
+    """Files of a known name in `folder` and so many levels below; hidden folders are left out."""
+    found = [path for name in _NAMES if (path := Path(folder, name)).exists()]
+    if levels:
+        try:
+            with os.scandir(folder) as entries:
+                below = [one.path for one in entries if one.name[0] != "." and one.is_dir()]
+        except OSError:
+            return found
+        for one in below:
+            found += _tables_below(one, levels - 1)
+    return found

@@ -11,9 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from runners.host.tail import GrowingFile
+from runners.state.decoding import any_json, decode
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import fields
@@ -51,7 +50,7 @@ class WandbFile:
             for message in self._messages():
                 try:
                     yield from _history(message)
-                except (ValueError, IndexError, msgspec.DecodeError):
+                except (ValueError, IndexError):
                     continue  # a message that is damaged: the next begins where its length says
             more = piece.more and bool(piece.data) and not self.problem
 
@@ -142,7 +141,7 @@ def _step(history: bytes) -> Sample:
             continue
         if number == 1:
             name, text = _item(value)
-            one = msgspec.json.decode(text) if text else None
+            one = decode(text, any_json) if text else None
             if isinstance(one, (int, float)) and not isinstance(one, bool):
                 found[name] = float(one)
         elif number == 2:

@@ -82,8 +82,8 @@ def _gpu_cell(gpu: RemoteGpu) -> str:
     return f"{words} {heat} {name}".ljust(28)
 
 
-def run_line(run: RemoteRun, now: float, dim: bool) -> Text:
-    """One run: state, name, GPUs, how far, how well, until when, for how much."""
+def run_line(run: RemoteRun, now: float, dim: bool, names: int) -> Text:
+    """One run: state, name in `names` cells, GPUs, how far, how well, until when, for how much."""
     try:
         state = State(run.state)
     except ValueError:  # a state that a newer version has
@@ -91,7 +91,7 @@ def run_line(run: RemoteRun, now: float, dim: bool) -> Text:
     style = "dim" if dim else ""
     text = Text("  ")
     text.append(f"{SIGNS[state]} {run.state:<9}", style="dim" if dim else STATE_STYLES[state])
-    text.append(f" {safe_cell(run.name or run.id)[:22]:<22}", style=style)
+    text.append(f" {safe_cell(run.name or run.id)[:names]:<{names}}", style=style)
     words = [indices(list(run.gpus)) or "cpu"]
     if run.fraction is not None:
         words.append(f"{run.fraction:.0%}")

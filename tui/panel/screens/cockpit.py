@@ -43,7 +43,6 @@ class CockpitScreen(Cockpit):
         super().__init__(state, runs, read_only)
         self.stands = asyncio.Event()
         """Set once every pane is there to take in pictures."""
-        self._paints = False
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
@@ -60,25 +59,14 @@ class CockpitScreen(Cockpit):
 
     def on_mount(self) -> None:
         """The run list has the keys first."""
-        self.query_one("#runs").border_title = "Runs"
+        self.query_one(RunPane).retitle("Runs", "")
         self.query_one(RunPane).focus()
         first = self.commands.feed.first_picture()
         if first is not None:
             self.show(first)
         self.stands.set()
-        self.call_after_refresh(self._begin_to_paint)
-
-    def _begin_to_paint(self) -> None:
-        self._paints = True
-        self.refresh()
-
-    def _compositor_refresh(self) -> None:
-        # Each step of the first layout would paint the whole screen: it is painted once, when
-        # every pane has its size and the first picture.
-        if self._paints:
-            super()._compositor_refresh()
-        else:
-            self._dirty_widgets.clear()
+        # Once, when every pane has its size and the first picture.
+        self.call_after_refresh(self.begin_to_paint)
 
     def show(self, picture: PanelSnapshot) -> None:
         """Hand a new picture to every pane."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
 from tui.panel.remote.side import RemoteSide
 from tui.panel.run_commands import RunCommands
+from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
 from tui.views.run_view import RunView
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from tui.panel.money_commands import MoneyCommands
 
 
-class Cockpit(Screen[None]):
+class Cockpit(PaintedOnce[None]):
     """The newest picture, the run pane's choice, and who carries out what is asked for."""
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool) -> None:

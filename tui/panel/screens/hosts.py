@@ -34,6 +34,8 @@ from tui.views.safe import safe_cell
 
 _ENDED_SHOWN = 5
 _HERE = ""
+_NAMES, _WIDE = 22, 120
+"""Cells of a run's name, and how wide a screen is that has twice as many."""
 _TOUCHING = frozenset({"stop", "launch"})
 _EVERY_S = 1.0
 _COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
@@ -163,7 +165,8 @@ class HostsScreen(Screen[None]):
         runs = snapshot.newest_first
         ended = [run for run in runs if not run.live][:_ENDED_SHOWN]
         shown = [run for run in runs if run.live] + ended
-        return [Option(run_line(run, now, dim), id=f"{host}/{run.id}") for run in shown]
+        names = _NAMES if self.size.width < _WIDE else 2 * _NAMES
+        return [Option(run_line(run, now, dim, names), id=f"{host}/{run.id}") for run in shown]
 
     @property
     def shown_text(self) -> str:

@@ -16,9 +16,9 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.control.start import preview
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan

@@ -29,10 +29,13 @@ from tui.views.cost_report import (
     padded,
     read_report,
 )
+from tui.views.format import DASH
 from tui.views.guard_text import guard_text, watched_text
 from tui.views.money_text import ended_text, session_pairs
+from tui.views.run_columns import short_names
 
 _AGAIN_S = 15.0
+_LEAST_NAME = 12
 _KEYS = (
     ("s", "start a session"),
     ("b", "budget"),
@@ -130,7 +133,8 @@ class MoneyScreen(ModalScreen[None]):
         except FresnelError as error:
             self.app.call_from_thread(self._show_tables, Text(str(error), style="red"))
             return
-        self.app.call_from_thread(self._show_tables, _tables_text(report))
+        room = self.query_one("#money").scrollable_content_region.width
+        self.app.call_from_thread(self._show_tables, _tables_text(report, room))
 
     def _show_tables(self, text: Text) -> None:
         if self.is_attached:
@@ -245,10 +249,10 @@ def _keys_text() -> Text:
     return Text(" · ").join(Text.assemble((key, "bold"), f" {words}") for key, words in _KEYS)
 
 
-def _tables_text(report: CostReport) -> Text:
+def _tables_text(report: CostReport, room: int) -> Text:
     text = Text(no_wrap=True)
     for table in cost_tables(report, by_name=True):
-        text.append_text(_table_text(table)).append("\n")
+        text.append_text(_table_text(table, room)).append("\n")
     for note in cost_notes(report):
         text.append(f"{note}\n", style="yellow")
     if not text.plain:
@@ -256,12 +260,19 @@ def _tables_text(report: CostReport) -> Text:
     return text
 
 
-def _table_text(table: CostTable) -> Text:
-    widths = [
-        max(len(row[place]) for row in (table.headings, *table.rows))
+def _table_text(table: CostTable, room: int) -> Text:
+    """A table without the columns that say nothing, its names shortened to fit `room` cells."""
+    kept = [
+        place
         for place in range(len(table.headings))
+        if place == 0 or any(row[place] not in ("", DASH) for row in table.rows)
     ]
-    text = Text(padded(table.headings, widths) + "\n", style="bold")
-    for row in table.rows:
-        text.append(f"{padded(row, widths)}\n", style="not bold")
+    rows = [tuple(row[place] for place in kept) for row in (table.headings, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[0] = min(widths[0], max(_LEAST_NAME, room - sum(widths[1:]) - 2 * len(widths[1:])))
+    names = short_names([row[0] for row in rows], widths[0])
+    lines = [padded((names[row[0]], *row[1:]), widths) for row in rows]
+    text = Text(lines[0] + "\n", style="bold")
+    for line in lines[1:]:
+        text.append(f"{line}\n", style="not bold")
     return text

@@ -37,6 +37,7 @@ _DIFF_STYLES: dict[DiffKind, str] = {
     "same": "dim",
     "word": "yellow",
 }
+_NAMES = 24
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
 
@@ -108,7 +109,7 @@ class RunDetailScreen(ModalScreen[str]):
         live = [one for one in picture.runs if one.run.is_live] if picture else []
         sections = describe_details(view, self._state, live, picture.leases if picture else {})
         self._command = command_of(run.plan) if run.plan else ""
-        drawn = draw_sections(sections, str(run.state))
+        drawn = draw_sections(sections, str(run.state), _NAMES if self.size.width >= 100 else 14)
         changes = diff_lines(self._state.run(run.id))
         if changes:
             drawn = Group(drawn, draw_diff(changes))
@@ -125,9 +126,11 @@ class RunDetailScreen(ModalScreen[str]):
         self.query_one(".dialog").scroll_relative(y=by, animate=False)
 
 
-def draw_sections(sections: list[tuple[str, list[tuple[str, str]]]], state: str) -> Group:
-    """Sections with names on the left; long values are wrapped, never cut."""
-    width = min(24, max(len(name) for _, pairs in sections for name, _ in pairs))
+def draw_sections(
+    sections: list[tuple[str, list[tuple[str, str]]]], state: str, names: int = _NAMES
+) -> Group:
+    """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
+    width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
     parts: list[RenderableType] = []
     for title, pairs in sections:
         if title:

@@ -18,8 +18,9 @@ from textual.widgets import Button, Input, Label, Static
 
 from runners.model.errors import FresnelError
 from runners.presets.parameters import parse_scalar
-from runners.presets.reading.settings import Settings, read_settings, settings_file
+from runners.presets.reading.settings import Settings, read_settings
 from runners.presets.reading.settings_edit import change_settings
+from runners.state.layout import settings_file
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.fields import FormField

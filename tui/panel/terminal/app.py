@@ -1,4 +1,5 @@
-"""Textual's application where a terminal needs more: the panel's only use of its private names.
+"""Textual's application where a terminal needs more: the panel's use of its private names
+(those of painting are in `painting.py`).
 
 Textual is pinned. `tests/unit/test_textual_internals.py` fails when another version is installed:
 then each of these is looked at anew.
@@ -8,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.driver import Driver
 from textual.screen import Screen
 
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
+from tui.panel.terminal.painting import ChangedCells
 from tui.panel.theme.no_color import Colourless
 
 
@@ -33,6 +37,11 @@ class TerminalApp(App[None]):
         # Nothing shows through a screen that is no dialog: Textual would paint all of it for each
         # change below it.
         return super()._background_screens if self.screen.is_modal else []
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, ChopsUpdate):
+            renderable = ChangedCells.of(renderable)
+        super()._display(screen, renderable)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         # The one place that sees a key which nobody took.

@@ -20,9 +20,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.panel.hotkeys import hotkey
+from tui.panel.terminal.painting import TitledBorder
+from tui.panel.widgets.style_once import StyleOnce
 
 
-class RowList(ScrollView):
+class RowList(TitledBorder, StyleOnce, ScrollView):
     """Rows, each with a key; the cursor stays on its key whatever comes before it.
 
     Subclasses build the rows (`set_rows`) and say what a move or a click does besides.
@@ -78,11 +80,12 @@ class RowList(ScrollView):
             self._painted.clear()
             self.refresh()
             return
-        width = self.scrollable_content_region.width
+        width, seen = self.scrollable_content_region.width, self._rows_seen
         for row, old in list(self._painted.items()):
-            if not self._is_seen(row):
+            if row not in seen:
                 del self._painted[row]
             elif old != (new := self._row_at(row)):
+                self._painted[row] = new
                 self._refresh_row(row, *changed_cells(old, new, width))
         if cursor != self._cursor_row:
             self._refresh_row(cursor)
@@ -157,7 +160,7 @@ class RowList(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row, that of the cursor in its colours; blank below the last."""
-        width, style = self.scrollable_content_region.width, self.rich_style
+        width, style = self.scrollable_content_region.width, self.own_style
         if y < self._top and self._header is not None:
             return strip_of(self._header, width, self.app.console, style)
         row = y - self._top + round(self.scroll_offset.y)
@@ -166,7 +169,9 @@ class RowList(ScrollView):
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
             style = self.get_component_rich_style(name)
-        text = self._painted[row] = self._row_at(row)
+        text = self._painted.get(row)  # made when it was found to be another one
+        if text is None:
+            text = self._painted[row] = self._row_at(row)
         return strip_of(text, width, self.app.console, style)
 
     @property
@@ -185,10 +190,11 @@ class RowList(ScrollView):
         height = self.scrollable_content_region.height - self._top
         return range(first, max(first, min(len(self._rows), first + height)))
 
-    def _is_seen(self, row: int) -> bool:
+    @property
+    def _rows_seen(self) -> range:
         first = round(self.scroll_offset.y)
         height = self.scrollable_content_region.height - self._top
-        return first <= row < min(self._count, first + height)
+        return range(first, min(self._count, first + height))
 
     def _row_at(self, row: int) -> Text:
         above = len(self._above)

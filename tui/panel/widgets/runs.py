@@ -195,11 +195,7 @@ class RunPane(RowList):
         if lines.lacks_costs(self.seen) and not self._told_costs:
             self._told_costs = True
             self.post_message(self.CostsWanted())
-        title, subtitle = lines.title(self._typing), lines.subtitle()
-        if title != self.border_title:
-            self.border_title = title
-        if subtitle != self.border_subtitle:
-            self.border_subtitle = subtitle
+        self.retitle(lines.title(self._typing), lines.subtitle())
 
     # ---- the cursor
 

@@ -2,8 +2,7 @@
 
 from typing import Any, ClassVar
 
-import msgspec
-
+from runners.state.decoding import any_json, decode
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.readers.named_values import is_measure
 from runners.watch.metrics.readers.places import phase_of
@@ -45,10 +44,7 @@ class ObjectReader(Reader):
         end = line.rfind("}")
         if at < 0 or end < at:
             return None
-        try:
-            told = msgspec.json.decode(line[at : end + 1])
-        except (msgspec.DecodeError, RecursionError):
-            return None
+        told = decode(line[at : end + 1], any_json)
         if not isinstance(told, dict):
             return None
         return self.sample_of(told, phase_of(line[:at].rpartition("INFO |")[2].strip()))

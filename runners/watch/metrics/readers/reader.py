@@ -1,5 +1,6 @@
 """What all readers have in common."""
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from runners.watch.metrics.sample import Sample
@@ -8,7 +9,7 @@ CLAIMED = Sample()
 """A reader's answer to a line of its kind that says nothing: no other reader is asked."""
 
 
-class Reader:
+class Reader(ABC):
     """Reads the lines of one attempt in order; keeps what later lines need from earlier ones.
 
     `notes` are what a person has to know to understand its values, `corrections` what it corrects
@@ -31,9 +32,9 @@ class Reader:
     from_zero: bool = False
     """Whether the program counts its epochs from 0."""
 
+    @abstractmethod
     def read(self, line: str) -> Sample | None:
         """What a line says; None when it says nothing about the run's progress."""
-        raise NotImplementedError
 
     def finish(self) -> Sample | None:
         """What was still waited for when the output ended."""

@@ -15,14 +15,18 @@ from textual.theme import Theme
 from runners.gpus.client import is_stale
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
+from runners.state.leases import Lease
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.format import DASH, memory, percent, size
 from tui.views.gpu_text import host_text, instance_number, instances_of, strangers, trouble
+from tui.views.run_columns import fitted
 
 _CORNERS = 4
+_LEAST_NAME = 6
+"""Cells in which a run's name still says something."""
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
 """Content widths from which a row shows temperature and power, the memory bar, and the GPU's
 name.
@@ -60,9 +64,7 @@ class GpuPane(RowList):
         """Take in a new picture; only rows that changed are painted."""
         self.picture = picture
         reading = picture.reading
-        titles = _titles(reading, self.size.width, self.where)
-        if titles != (self.border_title, self.border_subtitle):
-            self.border_title, self.border_subtitle = titles
+        self.retitle(*_titles(reading, self.size.width, self.where))
         self._lay_out()
 
     def on_resize(self) -> None:
@@ -151,12 +153,12 @@ class GpuPane(RowList):
         ]
 
 
-def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str | None]:
+def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str]:
     """What stands in the border: what is simulated or missing, and since when readings are
     stale; beside GPUs the host.
     """
     if reading is None:
-        return "GPUs", None
+        return "GPUs", ""
     title = f"GPUs · {where}" if where else "GPUs"
     if any(gpu.simulated for gpu in reading.gpus):
         title += " · simulated"
@@ -165,7 +167,7 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
     if is_stale(reading):
         since = time.strftime("%H:%M:%S", time.localtime(reading.time))
         return title, f"stale since {since}"
-    return title, host_text(reading.cpu, width - _CORNERS) if reading.gpus else None
+    return title, (host_text(reading.cpu, width - _CORNERS) or "") if reading.gpus else ""
 
 
 def _problem_rows(problem: str | None, width: int) -> list[Text]:
@@ -185,10 +187,12 @@ def _holder(
     text = Text()
     for lease in leases:
         letter = picture.letters.get(lease.run, "")
-        name = f" {lease.preset}" if width >= 80 and len(leases) == 1 else ""
-        text.append(f" {letter}:{lease.logical}{name}", style=f"{run_colour(letter, theme)} bold")
+        text.append(f" {letter}:{lease.logical}", style=f"{run_colour(letter, theme)} bold")
     others = strangers(gpu, bool(leases))
     wrong = trouble(gpu, room - text.cell_len - 1)
+    left = room - text.cell_len - 1
+    if len(leases) == 1 and not (wrong or others) and left >= _LEAST_NAME:
+        text.append(f" {fitted(_name_of(picture, leases[0]), left).rstrip()}")
     if wrong:
         text.append(f" {wrong}", style="yellow")
     if others:
@@ -201,6 +205,11 @@ def _holder(
             words = " ⚠ not free" if against else words  # its details say why
         text.append(words, style="yellow" if against else "dim")
     return text
+
+
+def _name_of(picture: PanelSnapshot, lease: Lease) -> str:
+    """What the run that holds a GPU is called."""
+    return next((one.run.name for one in picture.runs if one.run.id == lease.run), lease.preset)
 
 
 def _named(others: list[GpuProcess], width: int) -> str:

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
-from textual.content import Content
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
@@ -26,6 +25,7 @@ from runners.watch.logs.file import Change
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import ErrorPattern, Pattern
 from tui.panel.terminal.osc import CAP
+from tui.panel.terminal.painting import TitledBorder
 from tui.panel.widgets.log.instead import line_instead
 from tui.panel.widgets.log.messages import (
     InputWanted,
@@ -42,12 +42,13 @@ from tui.panel.widgets.log.search import LogSearch
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_words, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, watch_file
+from tui.panel.widgets.style_once import StyleOnce
 
 _WRAPPED = {False: "from the first again", True: "from the last again"}
 """What is said when a search goes on at the other end, by whether it goes backward."""
 
 
-class LogPane(ScrollView):
+class LogPane(TitledBorder, StyleOnce, ScrollView):
     """One log on the screen; it follows the end until its reader scrolls up, and again after G."""
 
     DEFAULT_CSS = """
@@ -75,7 +76,6 @@ class LogPane(ScrollView):
         self._strips = StripCache()
         self._places: dict[Path, LogPlace] = {}
         self._title = ""
-        self._titles = ("", "")
         self._writing = ""
         self._painted = 0.0
         self._pending: Timer | None = None
@@ -342,7 +342,7 @@ class LogPane(ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
-        width, base = self.scrollable_content_region.width, self.rich_style
+        width, base = self.scrollable_content_region.width, self.own_style
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):
             return line_instead(() if view.rows else self.instead, y, width, base)
@@ -389,11 +389,8 @@ class LogPane(ScrollView):
 
     def _retitle(self) -> None:
         document = self.reader.document
-        titles = (self._title + describe_filter(document), self._writing + describe(self.reader))
-        if titles != self._titles:
-            # As content, not as text, in which brackets would be taken for markup.
-            self._titles = titles
-            self.border_title, self.border_subtitle = Content(titles[0]), Content(titles[1])
+        title = self._title + describe_filter(document)
+        self.retitle(title, self._writing + describe(self.reader))
 
     def _progressed(self) -> None:
         """A thread got on: show it, and go where the reader waits to go."""

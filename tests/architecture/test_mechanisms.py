@@ -1,0 +1,46 @@
+"""What is done in one place: decoding or nothing, words for lengths of time; and no stubs."""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import REPOSITORY
+
+CORE_AND_FRONTS = sorted(
+    path for folder in ("runners", "tui") for path in (REPOSITORY / folder).rglob("*.py")
+)
+_HOURS = re.compile(r"divmod\([^)]*, ?(?:60|3600)\)|(?://|%) ?3600\b")
+
+
+def places(found: Callable[[str], bool]) -> set[str]:
+    """The files of core and front ends in which something is found."""
+    return {
+        str(path.relative_to(REPOSITORY)) for path in CORE_AND_FRONTS if found(path.read_text())
+    }
+
+
+def test_damaged_bytes_are_caught_in_one_place() -> None:
+    # Elsewhere the text that is not UTF-8 would be forgotten: it is no DecodeError.
+    assert places(lambda text: "msgspec.DecodeError" in text) == {"runners/state/decoding.py"}
+
+
+def test_lengths_of_time_are_put_into_words_in_one_place_a_side() -> None:
+    assert places(lambda text: _HOURS.search(text) is not None) == {
+        "runners/model/quantities.py",
+        "tui/views/format.py",
+    }
+
+
+@pytest.mark.parametrize(
+    "path", CORE_AND_FRONTS, ids=lambda path: str(path.relative_to(REPOSITORY))
+)
+def test_functions_are_no_stubs_and_no_longer_than_a_screen(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name):
+            assert node.id != "NotImplementedError", f"line {node.lineno}: a stub"
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= 60, f"{node.name} has {length} lines"

@@ -1,0 +1,359 @@
+"""What people come to the panel for, each by its keys, in terminals of three sizes.
+
+One panel at each size plays all of them, so each story ends where it began: on the main screen,
+with nothing filtered and nothing marked.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from runners.host.files import replace
+from runners.host.identity import host_name
+from runners.state.layout import StateDirectory
+from tests.support import eventually, make_plan
+from tests.terminal import REPOSITORY, Terminal, panel_command
+
+# All in one process: each worker that plays a part of them opens panels of its own.
+pytestmark = pytest.mark.xdist_group("stories")
+SIZES = ((80, 24), (120, 40), (200, 60))
+DAY = 86_400.0
+OLD = 40
+"""Ended runs of the last weeks, more than any of these screens has rows for runs."""
+DIFF = """\
+diff --git a/train.py b/train.py
+index 1111111..2222222 100644
+--- a/train.py
++++ b/train.py
+@@ -1,3 +1,3 @@
+ import torch
+-rate = 1e-3
++rate = 3e-4
+"""
+
+
+class Scene(NamedTuple):
+    """A machine with a history: a panel of one size, and the commands beside it."""
+
+    panel: Terminal
+    columns: int
+    state: StateDirectory
+    command: Callable[..., "subprocess.CompletedProcess[str]"]
+
+    def listed(self, *words: str) -> list[dict[str, object]]:
+        """The runs that `list` finds."""
+        found: list[dict[str, object]] = json.loads(self.command("list", "--json", *words).stdout)
+        return found
+
+    def choose(self, words: str, count: int = 1) -> None:
+        """Find runs; the cursor is on the first of them."""
+        self.panel.press(f"/{words}", "Enter")
+        self.panel.wait_for(rf"{count} of \d+")
+
+    def back(self) -> None:
+        """All runs again, the cursor where it was before."""
+        self.panel.press("Escape")
+        self.panel.wait_gone("find:|marked")
+
+
+def make_ended(
+    home: StateDirectory, name: str, age_s: float, loss: float, diff: str = "", **record: object
+) -> None:
+    """A run that has ended, as its supervisor leaves it."""
+    began = time.time() - age_s
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(began))}-{name}-7f3a"
+    directory = home.run(run_id)
+    directory.path.mkdir(parents=True)
+    origin = {"user": "anna", "host": host_name(), "boot_id": "b", "created": began}
+    argv = ("python", "train.py", "--lr", f"{loss:g}")
+    plan = msgspec.to_builtins(make_plan(run_id, name=name, argv=argv))
+    replace(directory.plan, msgspec.json.encode({**plan, "origin": origin}))
+    ending = {"state": "done", "started": began, "ended": began + 60, "exit_code": 0, **record}
+    replace(directory.state, msgspec.json.encode(ending))
+    values = {"last": loss, "step": 9, "count": 9, "best": loss / 2, "best_step": 7}
+    final = {"ended": ending["ended"], "progress": {"fraction": 1.0}, "metrics": {"loss": values}}
+    replace(directory.path / "final.json", msgspec.json.encode({**final, "headline": "loss"}))
+    directory.output.write_text(f"the log of {name}\n")
+    if diff:
+        source = {"root": "/nowhere", "dirty": True, "diff_bytes": len(diff), "diff_sha256": "x"}
+        replace(directory.source, msgspec.json.encode(source))
+        directory.source_diff.write_text(diff)
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    columns, rows = request.param
+    folder = tmp_path_factory.mktemp("stories")
+    own = {
+        "FRESNEL_STATE_DIR": str(folder / "state"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "FRESNEL_GPUS": "sim:2xMI300X",
+        "FRESNEL_SAMPLER_LINGER_S": "2",
+    }
+    environment = {**os.environ, **own, "PYTHONPATH": str(REPOSITORY)}
+
+    def command(*words: str) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [sys.executable, "-m", "tui", "--no-ui", *words],
+            env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done
+
+    state = StateDirectory(folder / "state").create()
+    for i in range(OLD):
+        make_ended(state, f"old-{i:02}", (i + 2) * DAY / 2, 0.5 + i / 100)
+    make_ended(state, "rate-1e-4", 9000, 0.11, DIFF)
+    make_ended(state, "rate-3e-4", 8000, 0.22)
+    words = {"state": "failed", "exit_code": 1, "reason": "RuntimeError: no space left on device"}
+    make_ended(state, "broken", 7000, 0.9, **words)
+    for name in ("holder", "waiter"):
+        command("launch", "--gpu-ids", "0", "--name", name, "--", "sleep", "900")
+    panel = Terminal(panel_command(), columns, rows, **own)
+    panel.wait_for(r"▶ running +holder")
+    panel.wait_for(f"2 live · {OLD + 5} in all")
+    yield Scene(panel, columns, state, command)
+    panel.close()
+    command("stop", "--all", "--force", "--wait")
+
+
+@pytest.fixture
+def scene(shared: Scene) -> Iterator[Scene]:
+    """The scene on its main screen; a story that left it elsewhere has failed."""
+    yield shared
+    shared.panel.wait_for(r"(?s)╭[^\n]* Runs.*? in all")
+
+
+def test_who_runs_stands_on_top_and_who_holds_a_gpu_has_its_letter(scene: Scene) -> None:
+    panel = scene.panel
+    panel.wait_for(r"(?m)│ *state +name.*\n.*│A ▶ running +holder")
+    named = " holder" if scene.columns >= 120 else ""
+    panel.wait_for(rf"(?m)^│ 0 .*A:0{named}")
+    panel.wait_for(r"(?m)^│ 1 .*free")
+
+
+def test_what_ended_before_this_panel_kept_its_result(scene: Scene) -> None:
+    scene.panel.press("/rate-1e-4")
+    scene.panel.wait_for(r"✔ done +rate-1e-4 .*0\.11")
+    scene.panel.press("Escape")
+    scene.panel.wait_gone("find:")
+
+
+def test_last_week_s_failure_is_found_and_the_oldest_is_reached(scene: Scene) -> None:
+    panel = scene.panel
+    scene.choose("state:failed since:7d")
+    panel.wait_for(r"✘ failed +broken")
+    scene.back()
+    panel.press("End")
+    panel.wait_for("the log of old-39")
+    panel.press("Home")
+    panel.wait_for(r"holder · output\.log")
+
+
+def test_the_best_run_is_found_by_sorting(scene: Scene) -> None:
+    panel = scene.panel
+    sorted_by_loss = r"loss▲"
+    for _ in range(12):
+        panel.press("<")
+        panel.read(0.2)
+        if re.search(sorted_by_loss, panel.text):
+            break
+    panel.wait_for(sorted_by_loss)
+    panel.press("Home")
+    panel.wait_for(r"(?s)loss▲.*?rate-1e-4.*?rate-3e-4")
+    panel.press("Escape", "Escape")
+    panel.wait_gone(sorted_by_loss)
+    panel.wait_for(r"(?m)│ *state +name.*\n.*│A ▶ running +holder")
+    panel.press("Home")
+    panel.wait_for(r"holder · output\.log")
+
+
+def test_why_a_run_failed_stands_in_its_row_and_in_its_details(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("/broken")
+    panel.wait_for(r"✘ failed +broken +.*RuntimeError")
+    panel.press("Enter", "Enter")
+    panel.wait_for(r"command +python train\.py --lr 0\.9")
+    panel.wait_for(r"RuntimeError: no space left on device")
+    panel.press("Escape")
+    panel.wait_gone("command +python train")
+    panel.press("Escape")
+    panel.wait_gone("find:")
+
+
+def test_the_code_that_was_changed_is_shown(scene: Scene) -> None:
+    panel = scene.panel
+    scene.choose("rate-1e-4")
+    panel.press("i")
+    panel.wait_for(r"command +python train\.py")
+    panel.press("End")
+    panel.wait_for(r"-rate = 1e-3\s*[│▁-█ ]*\n.*\+rate = 3e-4")
+    panel.press("Escape")
+    panel.wait_gone("rate = 3e-4")
+    scene.back()
+    said = scene.command("status", "rate-1e-4", "--diff").stdout
+    assert "uncommitted changes: 1 file, +1 −1" in said and "\n+rate = 3e-4\n" in said
+    told = json.loads(scene.command("status", "rate-1e-4", "--diff", "--json").stdout)
+    assert told["diff"] == DIFF
+
+
+def test_what_a_queued_run_waits_for_is_told_in_full(scene: Scene) -> None:
+    panel = scene.panel
+    panel.wait_for(r"◷ queued +waiter +.*GPU 0 held")
+    scene.choose("waiter")
+    panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
+    panel.wait_for("Place 1 of 1 in the queue")
+    scene.back()
+
+
+def test_a_note_of_several_lines_is_written_and_read(scene: Scene) -> None:
+    panel = scene.panel
+    scene.choose("rate-3e-4")
+    panel.press("N")
+    panel.wait_for("Note on rate-3e-4")
+    panel.press("first line", "Enter", "second line")
+    panel.wait_for("second line")
+    panel.press("\x13")
+    panel.wait_gone("Note on rate-3e-4")
+    (run,) = eventually(lambda: [one for one in scene.listed("note:second") if one["note"]])
+    assert run["note"] == "first line\nsecond line"
+    panel.press("i")
+    panel.wait_for(r"your note +first line\s*[│▁-█ ]*\n.* second line")
+    panel.press("Escape")
+    panel.wait_gone("your note")
+    panel.press("N")
+    panel.wait_for("Note on rate-3e-4")
+    panel.press(" thrown away", "Escape")
+    panel.wait_for("Esc again leaves it as it was")
+    panel.press("Escape")
+    panel.wait_gone("Note on rate-3e-4")
+    scene.back()
+    table = scene.command("list", "note:second", "--columns", "name,note").stdout
+    assert "first line …" in table and "second" not in table
+
+
+def test_a_run_is_tagged_starred_deleted_and_brought_back(scene: Scene) -> None:
+    panel = scene.panel
+    scene.choose("old-03")
+    panel.press("t")
+    panel.wait_for("Tags of old-03")
+    panel.press("good", "Enter")
+    panel.wait_gone("Tags of old-03")
+    panel.press("*")
+    panel.wait_for("★ old-03")
+    panel.press("x")
+    panel.wait_for("Delete 1 run")
+    panel.press("y")
+    panel.wait_for(f"0 of {OLD + 4}")
+    panel.press("u")
+    panel.wait_for(f"1 of {OLD + 5}")
+    scene.back()
+    assert [one["tags"] for one in scene.listed("is:starred")] == [["good"]]
+
+
+def test_two_marked_runs_are_compared(scene: Scene) -> None:
+    panel = scene.panel
+    scene.choose("rate-", 2)
+    panel.press("Home", "  ")
+    panel.wait_for("2 marked")
+    panel.press("=")
+    panel.wait_for("2 runs compared")
+    panel.wait_for(r"lr +0\.\d+ +0\.\d+")
+    panel.wait_for("★")
+    panel.press("Escape")
+    panel.wait_gone("2 runs compared")
+    panel.press("Escape")
+    panel.wait_gone("find:")
+    scene.back()
+
+
+def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("n")
+    panel.wait_for("own command")
+    panel.press("sleep 901", "Enter")
+    panel.wait_for("command: as in a shell")
+    panel.press("Tab")
+    panel.wait_for("name: what the run is called")
+    panel.press("mine", "F2")
+    panel.wait_for(r"▶ running +mine")
+    panel.wait_for(r"mine · output\.log")
+    panel.press("s")
+    panel.wait_for("Stop mine")
+    panel.press("Enter")
+    panel.wait_gone("Stop mine")
+    assert [one["state"] for one in scene.listed("name:mine")] == ["running"], "asked, and left"
+    panel.press("s")
+    panel.wait_for("Stop mine")
+    panel.press("y")
+    panel.wait_for(r"■ stopped +mine")
+    panel.press("x")
+    panel.wait_for("Delete 1 run")
+    panel.press("y")
+    panel.wait_for(f"{OLD + 5} in all")
+
+
+def test_drain_and_guard_are_asked_for_and_stand_in_the_header(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("D")
+    panel.wait_for("no new run starts until drain is ended")
+    panel.press("y")
+    panel.wait_for("⚠ drain")
+    panel.press("D")
+    panel.wait_for("End the drain")
+    panel.press("y")
+    panel.wait_gone("⚠ drain")
+    panel.press("$")
+    panel.wait_for("none is set: g sets one")
+    panel.press("Escape")
+    panel.wait_gone("Money and guard")
+    scene.command("guard", "set", "--max-age", "9000h")
+    panel.wait_for("guard set")
+    scene.command("guard", "off")
+    panel.wait_gone("guard set")
+
+
+def test_help_is_of_the_pane_in_focus_and_settings_are_shown(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("2", "?")
+    panel.wait_for("Runs: here")
+    panel.press("Escape")
+    panel.wait_gone("Runs: here")
+    panel.press(",")
+    panel.wait_for("F6 edit the file")
+    panel.press("Escape")
+    panel.wait_gone("F6 edit the file")
+
+
+def test_curves_of_the_marked_are_looked_at(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("m")
+    panel.wait_for("x axis")
+    panel.wait_gone("Runs ─")
+    panel.press("Escape")
+    panel.wait_for("╭.* Runs")
+
+
+def test_leaving_says_what_goes_on(scene: Scene) -> None:
+    """The last one: there is no panel after it."""
+    again = Terminal(
+        panel_command(), scene.columns, 24,
+        FRESNEL_STATE_DIR=str(scene.state.root), FRESNEL_GPUS="none",
+    )  # fmt: skip
+    try:
+        again.wait_for(r"▶ running +holder")
+        again.press("q")
+        again.wait_for("2 runs go on")
+        assert again.wait_end() == 0
+    finally:
+        again.close()

@@ -1,0 +1,20 @@
+"""Numbers and moments as every JSON document of ours writes them."""
+
+from datetime import datetime, timezone
+from decimal import ROUND_HALF_UP, Decimal
+
+_MICRO = Decimal("0.000001")
+
+
+def number(amount: Decimal | None) -> float | None:
+    """A decimal number in JSON: six places."""
+    return None if amount is None else float(amount.quantize(_MICRO, ROUND_HALF_UP))
+
+
+def iso(moment: float | None) -> str | None:
+    """Unix seconds as ISO 8601 in UTC."""
+    return (
+        None
+        if moment is None
+        else datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+    )
