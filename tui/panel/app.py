@@ -53,6 +53,8 @@ class PanelApp(TerminalApp):
     TITLE = "fresnel-tui"
     CSS_PATH = "panel.tcss"
     ENABLE_COMMAND_PALETTE = True
+    # The line of keys stays under a pane that fills the screen.
+    ALLOW_IN_MAXIMIZED_VIEW = "Footer, KeyBar"
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("ctrl+q", "quit", "quit; runs go on", priority=True),
         Binding("ctrl+c", "help_quit", show=False, system=True),
