@@ -1,7 +1,7 @@
-"""Figures of the Gaussian trainer: the renderer against a loop, HFTS against full training, our
-recipe against the Fresnel project's.
+"""Figures of the Gaussian trainer: the renderer against a loop, our recipe against the Fresnel
+project's. The fast schedule is measured by gaussian_hfts.py, kills by gaussian_kills.py.
 
-    python tests/bench/gaussian.py renderer hfts recipe     all three by default; two threads
+    python tests/bench/gaussian.py renderer recipe          both by default; two threads
     python tests/bench/gaussian.py renderer --device cuda   on a GPU: images a second too
 """
 
@@ -187,42 +187,6 @@ def train(folder: Path, *arguments: str) -> list[dict[str, float]]:
     return told
 
 
-def bench_hfts(epochs: int, fast_epochs: list[int], size: int, images: int) -> None:
-    """Complete schedules of full and of fast training: seconds of training and held-out PSNR at the
-    end.
-    """
-    print(
-        f"| schedule, {size} px, K=4, batch 4, {images} crops | training time | CPU time |"
-        " held-out PSNR | SSIM |"
-    )
-    print("| --- | --- | --- | --- | --- |")
-    common = (
-        "--max_images",
-        str(images),
-        "--image_size",
-        str(size),
-        "--batch_size",
-        "4",
-        "--blur",
-        "0.3",
-    )
-    plans = [("full", count, ()) for count in sorted({max(1, epochs // 2), epochs}) if epochs]
-    plans += [
-        ("fast_mode", count, ("--fast_mode", "--final_share", str(1.01 / count)))
-        for count in fast_epochs
-    ]
-    for name, count, more in plans:
-        with tempfile.TemporaryDirectory() as folder:
-            told = train(Path(folder), *common, "--epochs", str(count), *more)
-        taken, last = sum(epoch["seconds"] for epoch in told), told[-1]
-        print(
-            f"| {name}, {count} epochs | {taken:.0f} s | {told[0]['cpu']:.0f} s |"
-            f" {last['held_out_psnr']:.2f} dB |"
-            f" {last['held_out_ssim']:.3f} |",
-            flush=True,
-        )
-
-
 def bench_recipe(epochs: int, seeds: int) -> None:
     """Upstream's recipe (rate 1e-4, its cosine, no warm-up; geometry right) against ours in the
     same time.
@@ -257,17 +221,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", default=["renderer", "hfts", "recipe"])
+    parser.add_argument("parts", nargs="*", default=["renderer", "recipe"])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--size", type=int, default=128)
-    parser.add_argument(
-        "--epochs", type=int, default=8, help="of the longer full schedule; 0: none"
-    )
-    parser.add_argument("--fast_epochs", type=int, nargs="*", default=[6, 12, 24])
+    parser.add_argument("--epochs", type=int, default=8, help="of the recipes")
     parser.add_argument("--backends", nargs="*", default=["torch", "compiled"])
-    parser.add_argument(
-        "--images", type=int, default=50, help="of the schedules, held out included"
-    )
     parser.add_argument("--seeds", type=int, default=3)
     asked = parser.parse_args()
     torch.set_num_threads(THREADS)
@@ -278,8 +235,6 @@ def main() -> int:
     )
     if "renderer" in asked.parts:
         bench_renderer(asked.device, asked.backends)
-    if "hfts" in asked.parts:
-        bench_hfts(asked.epochs, asked.fast_epochs, asked.size, asked.images)
     if "recipe" in asked.parts:
         bench_recipe(asked.epochs, asked.seeds)
     return 0

@@ -88,6 +88,57 @@ def make_depth(path: Path) -> None:
     save(path, nodes, weights, ("predicted_depth", (1, 518, 518)))
 
 
+def make_dinov2_folder(folder: Path, channels: int = 384) -> None:
+    """A DINOv2 of one layer with random weights, as transformers saves it."""
+    import torch
+    from transformers import Dinov2Config, Dinov2Model
+
+    torch.manual_seed(0)
+    config = Dinov2Config(
+        hidden_size=channels,
+        num_hidden_layers=1,
+        num_attention_heads=channels // 64,
+        mlp_ratio=1,
+        image_size=518,
+        patch_size=14,
+    )
+    Dinov2Model(config).save_pretrained(folder)
+
+
+def make_depth_folder(folder: Path, **more: object) -> None:
+    """A very narrow Depth Anything with random weights, as transformers saves it."""
+    import torch
+    from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
+
+    torch.manual_seed(0)
+    backbone = Dinov2Config(
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        mlp_ratio=1,
+        image_size=518,
+        patch_size=14,
+        out_indices=[1, 2, 3, 4],
+        reshape_hidden_states=False,
+    )
+    config = DepthAnythingConfig(
+        backbone_config=backbone,
+        reassemble_hidden_size=32,
+        neck_hidden_sizes=[4, 4, 4, 4],
+        fusion_hidden_size=4,
+        head_hidden_size=4,
+        **more,
+    )
+    network = DepthAnythingForDepthEstimation(config)
+    # As transformers draws them, so few channels let nothing through.
+    for name, part in network.named_parameters():
+        if part.dim() > 1 and not name.startswith("backbone"):
+            torch.nn.init.kaiming_normal_(part)
+    torch.nn.init.ones_(network.head.conv3.weight)
+    torch.nn.init.ones_(network.head.conv3.bias)
+    network.save_pretrained(folder)
+
+
 def main(folder: Path) -> None:
     """Make everything."""
     make_photographs(folder / "images" / "training")

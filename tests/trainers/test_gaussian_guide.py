@@ -4,7 +4,6 @@ preprocessing refuses.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,8 @@ torch = pytest.importorskip("torch")
 for needed in ("skimage", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
+from tests.warm import TORCH  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parents[1] / "trainers" / "gaussian"
 pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
@@ -25,7 +26,7 @@ TINY = ("--image_size", "64", "--batch_size", "4", "--device", "cpu", "--threads
 
 def start(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
-    return subprocess.Popen(
+    return TORCH.start(
         [sys.executable, str(PROGRAMS / program), *arguments],
         cwd=folder,
         env=kept | variables,
@@ -103,97 +104,6 @@ def test_other_channels_polarities_and_pictures_are_refused_by_name(
         tmp_path, "preprocess_training_data.py", "--data_dir", str(tmp_path), *models, code=1
     )
     assert "1 images cannot be read: broken.jpg" in told
-
-
-def test_the_validate_mode_runs_first(project: Path) -> None:
-    told = run(
-        project,
-        *TRAIN,
-        *TINY,
-        "--epochs",
-        "1",
-        "--max_images",
-        "10",
-        "--no-export_onnx",
-        "--output_dir",
-        "validated",
-        "--gaussians_per_patch",
-        "1",
-    )
-    assert "training images 8, held out 2" in told
-    assert "depth files (disparity)" in told
-
-
-@pytest.fixture(scope="module")
-def last(project: Path) -> Path:
-    """The last checkpoint of a fast run that was killed after its second epoch and resumed as the
-    guide does.
-    """
-    fast = (
-        *TRAIN,
-        *TINY,
-        "--fast_mode",
-        "--epochs",
-        "4",
-        "--checkpoint_every",
-        "1",
-        "--no-export_onnx",
-    )
-    killed = start(project, *fast)
-    for line in killed.stdout:
-        if "epoch_0002.pt" in line:
-            break
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    path = project / "checkpoints" / "exp2" / "decoder_exp2_lastcheckpoint.pt"
-    told = run(project, *fast, "--resume", str(path))
-    assert f"resume       {path}" in told
-    assert "Epoch 4 complete" in told
-    assert "Epoch 1 complete" not in told
-    return path
-
-
-def test_a_killed_fast_run_is_resumed_and_tells_upstreams_history(last: Path) -> None:
-    history = json.loads((last.parent / "training_history_exp2.json").read_text())
-    assert len(history["total"]) == len(history["rgb"]) == 4
-    assert 0 < history["ssim"][-1] < 1
-
-
-def test_the_checkpoint_is_judged_on_photographs_it_has_not_seen(project: Path, last: Path) -> None:
-    told = run(project, "evaluate.py", "--checkpoint", str(last), "--data_dir", "images/training")
-    assert "result       PSNR" in told
-    figures = json.loads((project / "evaluation" / "figures.json").read_text())
-    assert len(figures["photographs"]) == 2
-    assert (project / "evaluation" / "contact_sheet.png").stat().st_size > 1000
-
-
-def test_the_checkpoint_is_exported(project: Path, last: Path) -> None:
-    told = run(project, "export_decoder.py", "--checkpoint", str(last))
-    assert "ONNX export successful: models/gaussian_decoder.onnx" in told
-    assert (project / "models" / "gaussian_decoder.onnx").stat().st_size > 2_000_000
-
-
-def test_a_photograph_becomes_gaussians(project: Path, last: Path) -> None:
-    told = run(
-        project,
-        "infer.py",
-        "--checkpoint",
-        str(last),
-        "--image",
-        "images/training/photo_0.jpg",
-        "--features_model",
-        "models/dinov2_small.onnx",
-        "--depth_model",
-        "models/depth_anything_v2_small.onnx",
-        "--output_dir",
-        "out",
-        "--azimuth",
-        "15",
-    )
-    assert told.split()[0] == "5476"
-    assert (project / "out" / "photo_0.bin").stat().st_size == 5476 * 56
-    assert (project / "out" / "photo_0.ply").stat().st_size > 5476 * 68
-    assert (project / "out" / "photo_0.png").stat().st_size > 100
 
 
 def test_phase_two_finds_the_larger_features_and_refuses_the_old_decoder(project: Path) -> None:

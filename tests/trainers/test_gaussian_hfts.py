@@ -13,8 +13,10 @@ from trainers.gaussian.hfts import (  # noqa: E402
     phase_of,
     random_window,
     sample_gaussians,
-    speed_estimate,
+    split_gaussians,
+    work_saved,
 )
+from trainers.gaussian.options import complete, make_parser  # noqa: E402
 from trainers.gaussian.render import Camera, Gaussians, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -23,14 +25,71 @@ ALL = Savings(64, True, 256, 12, 0.25)
 
 def test_the_last_phase_has_everything_at_full_size() -> None:
     phases = [phase_of(epoch, 100, 256, 4, ALL) for epoch in range(100)]
-    assert {phase.resolution for phase in phases[:75]} == {64}
-    assert [phase.slots for phase in phases].count(1) > 10
-    assert sorted({phase.slots for phase in phases}) == [1, 2, 4]
+    assert {phase.window for phase in phases[:75]} == {12}
+    assert {phase.resolution for phase in phases[:38]} == {64}
+    assert {phase.resolution for phase in phases[38:]} == {256}
+    slots = [phase.slots for phase in phases]
+    assert slots == sorted(slots) and slots.count(1) > 10
+    assert set(slots[:38]) == {1, 2, 4} and set(slots[38:]) == {4}
     for phase in phases[75:]:
         assert (phase.resolution, phase.slots, phase.stochastic_k, phase.window) == (256, 4, 0, 0)
     assert phase_of(0, 1, 256, 4, ALL).final
     assert phase_of(0, 100, 256, 4, Savings()).final
-    assert speed_estimate(256, 4, ALL, 100) > speed_estimate(256, 4, Savings(), 100) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", (0, 0, 1)),
+        ("--fast_mode", (8, 128, 5)),
+        ("--fast_mode --image_size 32", (13, 128, 5)),
+        ("--fast_mode --train_window 0 --validate_every 1", (0, 128, 1)),
+        ("--train_window 20 --train_resolution 96", (20, 96, 1)),
+    ],
+)
+def test_fast_mode_fills_in_what_is_not_given(words: str, expected: tuple[int, int, int]) -> None:
+    settings = make_parser().parse_args(["--image_size", "256", *words.split()])
+    complete(settings)
+    found = (settings.train_window, settings.train_resolution, settings.validate_every)
+    assert found == expected
+
+
+def test_the_work_saved_is_told() -> None:
+    assert work_saved(256, 4, Savings(), 100) == (1, 1)
+    saved = work_saved(128, 4, Savings(window=8, final_share=0.02), 100)
+    assert saved.patches == pytest.approx(1 / (0.02 + 0.98 * (10 / 37) ** 2))
+    assert saved.pixels == pytest.approx(1 / (0.02 + 0.98 * (8 / 37) ** 2))
+    coarse = work_saved(256, 4, Savings(train_resolution=64, window=8), 100)
+    assert coarse.pixels > 1.3 * work_saved(256, 4, Savings(window=8), 100).pixels
+
+
+def test_split_gaussians_draw_what_their_parents_drew() -> None:
+    """Unlike new ones that have learnt nothing; two optimisers' states stay of one piece."""
+    torch.manual_seed(0)
+    decoder = DirectPatchDecoder(DecoderSettings(gaussians_per_patch=4))
+    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-3)
+    features, camera = torch.randn(1, 384, 37, 37), Camera(32, 0.3)
+    target = torch.rand(1, 3, 4, 4).repeat_interleave(8, 2).repeat_interleave(8, 3)
+    for _ in range(8):
+        optimiser.zero_grad()
+        (render(decoder(features, slots=1), camera).image - target).abs().mean().backward()
+        optimiser.step()
+    decoder.eval()
+    with torch.no_grad():
+        parents, untaught = (
+            render(decoder(features, slots=slots), camera).image for slots in (1, 4)
+        )
+        split_gaussians(decoder.mlp.net[-1], optimiser, 1, 4)
+        halves = decoder(features)
+        drawn = render(halves, camera).image
+    change, worse = ((one - parents).square().mean() for one in (drawn, untaught))
+    assert change < 0.5 * worse
+    colours = halves.colours.view(1, 37 * 37, 4, 3)
+    assert torch.equal(colours[:, :, :1].expand_as(colours), colours)
+    places = halves.positions.view(1, 37 * 37, 4, 3)
+    assert len({tuple(place) for place in places[0, 700, :, :2].tolist()}) == 4
+    moments = optimiser.state[decoder.mlp.net[-1].bias]["exp_avg"].view(4, 16)
+    assert moments[0].any() and torch.equal(moments, moments[:1].expand(4, 16))
 
 
 def overlapping(count: int = 40) -> Gaussians:

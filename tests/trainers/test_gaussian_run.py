@@ -29,7 +29,9 @@ def whole(tmp_path_factory, run_trainer):
     (home / "trainers" / "__init__.py").write_text(
         "raise RuntimeError('the wrong trainers package')\n"
     )
-    done = run_trainer(*SHORT, run_directory=home / "run", cwd=home, PYTHONPATH=str(home))
+    done = run_trainer(
+        *SHORT, run_directory=home / "run", cwd=home, cold=True, PYTHONPATH=str(home)
+    )
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout
 
@@ -139,6 +141,7 @@ def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
 FAST = (
     "--epochs",
     "3",
+    "--progressive_schedule",
     "--image_size",
     "64",
     "--fast_mode",
@@ -155,9 +158,11 @@ FAST = (
 )
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_bit(tmp_path, run_trainer, start_trainer) -> None:
-    """Windows, random Gaussians, dropout and averaged weights included; each kill at a later
-    line.
+def test_killed_at_any_moment_it_goes_on_to_the_bit(
+    tmp_path, run_trainer, start_trainer, read_events
+) -> None:
+    """Windows, random and split Gaussians, dropout and averaged weights included; each kill at a
+    later line.
     """
     straight = tmp_path / "elsewhere" / "straight"
     assert run_trainer(*FAST, run_directory=straight).returncode == 0
@@ -172,6 +177,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(tmp_path, run_trainer, start
     done = run_trainer(*FAST, "--resume", "auto-or-new", run_directory=run)
     assert done.returncode == 0, done.stderr
     same(*(folder / "checkpoints" / "epoch_0003.pt" for folder in (run, straight)))
+    judged = ["held_out_psnr" in event["values"] for event in read_events(straight, "epoch")]
+    assert judged == [False, False, True], "cheap epochs are judged every fifth time"
     ema = [
         load(folder / "checkpoints" / "epoch_0003.pt")["ema"]["weights"]
         for folder in (run, straight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from trainers.gaussian.hfts import phase_of, speed_estimate
+from trainers.gaussian.hfts import phase_of, work_saved
 from trainers.gaussian.options import savings
 from trainers.gaussian.render import choose_backend
 from trainers.gaussian.run import Run
@@ -58,8 +58,11 @@ def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
     for line in phases if len(phases) > 1 else ():
         say(f"phase        {line}")
     if len(phases) > 1:
-        ratio = speed_estimate(settings.image_size, run.decoder.slots, asked, settings.epochs)
-        say(f"phase        {ratio:.1f} x fewer pixels drawn than without; the time saved is less")
+        saved = work_saved(settings.image_size, run.decoder.slots, asked, settings.epochs)
+        say(
+            f"phase        {saved.patches:.1f} x fewer patches decoded and {saved.pixels:.1f} x"
+            " fewer pixels drawn than in as many full epochs"
+        )
 
 
 def epoch_lines(run: Run, number: int, seconds: float) -> None:
@@ -69,6 +72,8 @@ def epoch_lines(run: Run, number: int, seconds: float) -> None:
         f"Epoch {number} complete | Time: {seconds:.1f}s | Loss: {values.get('loss', math.nan):.4f}"
         f" | RGB: {values.get('l1', math.nan):.4f}"
     )
+    if "held_out_psnr" not in values:
+        return
     run.reporter.say(
         f"held out     PSNR {values['held_out_psnr']:.2f} dB, SSIM {values['held_out_ssim']:.4f}"
         f" (mean colour {values['mean_colour_psnr']:.2f} dB, {values['mean_colour_ssim']:.4f})"

@@ -160,6 +160,96 @@ def draw_forward(
                     canvas[image, channel, y, x] = drawn[channel, (y - top) * tile + x - left]
 
 
+@njit(cache=True, inline="always", fastmath=FASTER)
+def read_tile(
+    canvas: Any, arriving: Any, top: int, left: int, tile: int, wanted: Any, behind: Any
+) -> None:  # pragma: no cover - compiled
+    """Fill wanted (5,P) with a tile of the arriving gradient (5,S,S), behind (P,) with its product
+    with the canvas (5,S,S).
+    """
+    size = canvas.shape[2]
+    for y in range(top, min(top + tile, size)):
+        for x in range(left, min(left + tile, size)):
+            i = (y - top) * tile + x - left
+            for channel in range(5):
+                wanted[channel, i] = arriving[channel, y, x]
+                behind[i] += arriving[channel, y, x] * canvas[channel, y, x]
+
+
+@njit(cache=True, inline="always", fastmath=FASTER)
+def go_past(
+    splat: Any,
+    most: Any,
+    wanted: Any,
+    falloff: Any,
+    through: Any,
+    behind: Any,
+    weight: Any,
+    slope: Any,
+) -> None:  # pragma: no cover - compiled
+    """Fill a splat's weight (P,) and the slope (P,) of the loss over its exponent by the opacity;
+    take it off `through` and `behind`.
+
+    What a Gaussian hides is what the drawn pixel holds less what was drawn up to it.
+    """
+    number = slope.dtype.type
+    one, none = number(1.0), number(0.0)
+    w0, w1, w2, w3, w4 = wanted[0], wanted[1], wanted[2], wanted[3], wanted[4]
+    red, green, blue, far = splat[6], splat[7], splat[8], splat[9]
+    for i in range(len(slope)):
+        slope[i] = w0[i] * red + w1[i] * green + w2[i] * blue + w3[i] * far + w4[i]
+    opacity = splat[5]
+    for i in range(len(slope)):
+        bare = opacity * falloff[i]
+        shade = min(bare, most)
+        before = through[i]
+        share = shade * before
+        hidden = behind[i] - share * slope[i]
+        found = before * slope[i] - hidden / (one - shade)
+        weight[i] = share
+        behind[i] = hidden
+        through[i] = before - share
+        slope[i] = found * falloff[i] if bare < most else none
+
+
+@njit(cache=True, inline="always", fastmath=FASTER)
+def write_gradient(
+    splat: Any,
+    x0: Any,
+    y0: Any,
+    across: Any,
+    down: Any,
+    slope: Any,
+    weight: Any,
+    wanted: Any,
+    row: Any,
+) -> None:  # pragma: no cover - compiled
+    """Fill row (10,) with the gradient of a splat at (x0, y0) of its tile."""
+    number = slope.dtype.type
+    none = number(0.0)
+    for channel in range(4):
+        asked, total = wanted[channel], none
+        for i in range(len(slope)):
+            total += weight[i] * asked[i]
+        row[6 + channel] = total
+    s0, sx, sy, sxx, sxy, syy = none, none, none, none, none, none
+    for i in range(len(slope)):
+        dx, dy, s = across[i] - x0, down[i] - y0, slope[i]
+        s0 += s
+        sx += s * dx
+        sy += s * dy
+        sxx += s * dx * dx
+        sxy += s * dx * dy
+        syy += s * dy * dy
+    opacity = splat[5]
+    row[0] = opacity * (splat[2] * sx + splat[3] * sy)
+    row[1] = opacity * (splat[4] * sy + splat[3] * sx)
+    row[2] = number(-0.5) * opacity * sxx
+    row[3] = -opacity * sxy
+    row[4] = number(-0.5) * opacity * syy
+    row[5] = s0
+
+
 @njit(cache=True, parallel=True, nogil=True, fastmath=FASTER)
 def draw_backward(
     table: Any,
@@ -171,15 +261,10 @@ def draw_backward(
     arriving: Any,
     pairs: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Fill pairs (members,10) with the gradient of every member of every tile.
-
-    What a Gaussian hides is what the drawn pixel holds less what was drawn up to it.
-    """
+    """Fill pairs (members,10) with the gradient of every member of every tile."""
     size = canvas.shape[2]
     rows = (size + tile - 1) // tile
     pixels = tile * tile
-    number = table.dtype.type
-    one, none = number(1.0), number(0.0)
     for task in prange(len(starts) - 1):
         image, place = task // (rows * rows), task % (rows * rows)
         top, left = (place // rows) * tile, (place % rows) * tile
@@ -188,55 +273,13 @@ def draw_backward(
         through, falloff = np.ones(pixels, table.dtype), np.empty(pixels, table.dtype)
         slope, weight = np.empty(pixels, table.dtype), np.empty(pixels, table.dtype)
         behind, wanted = np.zeros(pixels, table.dtype), np.zeros((5, pixels), table.dtype)
-        for y in range(top, min(top + tile, size)):
-            for x in range(left, min(left + tile, size)):
-                i = (y - top) * tile + x - left
-                for channel in range(5):
-                    wanted[channel, i] = arriving[image, channel, y, x]
-                    behind[i] += arriving[image, channel, y, x] * canvas[image, channel, y, x]
-        w0, w1, w2, w3, w4 = wanted[0], wanted[1], wanted[2], wanted[3], wanted[4]
+        read_tile(canvas[image], arriving[image], top, left, tile, wanted, behind)
         for index in range(starts[task], starts[task + 1]):
             splat = table[image, members[index]]
             x0, y0 = splat[0] - left, splat[1] - top
             falloffs(splat, x0, y0, across, down, limits[0], falloff)
-            red, green, blue, far = splat[6], splat[7], splat[8], splat[9]
-            for i in range(pixels):
-                slope[i] = w0[i] * red + w1[i] * green + w2[i] * blue + w3[i] * far + w4[i]
-            opacity, most = splat[5], limits[1]
-            for i in range(pixels):
-                bare = opacity * falloff[i]
-                shade = min(bare, most)
-                before = through[i]
-                share = shade * before
-                hidden = behind[i] - share * slope[i]
-                found = before * slope[i] - hidden / (one - shade)
-                weight[i] = share
-                behind[i] = hidden
-                through[i] = before - share
-                slope[i] = found * falloff[i] if bare < most else none
-            row = pairs[index]
-            for channel in range(4):
-                asked, total = wanted[channel], none
-                for i in range(pixels):
-                    total += weight[i] * asked[i]
-                row[6 + channel] = total
-            s0, sx, sy, sxx, sxy, syy = none, none, none, none, none, none
-            for i in range(pixels):
-                dx, dy, s = across[i] - x0, down[i] - y0, slope[i]
-                s0 += s
-                sx += s * dx
-                sy += s * dy
-                sxx += s * dx * dx
-                sxy += s * dx * dy
-                syy += s * dy * dy
-            row[0] = opacity * (splat[2] * sx + splat[3] * sy)
-            row[1] = opacity * (splat[4] * sy + splat[3] * sx)
-            row[2], row[3], row[4] = (
-                number(-0.5) * opacity * sxx,
-                -opacity * sxy,
-                number(-0.5) * opacity * syy,
-            )
-            row[5] = s0
+            go_past(splat, limits[1], wanted, falloff, through, behind, weight, slope)
+            write_gradient(splat, x0, y0, across, down, slope, weight, wanted, pairs[index])
 
 
 @njit(cache=True, parallel=True, nogil=True)

@@ -26,6 +26,7 @@ from trainers.common.bar import bar
 from trainers.common.devices import DEVICES, choose_device, describe_device
 from trainers.common.files import write_text_whole
 from trainers.common.loading import make_loader, to_device
+from trainers.common.report import EventLog, run_directory
 from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
 from trainers.gaussian.contact_sheet import write_contact_sheet
 from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, draw_batch, judge
@@ -117,19 +118,25 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
         shown += zip(
             batch["image"].cpu(), drawn.cpu(), batch["name"], values[NAMES[0]].tolist(), strict=True
         )
-    report(rows, settings, camera)
+    means = report(rows, settings, camera)
     images, renders, names, marks = zip(*shown[:MOST_SHOWN], strict=True)
     sheet = settings.output_dir / "contact_sheet.png"
     title = f"{settings.checkpoint.name} on {len(chosen)} photographs at {size} px"
     write_contact_sheet(sheet, torch.stack(images), torch.stack(renders), names, marks, title)
     print(f"written      {settings.output_dir / 'figures.json'}, {sheet}", flush=True)
+    events = EventLog(run_directory())
+    events.emit("image", path=sheet.absolute(), caption=title)
+    events.emit("summary", values=means)
+    events.close()
     return 0
 
 
 def report(
     rows: list[dict[str, float | str]], settings: argparse.Namespace, camera: Camera
-) -> None:
-    """Print the means beside the baseline's and write all figures to figures.json."""
+) -> dict[str, float]:
+    """Print the means beside the baseline's, write all figures to figures.json, return the
+    means.
+    """
     keys = [key for key in rows[0] if key != "name"]
     means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
     told = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
@@ -152,6 +159,7 @@ def report(
         "photographs": rows,
     }
     write_text_whole(settings.output_dir / "figures.json", json.dumps(written, indent=2) + "\n")
+    return means
 
 
 def main(arguments: list[str] | None = None) -> int:

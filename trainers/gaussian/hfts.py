@@ -1,26 +1,31 @@
 """The fast training schedule (HFTS): cheap epochs first, and a last phase with everything at full
 size.
 
-Four savings, each usable alone: a smaller image (`train_resolution`), fewer Gaussians a patch that
-become more (`progressive_schedule`), random windows of the patch grid instead of whole images
-(`window`), and random Gaussians (`stochastic_k`), whose draw leaves the expected picture as it is.
-In the last `final_share` of the epochs none of them is in force.
+Four savings, each usable alone: random windows of the patch grid instead of whole images
+(`window`), a smaller image (`train_resolution`) and fewer Gaussians a patch that are split until
+they are all there (`progressive`), both in the first half of the cheap epochs, and random Gaussians
+(`stochastic_k`), whose draw leaves the expected picture as it is. In the last `final_share` of the
+epochs none of them is in force.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainers.gaussian.decoder import PatchWindow
-from trainers.gaussian.geometry import GRID
+from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.render import OPAQUE, Camera, Gaussians
 
-MARGIN = 2
+MARGIN = 1
 """Patches decoded around a window, since their Gaussians reach into it."""
 STAGES = (1, 2, 4)
+APART = 0.25
+"""How far from their parent, in its patches' widths over the root of their number, halves begin."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,13 @@ class Savings:
     progressive: bool = False
     stochastic_k: int = 0
     window: int = 0
-    final_share: float = 0.25
+    final_share: float = 0.02
+
+    @property
+    def any(self) -> bool:
+        """Whether any is in force."""
+        asked = (self.train_resolution, self.progressive, self.stochastic_k, self.window)
+        return any(asked)
 
 
 @dataclass(frozen=True)
@@ -56,14 +67,12 @@ class Phase:
 def phase_of(epoch: int, epochs: int, size: int, slots: int, savings: Savings) -> Phase:
     """Return the phase of an epoch counted from 0; the last epoch is always final."""
     begins = final_epoch(epochs, savings.final_share)
-    saves = (
-        savings.train_resolution or savings.progressive or savings.stochastic_k or savings.window
-    )
-    if not saves or epoch >= begins:
+    if not savings.any or epoch >= begins:
         return Phase(size, slots, 0, 0, True)
-    used = slots
-    if savings.progressive:
-        used = min(slots, (*STAGES, slots)[min(3, 4 * epoch // begins)])
+    coarse = math.ceil(begins / 2)
+    if epoch >= coarse:
+        return Phase(size, slots, savings.stochastic_k, savings.window, False)
+    used = min(slots, STAGES[len(STAGES) * epoch // coarse]) if savings.progressive else slots
     resolution = min(size, savings.train_resolution or size)
     return Phase(resolution, used, savings.stochastic_k, savings.window, False)
 
@@ -75,16 +84,48 @@ def final_epoch(epochs: int, share: float) -> int:
     return max(0, min(epochs - 1, round(epochs * (1 - share))))
 
 
-def speed_estimate(size: int, slots: int, savings: Savings, epochs: int) -> float:
-    """Return pairs of a pixel and a Gaussian in full training over those of this schedule, all
-    epochs.
-    """
-    cost = 0.0
+class Work(NamedTuple):
+    """How many times fewer patches a schedule decodes, and pixels it draws, than full training."""
+
+    patches: float
+    pixels: float
+
+
+def work_saved(size: int, slots: int, savings: Savings, epochs: int) -> Work:
+    """Return the work of as many full epochs over that of this schedule."""
+    patches = pixels = 0.0
     for epoch in range(epochs):
         phase = phase_of(epoch, epochs, size, slots, savings)
-        patches = min(1.0, ((phase.window or GRID) / GRID) ** 2)
-        cost += (phase.resolution / size) ** 2 * patches
-    return epochs / cost
+        side = phase.window or GRID
+        decoded = min(GRID, side + 2 * MARGIN)
+        patches += (decoded / GRID) ** 2
+        pixels += (phase.resolution / size * side / GRID) ** 2
+    return Work(epochs / patches, epochs / pixels)
+
+
+@torch.no_grad()
+def split_gaussians(
+    last: nn.Linear, optimiser: torch.optim.Optimizer, before: int, after: int
+) -> None:
+    """Let the Gaussians `before` ... `after` of every patch begin as halves of the first ones.
+
+    `last` is a decoder's last layer, 16 outputs a Gaussian. A half has its parent's weights, with
+    what the optimiser knows of them, and lies beside it; that both are narrower, by the root of
+    their number, is the decoder's own doing, which widens the Gaussians while they are few.
+    """
+    parameters = {part: optimiser.state.get(part, {}) for part in (last.weight, last.bias)}
+    while before < after:
+        following = min(2 * before, after)
+        first, rows = before * OUTPUTS, (following - before) * OUTPUTS
+        for part, state in parameters.items():
+            for values in (part.data, *(value for value in state.values() if value.dim())):
+                values[first : first + rows] = values[:rows].clone()
+        bias = last.bias.view(-1, OUTPUTS)
+        # Along x at first, then along y, and so on in turns.
+        axis = round(math.log2(before)) % 2
+        bias[before:following, axis] += APART / math.sqrt(before)
+        bias[: following - before, axis] -= APART / math.sqrt(before)
+        before = following
 
 
 def sample_gaussians(

@@ -24,11 +24,13 @@ import torch
 from PIL import UnidentifiedImageError
 
 from trainers.common.files import write_whole
+from trainers.common.report import EventLog, run_directory
 from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
 from trainers.gaussian.contact_sheet import to_image
 from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.gaussian_files import write_bin, write_ply
 from trainers.gaussian.geometry import seen_from
+from trainers.gaussian.networks import agreed_polarity
 from trainers.gaussian.render import BACKENDS, Camera, render
 from trainers.gaussian.trained import Sources, describe, load_trained
 
@@ -47,6 +49,13 @@ def make_parser() -> SettingsParser:
     )
     add("--image", type=Path, required=True, help="the photograph")
     add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
+    _add_source_flags(parser)
+    _add_view_flags(parser)
+    return parser
+
+
+def _add_source_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("features and depth").add_argument
     add(
         "--features",
         type=Path,
@@ -69,9 +78,15 @@ def make_parser() -> SettingsParser:
     add(
         "--depth_polarity",
         choices=POLARITIES,
-        default=POLARITIES[0],
-        help="what --depth and --depth_model give; disparity: larger is nearer",
+        help=(
+            "what --depth and --depth_model give; without it: what a transformers folder says of"
+            " itself, else disparity (larger is nearer)"
+        ),
     )
+
+
+def _add_view_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("picture").add_argument
     add(
         "--size",
         type=whole_number(16, 4096),
@@ -95,7 +110,6 @@ def make_parser() -> SettingsParser:
         help="variance in px² added to every Gaussian; else as trained",
     )
     add("--renderer", choices=BACKENDS, default="auto", help="what draws the PNG")
-    return parser
 
 
 @torch.no_grad()
@@ -109,7 +123,7 @@ def infer(settings: argparse.Namespace) -> int:
         settings.depth,
         settings.features_model,
         settings.depth_model,
-        settings.depth_polarity,
+        agreed_polarity(settings.depth_polarity, None if settings.depth else settings.depth_model),
     )
     batch = describe(settings.image, trained, sources)
     pose = torch.tensor([[math.radians(settings.elevation), math.radians(settings.azimuth)]])
@@ -132,6 +146,10 @@ def infer(settings: argparse.Namespace) -> int:
         print("no depth was given: all Gaussians lie on one plane", flush=True)
     for suffix in ("bin", "ply", "png"):
         print(f"written      {folder / f'{stem}.{suffix}'}", flush=True)
+    events = EventLog(run_directory())
+    path = (folder / f"{stem}.png").absolute()
+    events.emit("image", path=path, caption=f"{number} Gaussians of {settings.image.name}")
+    events.close()
     if camera.blur < 0.1:
         print(
             f"note         viewers blur by 0.3 px², here {camera.blur:g}: they show it a little"

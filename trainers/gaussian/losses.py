@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from trainers.gaussian.render import Rendering
 
@@ -82,13 +81,10 @@ def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) ->
     Wang et al. 2004: a Gaussian window, K1 = 0.01, K2 = 0.03, the mean over all windows inside the
     image.
     """
-    offsets = torch.arange(window, dtype=first.dtype, device=first.device) - window // 2
-    kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
-    kernel = kernel / kernel.sum()
     images, channels = first.shape[:2]
     moments = torch.cat((first, second, first * first, second * second, first * second))
-    flat = moments.flatten(0, 1).unsqueeze(1)
-    blurred = F.conv2d(F.conv2d(flat, kernel.view(1, 1, 1, -1)), kernel.view(1, 1, -1, 1))
+    down, across = (blur_matrix(first, side, window, sigma) for side in first.shape[-2:])
+    blurred = down @ (moments @ across.t())
     mean1, mean2, square1, square2, product = blurred.view(5, images, channels, *blurred.shape[-2:])
     steady1, steady2 = 0.01**2, 0.03**2
     structure = (2 * (product - mean1 * mean2) + steady2) / (
@@ -97,6 +93,19 @@ def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) ->
     brightness = (2 * mean1 * mean2 + steady1) / (mean1**2 + mean2**2 + steady1)
     similarity: Tensor = structure * brightness
     return similarity.mean(dim=(1, 2, 3))
+
+
+def blur_matrix(like: Tensor, side: int, window: int, sigma: float) -> Tensor:
+    """Return the matrix (side-window+1,side) that weighs every window's pixels by a Gaussian.
+
+    On a CPU products with it, and their gradients, take a fraction of a convolution's time.
+    """
+    offsets = torch.arange(window, dtype=like.dtype, device=like.device) - window // 2
+    kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
+    rows = torch.arange(side - window + 1, device=like.device).unsqueeze(1)
+    places = torch.arange(side, device=like.device).unsqueeze(0) - rows
+    inside = (places >= 0) & (places < window)
+    return torch.where(inside, (kernel / kernel.sum())[places.clamp(0, window - 1)], 0)
 
 
 def psnr(first: Tensor, second: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ and deviation. Nothing is downloaded: every network is a file or folder the user
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainers.common.settings import SettingsError
+from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.geometry import GRID
 
 SIDE = 518
@@ -79,17 +81,26 @@ def _from_transformers(path: Path, what: str, output: str) -> Network:
     import torch
     import transformers
 
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     kind: Any = (
         transformers.AutoModelForDepthEstimation
         if output == "predicted_depth"
         else transformers.AutoModel
     )
     try:
-        model = kind.from_pretrained(path, local_files_only=True).eval()
+        model, told = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError) as problem:
         raise SettingsError(
             f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})"
         ) from problem
+    absent = sorted(told["missing_keys"])
+    if absent:
+        # transformers would draw them at random and only warn.
+        raise SettingsError(
+            f"{what}: {path} lacks {len(absent)} of the network's weights, such as {absent[0]}"
+        )
+    model.eval()
 
     def run(pixels: Array) -> Array:
         with torch.no_grad():
@@ -97,6 +108,26 @@ def _from_transformers(path: Path, what: str, output: str) -> Network:
         return answer
 
     return run
+
+
+def agreed_polarity(asked: str | None, path: Path | None) -> str:
+    """Return what a depth network answers: as asked, else as a transformers folder's configuration
+    says, else disparity.
+
+    Depth Anything answers disparity, and metres where its configuration is metric. Raises
+    SettingsError where the two contradict each other.
+    """
+    stated = None
+    if path is not None and (path / "config.json").is_file():
+        told = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        if told.get("model_type") == "depth_anything":
+            stated = POLARITIES[told.get("depth_estimation_type", "relative") == "metric"]
+    if asked and stated and asked != stated:
+        raise SettingsError(
+            f"--depth_polarity {asked}: the network in {path} answers {stated}, its config.json"
+            " says"
+        )
+    return asked or stated or POLARITIES[0]
 
 
 def patch_features(network: Network, pixels: Array, name: str) -> Array:

@@ -22,7 +22,8 @@ python trainers/gaussian/train.py --epochs 5 --max_images 50
 python trainers/gaussian/train_gaussian_decoder.py --data_dir images/training --fast_mode
 torchrun --nproc_per_node=8 trainers/gaussian/train.py --data_dir photographs --epochs 100
 """
-FAST_RESOLUTION, FAST_WINDOW = 64, 12
+FAST_RESOLUTION, FAST_WINDOW, FAST_VALIDATE = 128, 8, 5
+SSIM_WINDOW = 11
 
 
 def make_parser(**defaults: Any) -> SettingsParser:
@@ -32,6 +33,7 @@ def make_parser(**defaults: Any) -> SettingsParser:
     add_optimiser_flags(parser, lr=1e-3, batch_size=4, base_batch=4, warmup=100)
     _add_data_flags(parser)
     _add_model_flags(parser)
+    _add_drawing_flags(parser)
     _add_loss_flags(parser)
     _add_schedule_flags(parser)
     _add_pose_flags(parser)
@@ -130,6 +132,10 @@ def _add_model_flags(parser: SettingsParser) -> None:
         default=0.1,
         help="after each hidden layer",
     )
+
+
+def _add_drawing_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("drawing").add_argument
     add(
         "--geometry",
         choices=("auto", *GEOMETRIES),
@@ -200,31 +206,9 @@ def _add_schedule_flags(parser: SettingsParser) -> None:
         "--fast_mode",
         action="store_true",
         help=(
-            f"--train_resolution {FAST_RESOLUTION} --progressive_schedule --train_window"
-            f" {FAST_WINDOW}, each unless given; the last --final_share of the epochs is trained in"
-            " full"
-        ),
-    )
-    add(
-        "--train_resolution",
-        type=whole_number(0, 2048),
-        metavar="PX",
-        help="image size of all but the last phase; 0: as --image_size",
-    )
-    add(
-        "--progressive_schedule",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="begin with 1 Gaussian per patch, then 2, 4 and all",
-    )
-    add(
-        "--stochastic_k",
-        type=whole_number(0),
-        metavar="N",
-        help=(
-            "leave out Gaussians at random and strengthen the others so that the mean picture is"
-            " the same; at least N, and at least as many as the opacities add up to, are drawn;"
-            " 0: all"
+            f"--train_window {FAST_WINDOW} --train_resolution {FAST_RESOLUTION}"
+            f" --validate_every {FAST_VALIDATE}, each unless given; the last --final_share of the"
+            " epochs is trained in full"
         ),
     )
     add(
@@ -234,10 +218,39 @@ def _add_schedule_flags(parser: SettingsParser) -> None:
         help="train on random windows of so many patches a side; 0: whole images",
     )
     add(
+        "--train_resolution",
+        type=whole_number(0, 2048),
+        metavar="PX",
+        help="image size of the first half of the cheap epochs; 0: as --image_size",
+    )
+    add(
+        "--progressive_schedule",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="begin with 1 Gaussian per patch, split into 2, 4 and all by half of the cheap epochs",
+    )
+    add(
+        "--stochastic_k",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help=(
+            "leave out Gaussians at random and strengthen the others so that the mean picture is"
+            " the same; at least N, and at least as many as the opacities add up to, are drawn;"
+            " 0: all"
+        ),
+    )
+    add(
         "--final_share",
         type=number_between(0, 1),
-        default=0.25,
-        help="share of the epochs of the last phase",
+        default=Savings.final_share,
+        help="share of the epochs of the last phase; at least one epoch",
+    )
+    add(
+        "--validate_every",
+        type=whole_number(1),
+        metavar="EPOCHS",
+        help="judge on held-out images every so many epochs and after the last; without it: 1",
     )
 
 
@@ -292,16 +305,16 @@ def complete(settings: argparse.Namespace) -> None:
     """Fill in what depends on other flags. Raises SettingsError where two contradict each other."""
     if settings.features == "auto":
         settings.features = "dinov2" if settings.data_dir else "patch"
-    fast = settings.fast_mode
+    smallest = min(settings.image_size, settings.train_resolution or settings.image_size)
+    least = -(-SSIM_WINDOW * GRID // smallest)
     given = {
-        "train_resolution": FAST_RESOLUTION,
-        "progressive_schedule": True,
-        "stochastic_k": 0,
-        "train_window": FAST_WINDOW,
+        "train_resolution": (FAST_RESOLUTION, 0),
+        "train_window": (max(FAST_WINDOW, least) if least < GRID else 0, 0),
+        "validate_every": (FAST_VALIDATE, 1),
     }
-    for name, value in given.items():
+    for name, (fast, full) in given.items():
         if getattr(settings, name) is None:
-            setattr(settings, name, (value if fast else type(value)(0)))
+            setattr(settings, name, fast if settings.fast_mode else full)
     if settings.experiment != 2:
         for name in ("use_depth_fusion", "use_pose_encoding"):
             if getattr(settings, name):
@@ -321,12 +334,10 @@ def complete(settings: argparse.Namespace) -> None:
         low, high = getattr(settings, name)
         if low > high:
             raise SettingsError(f"--{name}: {low:g} is above {high:g}")
-    smallest = min(settings.image_size, settings.train_resolution or settings.image_size)
-    if settings.train_window and settings.train_window * smallest // GRID < 11:
-        least = -(-11 * GRID // smallest)
+    if 0 < settings.train_window < least:
         raise SettingsError(
-            f"--train_window {settings.train_window}: at {smallest} px these are fewer than the 11"
-            f" pixels SSIM needs; use at least {least} or 0"
+            f"--train_window {settings.train_window}: at {smallest} px these are fewer than the"
+            f" {SSIM_WINDOW} pixels SSIM needs; use at least {least} or 0"
         )
 
 

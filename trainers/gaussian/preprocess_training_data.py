@@ -39,6 +39,7 @@ from trainers.gaussian.features import (
 from trainers.gaussian.networks import (
     Array,
     Network,
+    agreed_polarity,
     depth_image,
     load_network,
     patch_features,
@@ -75,6 +76,14 @@ def make_parser() -> SettingsParser:
         type=Path,
         help="where the files go; without it: features/ in the data folder",
     )
+    add("--overwrite", action="store_true", help="make files anew that are there")
+    _add_network_flags(parser)
+    _refuse_the_rest(parser)
+    return parser
+
+
+def _add_network_flags(parser: SettingsParser) -> None:
+    add = parser.add_argument_group("networks").add_argument
     add("--dinov2_size", choices=sorted(DIMS), default="small", help="384, 768 or 1024 channels")
     add(
         "--features_model",
@@ -99,10 +108,14 @@ def make_parser() -> SettingsParser:
     add(
         "--depth_polarity",
         choices=POLARITIES,
-        default=POLARITIES[0],
-        help="what the depth network answers; Depth Anything: disparity, larger is nearer",
+        help=(
+            "what the depth network answers; without it: what a transformers folder says of itself,"
+            " else disparity (larger is nearer), as Depth Anything"
+        ),
     )
-    add("--overwrite", action="store_true", help="make files anew that are there")
+
+
+def _refuse_the_rest(parser: SettingsParser) -> None:
     parser.refuse(
         "--remove_background",
         reason=(
@@ -119,7 +132,6 @@ def make_parser() -> SettingsParser:
             ),
         )
     parser.refuse("--model_size", reason="it is called --dinov2_size")
-    return parser
 
 
 def images_of(folder: Path) -> list[Path]:
@@ -215,6 +227,7 @@ def preprocess(settings: argparse.Namespace) -> int:
         if settings.depth
         else None
     )
+    settings.depth_polarity = agreed_polarity(settings.depth_polarity, settings.depth_model)
     folder.mkdir(parents=True, exist_ok=True)
     remove_drafts(folder)
     if depth is not None:

@@ -25,7 +25,7 @@ from trainers.common.settings import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import Decoder
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
-from trainers.gaussian.hfts import Phase, phase_of
+from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
 from trainers.gaussian.perceptual import Lpips
 from trainers.gaussian.photographs import Collection
@@ -50,7 +50,8 @@ IDENTITY = (
 class Position:
     """How far a run has come. `used` samples and `in_epoch` steps of the current epoch are done.
 
-    `sums` holds for each part of the loss its sum over the epoch's images, and how many had it.
+    `sums` holds for each part of the loss its sum over the epoch's images, and how many had it;
+    `slots` is how many Gaussians a patch have begun to learn.
     """
 
     epoch: int = 0
@@ -59,6 +60,7 @@ class Position:
     in_epoch: int = 0
     best_psnr: float = -math.inf
     sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+    slots: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Return it in plain types."""
@@ -122,6 +124,19 @@ class Run:
         return parts | ({"ema": self.ema} if self.ema else {})
 
 
+def grow(run: Run) -> None:
+    """Split the Gaussians of every patch where the epoch that begins asks for more than there
+    are.
+    """
+    position, wanted = run.position, run.phase.slots
+    if 0 < position.slots < wanted:
+        run.reporter.say(f"phase        {position.slots} Gaussians a patch are split into {wanted}")
+        split_gaussians(run.decoder.mlp.net[-1], run.optimiser, position.slots, wanted)
+        if run.ema:
+            run.ema.restart(run.decoder)
+    position.slots = max(position.slots, wanted)
+
+
 def save(run: Run, best: bool = False) -> None:
     """Write a checkpoint and report it; every rank must call this."""
     run.reporter.phase("saving")
@@ -160,6 +175,18 @@ def name_as_the_guide(saved: Path, folder: Path, experiment: int) -> None:
     sync_folder(folder)
 
 
+def resolve_geometry(settings: argparse.Namespace) -> str:
+    """Return the geometry to use: the one asked for, else the checkpoint's, else ours."""
+    if settings.geometry != "auto":
+        return str(settings.geometry)
+    if settings.resume in (None, "auto", "auto-or-new"):
+        return "patch"
+    path = Path(settings.resume).expanduser().absolute()
+    content = read_any(path)
+    foreign = as_foreign(content, path)
+    return foreign.geometry if foreign else str(content.get("geometry", "patch"))
+
+
 def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Foreign, Path] | None:
     """Return what `--resume PATH` holds where another program wrote it."""
     asked = settings.resume
@@ -175,6 +202,7 @@ def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Fore
 def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
     """Go on from another program's checkpoint, at its next epoch."""
     warnings = load_weights(run.decoder, foreign, path)
+    run.position.slots = run.decoder.slots
     fitting = foreign.geometry == run.decoder.settings.geometry
     if fitting and foreign.optimiser is not None:
         parameters = list(run.decoder.parameters())

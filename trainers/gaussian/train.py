@@ -58,13 +58,21 @@ from trainers.gaussian.announcement import announce, epoch_lines, summarise
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate
 from trainers.gaussian.export import export_at_end
-from trainers.gaussian.foreign import as_foreign, read_any
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import Collection, PhotographSet, collect
 from trainers.gaussian.render import Camera, Gaussians, choose_backend, render
-from trainers.gaussian.run import TRAINER, Run, foreign_checkpoint, resume, resume_foreign, save
+from trainers.gaussian.run import (
+    TRAINER,
+    Run,
+    foreign_checkpoint,
+    grow,
+    resolve_geometry,
+    resume,
+    resume_foreign,
+    save,
+)
 from trainers.gaussian.upstream_files import write_upstream_history
 from trainers.gaussian.views import random_poses, turned_photographs
 
@@ -157,18 +165,6 @@ def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
 
 # --------------------------------------------------------------------------------------------------
 # optimiser
-
-
-def resolve_geometry(settings: argparse.Namespace) -> str:
-    """Return the geometry to use: the one asked for, else the checkpoint's, else ours."""
-    if settings.geometry != "auto":
-        return str(settings.geometry)
-    if settings.resume in (None, "auto", "auto-or-new"):
-        return "patch"
-    path = Path(settings.resume).expanduser().absolute()
-    content = read_any(path)
-    foreign = as_foreign(content, path)
-    return foreign.geometry if foreign else str(content.get("geometry", "patch"))
 
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
@@ -269,6 +265,8 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
     settings, position = run.settings, run.position
     talk, meter = Pace(2.0), Meter(run.ranks.device, run.ranks.world)
     run.model.train()
+    if position.in_epoch == 0:
+        grow(run)
     first = position.step == 0
     run.reporter.phase(
         "warming up" if first else "training",
@@ -295,25 +293,30 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
 
 
 def finish_epoch(run: Run, held_out: PhotographSet) -> None:
-    """Judge the decoder after an epoch, report, and save."""
-    settings, position, phase = run.settings, run.position, run.phase
+    """Judge the decoder after an epoch where that is due, report, and save."""
+    settings, position = run.settings, run.position
     number = position.epoch + 1
-    due = number % settings.checkpoint_every == 0 or number == settings.epochs
+    last = number == settings.epochs
+    due, judging = (
+        last or number % every == 0
+        for every in (settings.checkpoint_every, settings.validate_every)
+    )
     picture = settings.output_dir.absolute() / "images" / f"epoch_{number:04d}.png"
     title = f"held-out photographs and renders after epoch {number} of {settings.epochs}"
-    run.reporter.phase("validating")
-    judged = evaluate(run, held_out, phase.slots, (picture, title) if due else None)
-    means = {name: total / images for name, (total, images) in position.sums.items()}
     seconds = run.values.pop("seconds", 0.0)
-    run.values = means | judged | run.values
-    best = judged["held_out_psnr"] > position.best_psnr and phase.final
-    position.best_psnr = max(
-        position.best_psnr, judged["held_out_psnr"] if phase.final else -math.inf
-    )
+    means = {name: total / images for name, (total, images) in position.sums.items()}
+    best = False
+    if judging:
+        run.reporter.phase("validating")
+        judged = evaluate(run, held_out, run.phase.slots, (picture, title) if due else None)
+        best = run.phase.final and judged["held_out_psnr"] > position.best_psnr
+        position.best_psnr = judged["held_out_psnr"] if best else position.best_psnr
+        means |= judged
+    run.values = means | run.values
     position.epoch, position.used, position.in_epoch, position.sums = number, 0, 0, {}
     run.reporter.epoch(number, position.step, seconds, run.values)
     epoch_lines(run, number, seconds)
-    if due:
+    if due and judging:
         run.reporter.image(picture, title, position.step)
     if best:
         save(run, best=True)
