@@ -10,6 +10,8 @@ BIN    := $(VENV)/bin
 KFD    := /dev/kfd
 ROCM   := /opt/rocm
 STAMP  := $(VENV)/installed
+# Tests wait for processes more than they compute: four workers keep two cores busy.
+WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
@@ -47,12 +49,15 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e '.[train,dev]'
 	@touch $@
 
+# Hundreds of short processes import the same modules: their bytecode is kept, whatever is set.
+test test-oldest: export PYTHONDONTWRITEBYTECODE =
+
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
+	$(BIN)/python -m pytest -n $(WORKERS) || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:
@@ -63,7 +68,7 @@ test-oldest:
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
-	{ $(VENV)-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/unit tests/process || \
+	{ $(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
 		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
 
 bench: $(STAMP)

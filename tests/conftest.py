@@ -5,6 +5,7 @@ soon.
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,14 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How tests are dealt to several workers."""
+    from tests.dealing import make_scheduler
+
+    return make_scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)

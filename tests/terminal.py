@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import pexpect
 import pyte
 
 from tests.support import eventually
+from tests.warm import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CEILING_S = 30.0
@@ -124,6 +126,18 @@ def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
 def panel_command(*arguments: str) -> list[str]:
     """The panel's own command line."""
     return [sys.executable, "-m", "tui", *arguments]
+
+
+def headless(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """A headless command, run to its end; how it exits is for the test to look at."""
+    return COMMANDS.run(
+        panel_command("--no-ui", *words),
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=2 * CEILING_S,
+    )
 
 
 def _without_private_modes(block: bytes) -> bytes:

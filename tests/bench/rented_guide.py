@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.conftest import put_away
 from tests.remote.machines import RentedMachine
 
+_QUIET_S = 15.0
 _SETTINGS = ("epochs=3", "max_images=8", "image_size=32")
 
 
@@ -97,12 +97,13 @@ def _walk(walk: Walk) -> None:
 
 def _watch(walk: Walk, run: str) -> None:
     """Follow its output while the line is cut again and again."""
-    over, cuts = threading.Event(), 0
-    followed = walk.folder / "followed"
+    cuts, followed = 0, walk.folder / "followed"
     with followed.open("wb") as file:
         follower = walk.line.begin("logs", "-f", run, "--host", "amd", stdout=file)
         while follower.poll() is None:
-            over.wait(1.5)
+            size, until = followed.stat().st_size, time.monotonic() + _QUIET_S
+            while followed.stat().st_size == size and time.monotonic() < until:
+                time.sleep(0.02)
             cuts += walk.machine.wire.cut() > 0
     truth = (walk.machine.state / "runs" / run / "output.log").read_bytes()
     same = followed.read_bytes() == truth

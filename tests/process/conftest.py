@@ -25,6 +25,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, list_run_ids, read_run
 from tests.support import CEILING_S, REPOSITORY, eventually
+from tests.warm import COMMANDS
 from tui.views.run_json import to_json
 from tui.views.run_view import view_run
 
@@ -54,7 +55,7 @@ class CommandLine:
         self, *words: str, exits: int | None = 0, folder: Path | None = None, **environment: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run one command to its end and check how it exits (None: as it likes)."""
-        done = subprocess.run(
+        done = COMMANDS.run(
             [*self.begins, *words],
             cwd=folder or self.folder,
             env=self.environment(environment),
@@ -62,7 +63,6 @@ class CommandLine:
             capture_output=True,
             text=True,
             timeout=2 * CEILING_S,
-            check=False,
         )
         assert exits is None or done.returncode == exits, (words, done)
         assert "Traceback" not in done.stderr, done.stderr
@@ -72,7 +72,7 @@ class CommandLine:
         self, *words: str, stdout: IO[bytes] | int = subprocess.PIPE, **environment: str
     ) -> "subprocess.Popen[bytes]":
         """Start one command and let it run; ended with the test."""
-        child = subprocess.Popen(
+        child = COMMANDS.start(
             [*self.begins, *words],
             cwd=self.folder,
             env=self.environment(environment),
@@ -176,7 +176,7 @@ def leader(run: RunDirectory) -> int:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
+def cli(tmp_path: Path) -> Iterator[CommandLine]:
     """The command line in a folder of the test's own; at the end every run is force-stopped, and
     none is left.
     """
@@ -188,21 +188,26 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine
         if child.poll() is None:
             child.kill()
         child.communicate()
-    for run_id in live_run_ids(line.state):
-        run = read_run(line.state, run_id)
-        monkeypatch.setenv(
-            "FRESNEL_HOST", home_of(run.plan, run.record)
-        )  # some tests play another host
-        request_stop(line.state, run, force=True)
-        wait_until_ended(line.state, run_id)
-    left = {
-        run_id: pids for run_id in list_run_ids(line.state) if (pids := marked_processes(run_id))
-    }
+    end_everything(line.state)
+
+
+def end_everything(state: StateDirectory) -> None:
+    """Force-stop every live run of a state folder and end its sampler; fails when anything of a
+    run is left.
+    """
+    for run_id in live_run_ids(state):
+        run = read_run(state, run_id)
+        with pytest.MonkeyPatch.context() as there:
+            # Some tests play another host.
+            there.setenv("FRESNEL_HOST", home_of(run.plan, run.record))
+            request_stop(state, run, force=True)
+            wait_until_ended(state, run_id)
+    left = {run_id: pids for run_id in list_run_ids(state) if (pids := marked_processes(run_id))}
     for pids in left.values():
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-    owner = owner_of(line.state)
-    if owner is not None and is_held(line.state.sampler_lock):
+    owner = owner_of(state)
+    if owner is not None and is_held(state.sampler_lock):
         os.kill(owner.pid, signal.SIGTERM)
     assert not left, f"processes left over: {left}"
-    assert not live_run_ids(line.state), "a run never ended"
+    assert not live_run_ids(state), "a run never ended"

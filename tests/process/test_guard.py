@@ -270,7 +270,10 @@ def test_a_killed_guard_is_started_again_by_a_run_s_supervisor(guard: Guarded) -
 def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
     open_session(guard.cli)
     run = guard.train(saving_s=1.0)
-    guard.set("--max-age", "3s", countdown="1s", end=f"sleep 0.5; echo end >> {guard.ended}")
+    # The end takes as long as the kills do: a slow machine must not be done before them.
+    enough = guard.cli.folder / "enough"
+    end = f"until [ -e {enough} ]; do sleep 0.05; done; echo end >> {guard.ended}"
+    guard.set("--max-age", "3s", countdown="1s", end=end)
     call = (
         "import sys; sys.path.insert(0, sys.argv[1]); from runners.guard.daemon import main; main()"
     )
@@ -285,6 +288,8 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
         if guard.stage() is not Stage.ENDED:
             guard.kill()
             kills += 1
+        if kills >= 5 and guard.stage() in (Stage.ENDING, Stage.ENDED):
+            enough.touch()
         assert kills < 200
     assert kills >= 5
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1

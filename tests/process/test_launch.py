@@ -169,6 +169,8 @@ def test_ctrl_c_leaves_the_run_alone(cli: CommandLine, words: list[str]) -> None
     child = cli.begin("launch", *words, "--gpus", "0", "--", sys.executable, "-c", STUBBORN)
     run = eventually(lambda: next(iter(_runs(cli)), None))
     eventually(lambda: run.output.exists() and b"ready" in run.output.read_bytes())
+    wchan = Path(f"/proc/{child.pid}/wchan")
+    eventually(lambda: "nanosleep" in wchan.read_text(), what="a command that waits")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate()
     assert child.returncode == 130 and b"goes on" in said
@@ -190,7 +192,6 @@ def test_ctrl_c_ends_waiting_and_reading_with_130(cli: CommandLine) -> None:
         if words[0] == "logs":
             assert child.stdout is not None and child.stdout.readline() == b"ready\n"
         else:
-            eventually(lambda pid=child.pid: b"wait" in Path(f"/proc/{pid}/cmdline").read_bytes())
             eventually(lambda pid=child.pid: _catches_interrupts(pid))
         child.send_signal(signal.SIGINT)
         child.communicate()

@@ -97,6 +97,7 @@ undelete --empty
 """
 
 
+@pytest.mark.timeout(300)
 def test_what_commands_print_fits_their_schema(world: CommandLine) -> None:
     for line in LOOKING.splitlines():
         words = line.split()

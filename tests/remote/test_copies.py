@@ -14,7 +14,7 @@ from runners.remote.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 PRESET = """\
 launcher: command
@@ -130,7 +130,7 @@ def test_what_differs_here_is_copied_anew(
 def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedMachine) -> None:
     run = line.run(
         *("launch", "--gpus", "0", "--host", "rented", "--", "sh", "-c"),
-        "i=0; while [ ! -e enough ]; do i=$((i+1)); echo line $i; done",
+        "i=0; while [ ! -e enough ]; do i=$((i+1)); printf '%01000d\n' $i; sleep 0.02; done",
     ).stdout.strip()
     truth = rented.state / "runs" / run / "output.log"
     eventually(lambda: truth.exists() and truth.stat().st_size > 10_000)
@@ -143,6 +143,6 @@ def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedM
 
     waiting = line.begin("fetch", run, "--host", "rented", "--to", "got", "--every", "1s")
     (rented.home / "fresnel" / "enough").touch()
-    assert waiting.wait(60) == 0, waiting.communicate()
+    assert waiting.wait(2 * CEILING_S) == 0, waiting.communicate()
     assert (line.folder / "got" / run / "output.log").read_bytes() == truth.read_bytes()
     assert line.json("fetched", "--host", "rented")["unfetched"] == []

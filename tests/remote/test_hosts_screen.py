@@ -36,7 +36,10 @@ async def test_runs_of_a_rented_machine_are_watched_and_stopped(
         await until(pilot, lambda: isinstance(app.screen, HostWordsScreen))
         words = app.screen.query_one("#words", Static)
         await until(pilot, lambda: "▶ running" in str(words.content))
-        await pilot.press("escape", "s")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("s")
+        await until(pilot, lambda: app.screen is not screen)
         await pilot.press("y")
         await until(pilot, lambda: "■ stopped" in screen.shown_text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 
 def test_commands_run_there(line: CommandLine, rented: RentedMachine) -> None:
@@ -47,31 +47,34 @@ def test_one_session_at_a_time_is_enough(
 def test_nothing_is_lost_or_doubled_when_the_line_is_cut(
     line: CommandLine, rented: RentedMachine
 ) -> None:
-    count = 40_000
+    parts, lines = 9, 4_000
+    # Each part is written only when the one before it was cut.
     program = (
-        "import time\n"
-        f"for i in range({count}):\n"
-        "    print(f'line {i}', flush=i % 100 == 0)\n"
-        "    if i % 300 == 0: time.sleep(0.04)\n"
+        "import os, time\n"
+        f"for part in range({parts}):\n"
+        "    while not os.path.exists(f'go{part}'): time.sleep(0.01)\n"
+        f"    for i in range({lines}): print(f'line {{part}} {{i}}', flush=i % 100 == 0)\n"
     )
     line.run("launch", "--gpus", "0", "--host", "rented", "--", "python3", "-c", program)
     target = line.folder / "followed"
     cuts = 0
     with target.open("wb") as file:
         follower = line.begin("logs", "-f", "last", "--host", "rented", stdout=file)
-        while follower.poll() is None and cuts < 8:
-            _grows(target, follower)
-            cuts += rented.wire.cut()
-        follower.wait(60)
+        for part in range(parts):
+            (rented.home / "fresnel" / f"go{part}").touch()
+            _holds(target, f"line {part} ", follower)
+            if part < parts - 1:
+                cuts += rented.wire.cut()
+        follower.wait(2 * CEILING_S)
     assert follower.returncode == 0, follower.communicate()[1]
-    assert cuts >= 5
-    assert target.read_text() == "".join(f"line {i}\n" for i in range(count))
+    assert cuts >= parts - 1
+    wanted = [f"line {part} {i}\n" for part in range(parts) for i in range(lines)]
+    assert target.read_text() == "".join(wanted)
 
 
-def _grows(path: Path, writer: "subprocess.Popen[bytes]") -> None:
-    """Wait until a file is longer than it is now, or its writer has ended."""
-    size = path.stat().st_size
-    eventually(lambda: writer.poll() is not None or path.stat().st_size > size)
+def _holds(path: Path, words: str, writer: "subprocess.Popen[bytes]") -> None:
+    """Wait until the words stand in a file, or its writer has ended."""
+    eventually(lambda: writer.poll() is not None or words in path.read_text())
 
 
 def test_another_host_key_is_a_clear_question(line: CommandLine, rented: RentedMachine) -> None:

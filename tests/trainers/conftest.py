@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.warm import TORCH
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
 SMALL = (
@@ -38,17 +40,20 @@ def environment(run_directory: Path | None, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the trainer by its path on a few small images and waits for it."""
+    """Runs the trainer by its path on a few small images and waits for it; with `cold` in an
+    interpreter of its own, from its very start.
+    """
 
     def run(
         *more: str,
         run_directory: Path | None = None,
         cwd: Path | None = None,
         processes: int = 1,
+        cold: bool = False,
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        return subprocess.run(
+        return (subprocess if cold else TORCH).run(
             [sys.executable, *(launcher if processes > 1 else []), str(TRAINER), *SMALL, *more],
             env=environment(run_directory, **variables),
             cwd=cwd,
@@ -65,7 +70,7 @@ def start_trainer() -> Callable[..., subprocess.Popen[str]]:
     """Starts the trainer by its path on a few small images and returns at once."""
 
     def start(*more: str, run_directory: Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        return TORCH.start(
             [sys.executable, str(TRAINER), *SMALL, *more],
             env=environment(run_directory),
             stdout=subprocess.PIPE,

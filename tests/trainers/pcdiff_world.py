@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tests.warm import TORCH
 from trainers.skulls.made_up import make_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,13 +32,15 @@ def skulls(folder: Path, dataset: str = "SkullBreak") -> Path:
 
 
 def program(
-    name: str, *words: str, run: Path | None = None, processes: int = 1
+    name: str, *words: str, run: Path | None = None, processes: int = 1, cold: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of PCDiff's programs by its path, under torchrun for several processes."""
+    """Run one of PCDiff's programs by its path, under torchrun for several processes; with `cold`
+    in an interpreter of its own, from its very start.
+    """
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     kept = {key: value for key, value in os.environ.items() if key != "FRESNEL_RUN_DIR"}
     kept |= {"FRESNEL_RUN_DIR": str(run)} if run else {}
-    return subprocess.run(
+    return (subprocess if cold else TORCH).run(
         [
             sys.executable,
             *(launcher if processes > 1 else []),

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 nibabel = pytest.importorskip("nibabel")
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.cascade import sample  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
 
@@ -59,10 +60,20 @@ def surroundings(run: Path | None, **more: str) -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", **more} | ({"FRESNEL_RUN_DIR": str(run)} if run else {})
 
 
-def start(config: Path, folder: Path, *more: str, launcher=(), script="train.py", **variables: str):
-    """Start the trainer with its run folder and checkpoints in `folder`."""
+def start(
+    config: Path,
+    folder: Path,
+    *more: str,
+    launcher=(),
+    script="train.py",
+    cold: bool = False,
+    **variables: str,
+):
+    """Start the trainer with its run folder and checkpoints in `folder`; with `cold` in an
+    interpreter of its own, from its very start.
+    """
     command = [sys.executable, *launcher, str(FOLDER / script), "--config", str(config), *TRAIN]
-    return subprocess.Popen(
+    return (subprocess.Popen if cold else TORCH.start)(
         [*command, "--checkpoint_dir", str(folder / "checkpoints"), *more],
         env=surroundings(folder, **variables),
         stdout=subprocess.PIPE,
@@ -102,7 +113,7 @@ def torchrun(count: int) -> list[str]:
 def whole(tmp_path_factory, config):
     """Both stages without interruption, by plain python."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, finished(start(config, folder))
+    return folder, finished(start(config, folder, cold=True))
 
 
 def test_a_run_says_what_it_does_and_how_it_compares(whole) -> None:
@@ -359,9 +370,7 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
                "--output", str(output),
                "--samples", "3", "--steps", "4", "--device", "cpu", "--truth", f"{patient}.nii.gz",
                "--like", f"{patient}.nii.gz"]  # fmt: skip
-    done = subprocess.run(
-        command, env=surroundings(None), capture_output=True, text=True, timeout=100
-    )
+    done = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert (
         re.search(r"PSNR \d+\.\d\d dB, SSIM", done.stdout) and "line integrals are" in done.stdout
@@ -371,9 +380,7 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
     assert made.get_data_dtype() == "int16" and made.dataobj[:].min() >= -1024
     spread = nibabel.load(tmp_path / "ct_deviation.nii.gz")
     assert spread.dataobj[:].max() > 0 and (tmp_path / "ct.png").is_file()
-    again = subprocess.run(
-        command, env=surroundings(None), capture_output=True, text=True, timeout=100
-    )
+    again = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=100)
     assert again.stdout == done.stdout, "the same seed gives the same volume"
     assert sample.main(command[2:6]) == 2
     assert "--lateral: this cascade was trained on frontal and lateral" in capsys.readouterr().err

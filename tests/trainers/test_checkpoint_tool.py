@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from tests.support import REPOSITORY  # noqa: E402
+from tests.warm import COMMANDS  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
@@ -20,7 +21,7 @@ def run(*words: object, exits: int = 0) -> Any:
     """`fresnel-tui checkpoint …` with --json; its answer, or its words when it fails."""
     command = [sys.executable, "-m", "tui", "checkpoint", *map(str, words), "--json"]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = COMMANDS.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == exits, done
     assert "Traceback" not in done.stderr
     return done.stderr if exits else json.loads(done.stdout)

@@ -15,6 +15,8 @@ torch = pytest.importorskip("torch")
 for needed in ("skimage", "onnx", "onnxruntime"):
     pytest.importorskip(needed)
 
+from tests.warm import TORCH  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parents[1] / "trainers" / "gaussian"
 pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
@@ -24,7 +26,7 @@ TINY = ("--image_size", "64", "--batch_size", "4", "--device", "cpu", "--threads
 
 def start(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
-    return subprocess.Popen(
+    return TORCH.start(
         [sys.executable, str(PROGRAMS / program), *arguments],
         cwd=folder,
         env=kept | variables,

@@ -29,7 +29,9 @@ def whole(tmp_path_factory, run_trainer):
     (home / "trainers" / "__init__.py").write_text(
         "raise RuntimeError('the wrong trainers package')\n"
     )
-    done = run_trainer(*SHORT, run_directory=home / "run", cwd=home, PYTHONPATH=str(home))
+    done = run_trainer(
+        *SHORT, run_directory=home / "run", cwd=home, cold=True, PYTHONPATH=str(home)
+    )
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout
 

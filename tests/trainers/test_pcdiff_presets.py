@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.trainers
@@ -33,7 +34,7 @@ PLANS = {
 def test_plans_are_those_of_the_guides(words: str, tmp_path: Path) -> None:
     processes, batch, rate = PLANS[words]
     environment = {**os.environ, "FRESNEL_GPUS": "sim:8xA100-80GB", "XDG_STATE_HOME": str(tmp_path)}
-    ended = subprocess.run(
+    ended = COMMANDS.run(
         [sys.executable, "-m", "tui", "--no-ui", "plan", *words.split(), "--json"],
         env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip

@@ -13,6 +13,7 @@ nrrd = pytest.importorskip("nrrd")
 
 from scipy.spatial import cKDTree  # noqa: E402
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.skulls.listing import (  # noqa: E402
     DEFECTS,
     SkullDataError,
@@ -31,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return TORCH.run(
         [sys.executable, str(ROOT / "trainers" / "skulls" / program), *map(str, arguments)],
         capture_output=True,
         text=True,

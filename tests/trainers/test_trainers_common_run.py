@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import TensorDataset  # noqa: E402
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.common import program  # noqa: E402
 from trainers.common.loading import make_loader  # noqa: E402
 from trainers.common.ranks import epoch_batches  # noqa: E402
@@ -61,7 +62,7 @@ def run(toy: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd):
 
 def launch(output: Path, *more: str, processes: int = 1) -> subprocess.CompletedProcess[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    return subprocess.run(
+    return TORCH.run(
         [sys.executable, *(launcher if processes > 1 else []), str(TOY), *QUIET,
          "--output_dir", str(output), *more],
         env={**os.environ, "OMP_NUM_THREADS": "1"} | {"FRESNEL_RUN_DIR": ""},

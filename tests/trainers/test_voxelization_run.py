@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
 from trainers.voxelization.train import main  # noqa: E402
@@ -53,8 +54,8 @@ def command(config: Path, *more: object, processes: int = 1) -> list[str]:
     return [sys.executable, *(launcher if processes > 1 else []), str(TRAIN), *flags]
 
 
-def run(config: Path, folder: Path, *more: object, processes: int = 1):
-    return subprocess.run(
+def run(config: Path, folder: Path, *more: object, processes: int = 1, cold: bool = False):
+    return (subprocess if cold else TORCH).run(
         command(config, *more, processes=processes),
         env=environment(folder),
         capture_output=True,
@@ -91,7 +92,7 @@ def same_training(one: Path, other: Path) -> bool:
 @pytest.fixture(scope="module")
 def whole(config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    done = run(config, folder, "--ema", 0.9)
+    done = run(config, folder, "--ema", 0.9, cold=True)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -131,7 +132,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(
     folder = tmp_path / "alone"
     chance = random.Random(5)
     for _ in range(3):
-        process = subprocess.Popen(
+        process = TORCH.start(
             command(config, "--ema", 0.9, "--resume", "auto-or-new"),
             env=environment(folder),
             stdout=subprocess.PIPE,

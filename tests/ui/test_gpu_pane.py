@@ -5,14 +5,13 @@ drivers in trouble.
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.stubs import nvml as stub
-from tests.terminal import Terminal, panel_command
-from tests.ui.test_panel import headless
+from tests.terminal import headless
+from tests.ui.conftest import Show
 from tui.panel.screens.gpu_detail import course
 
 SCENE = """\
@@ -27,26 +26,10 @@ mig 1 MIG-aaaa 10737418240 1024
 mig 1 MIG-bbbb 10737418240 2048
 """
 
-Show = Callable[..., Terminal]
-
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return stub.install(monkeypatch, tmp_path, SCENE)
-
-
-@pytest.fixture
-def show() -> Iterator[Show]:
-    opened: list[Terminal] = []
-
-    def open_panel(columns: int = 80, rows: int = 24) -> Terminal:
-        opened.append(Terminal(panel_command(), columns, rows))
-        return opened[-1]
-
-    yield open_panel
-    for terminal in opened:
-        terminal.close()
-    headless("stop", "--all", "--force", "--wait")
 
 
 def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: Show) -> None:
@@ -86,7 +69,7 @@ def test_free_means_that_a_launch_would_take_it(scene: Path, show: Show) -> None
         scene,
         "gpu 0 compute_mode 2\ngpu 1 memory_used 9663676416\ngpu 2 memory_used 1048576\n",
     )
-    panel = show(120, 30)
+    panel = show(columns=120, rows=30)
     panel.wait_for(r"(?m)^│ 0 .*⚠ not free")
     panel.wait_for(r"(?m)^│ 1 .*⚠ not free")
     panel.wait_for(r"(?m)^│ 2 .*W +free")

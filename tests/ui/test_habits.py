@@ -1,46 +1,21 @@
 """Habits of the panel in a real terminal: read-only, command log, themes, mouse, notices."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import eventually
-from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.terminal import headless
+from tests.ui.conftest import Show, sized
 
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1000h", b"\x1b[?1000l"
 
 
 @pytest.fixture
-def show() -> Iterator[object]:
-    opened: list[Terminal] = []
-
-    def show_it(
-        *arguments: str, columns: int = 100, rows: int = 30, **environment: str
-    ) -> Terminal:
-        opened.append(Terminal(panel_command(*arguments), columns, rows, **environment))
-        return opened[-1]
-
-    yield show_it
-    for terminal in opened:
-        terminal.close()
-    assert headless("stop", "--all", "--force", "--wait").returncode == 0
-
-
-def headless(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tui", *words],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def show(show: Show) -> Show:
+    return sized(show, 100, 30)
 
 
 def settings(tmp_path: Path, text: str) -> None:
@@ -49,7 +24,7 @@ def settings(tmp_path: Path, text: str) -> None:
     (folder / "settings.yaml").write_text(text)
 
 
-def test_read_only_shows_and_touches_nothing(show) -> None:
+def test_read_only_shows_and_touches_nothing(show: Show) -> None:
     assert (
         headless(
             "launch", "--gpus", "0", "--name", "mine", "--", "sh", "-c", "echo here; sleep 300"
@@ -71,14 +46,14 @@ def test_read_only_shows_and_touches_nothing(show) -> None:
     assert [run["state"] for run in json.loads(headless("list", "--json").stdout)] == ["running"]
 
 
-def test_read_only_needs_no_folder_it_may_write(show, tmp_path: Path) -> None:
+def test_read_only_needs_no_folder_it_may_write(show: Show, tmp_path: Path) -> None:
     panel = show("--read-only", FRESNEL_STATE_DIR=str(tmp_path / "nowhere"))
     panel.wait_for("no runs yet")
     panel.press("q")
     assert panel.wait_end() == 0 and not (tmp_path / "nowhere").exists()
 
 
-def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> None:
+def test_what_was_done_becomes_a_script_that_does_it(show: Show, tmp_path: Path) -> None:
     folder = tmp_path / "config" / "fresnel-tui" / "presets"
     folder.mkdir(parents=True)
     (folder / "aa-mine.yaml").write_text(
@@ -112,7 +87,9 @@ def test_what_was_done_becomes_a_script_that_does_it(show, tmp_path: Path) -> No
     assert argv[-1] == "5"
 
 
-def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_path: Path) -> None:
+def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(
+    show: Show, tmp_path: Path
+) -> None:
     settings(tmp_path, "panel: {theme: ansi-dark, mouse: false}\n")
     panel = show()
     panel.wait_for("no runs yet")
@@ -138,14 +115,14 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(show, tmp_pa
     assert b"48;2;255;255;255" in again.raw
 
 
-def test_wrong_settings_are_said_before_anything_opens(show, tmp_path: Path) -> None:
+def test_wrong_settings_are_said_before_anything_opens(show: Show, tmp_path: Path) -> None:
     settings(tmp_path, "panel:\n  them: x\n")
     panel = show(columns=180)
     panel.wait_for(r"settings.yaml:2: panel.them: unknown key.*theme")
     assert panel.wait_end() == 2
 
 
-def test_the_mouse_is_given_back_and_taken_again(show) -> None:
+def test_the_mouse_is_given_back_and_taken_again(show: Show) -> None:
     panel = show()
     panel.wait_for("no runs yet")
     taken = panel.raw.count(MOUSE_ON)
@@ -158,7 +135,7 @@ def test_the_mouse_is_given_back_and_taken_again(show) -> None:
     assert panel.raw.count(MOUSE_ON) > taken
 
 
-def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
+def test_an_ending_rings_and_asks_for_a_desktop_notice(show: Show) -> None:
     go = "while [ ! -e go ]; do sleep 0.02; done; exit 3"
     launched = headless("launch", "--gpus", "0", "--name", "mine;x", "--", "sh", "-c", go)
     assert launched.returncode == 0, launched.stderr
@@ -170,15 +147,15 @@ def test_an_ending_rings_and_asks_for_a_desktop_notice(show) -> None:
     (working / "go").touch()
     try:
         panel.wait_for("failed after")
-        eventually(lambda: panel.read() or b"\x1b]9;mine;x: failed after" in panel.raw)
-        assert b"\x07" in panel.raw.replace(b"exit code 3\x07", b"", 1), (
-            "the bell, beside the end of the notice"
-        )
+        notice = re.compile(rb"\x1b\]9;mine;x: failed after [^\x07]*exit code 3\x07")
+        eventually(lambda: panel.read() or notice.search(panel.raw), what="a desktop notice")
+        # The bell, beside the end of the notice.
+        eventually(lambda: panel.read() or b"\x07" in notice.sub(b"", panel.raw), what="a bell")
     finally:
         (working / "go").unlink()
 
 
-def test_a_guard_s_countdown_is_seen_and_held_back_by_a_key(show) -> None:
+def test_a_guard_s_countdown_is_seen_and_held_back_by_a_key(show: Show) -> None:
     assert headless("guard", "set", "--max-age", "1s", "--countdown", "30m").returncode == 0
     try:
         panel = show(columns=140)

@@ -1,55 +1,30 @@
 """The launch form in a real terminal: own commands, presets that cannot run, busy GPUs, saving."""
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.terminal import headless
+from tests.ui.conftest import Show, sized
 
 F4, F5, F6 = "\x1bOS", "\x1b[15~", "\x1b[17~"
 
 
 @pytest.fixture
-def presets(tmp_path: Path) -> Path:
-    folder = tmp_path / "config" / "fresnel-tui" / "presets"
-    folder.mkdir(parents=True)
-    (folder / "aa-sleep.yaml").write_text(
+def presets(presets: Path) -> Path:
+    (presets / "aa-sleep.yaml").write_text(
         "launcher: command\ncommand: [sleep, '300']\ngpus: 2\n"
         "parameters: {x: {value: 1, flag: '', minimum: 1, help: a number}}\n"
     )
-    (folder / "aa-broken.yaml").write_text("launcher: python\nscript: nowhere.py\ngpus: 0\n")
-    return folder
+    (presets / "aa-broken.yaml").write_text("launcher: python\nscript: nowhere.py\ngpus: 0\n")
+    return presets
 
 
 @pytest.fixture
-def show(presets: Path) -> Iterator[object]:
-    opened: list[Terminal] = []
-
-    def show_it(columns: int = 168, rows: int = 40, **environment: str) -> Terminal:
-        opened.append(Terminal(panel_command(), columns, rows, **environment))
-        opened[-1].wait_for(r"press n|in all")
-        return opened[-1]
-
-    yield show_it
-    for terminal in opened:
-        terminal.close()
-    assert headless("stop", "--all", "--force", "--wait").returncode == 0
-
-
-def headless(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tui", "--no-ui", *words],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def show(show: Show, presets: Path) -> Show:
+    return sized(show, 168, 40, until=r"press n|in all")
 
 
 def plan_of(name: str) -> dict[str, object]:
@@ -59,7 +34,9 @@ def plan_of(name: str) -> dict[str, object]:
     return plan
 
 
-def test_a_command_is_typed_named_launched_edited_and_launched_again(show, tmp_path: Path) -> None:
+def test_a_command_is_typed_named_launched_edited_and_launched_again(
+    show: Show, tmp_path: Path
+) -> None:
     panel = show(rows=50)
     panel.press("n")
     panel.wait_for("own command")
@@ -98,7 +75,7 @@ def test_a_command_is_typed_named_launched_edited_and_launched_again(show, tmp_p
     panel.wait_for(r"launch .*--name other .*-- echo second")
 
 
-def test_what_cannot_run_here_says_why_and_stands_last(show) -> None:
+def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
     panel = show()
     panel.press("n")
     panel.wait_for(r"x +1 ")
@@ -110,7 +87,7 @@ def test_what_cannot_run_here_says_why_and_stands_last(show) -> None:
     panel.wait_gone("aa-sleep")
 
 
-def test_ticks_stay_when_a_busy_gpu_is_chosen(show, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticks_stay_when_a_busy_gpu_is_chosen(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
     held = headless("launch", "--gpu-ids", "1", "--name", "holder", "--", "sleep", "600")
     assert held.returncode == 0, held.stderr
@@ -131,7 +108,7 @@ def test_ticks_stay_when_a_busy_gpu_is_chosen(show, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_form_becomes_a_preset_and_an_editor_s_mistake_is_told(
-    show, presets: Path, tmp_path: Path
+    show: Show, presets: Path, tmp_path: Path
 ) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text('#!/bin/sh\necho "lancher: x" >> "$1"\n')

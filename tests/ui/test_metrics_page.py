@@ -4,44 +4,17 @@ that goes on.
 
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.control.stop import request_stop
-from runners.state.layout import StateDirectory
-from runners.state.runs import list_runs
 from tests.process.conftest import CommandLine
-from tests.terminal import Terminal, panel_command
-
-Open = Callable[..., Terminal]
+from tests.ui.conftest import Show, sized
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[CommandLine]:
-    """Runs to look at; all ended with the test."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    yield CommandLine(folder)
-    state = StateDirectory()
-    for run in list_runs(state):
-        if run.is_live:
-            request_stop(state, run, force=True)
-
-
-@pytest.fixture
-def open_panel() -> Iterator[Open]:
-    opened: list[Terminal] = []
-
-    def open_it(columns: int = 80, rows: int = 24, **environment: str) -> Terminal:
-        opened.append(Terminal(panel_command(), columns, rows, **environment))
-        opened[-1].wait_for("▶ running|✔ done")
-        return opened[-1]
-
-    yield open_it
-    for terminal in opened:
-        terminal.close()
+def show(show: Show) -> Show:
+    return sized(show, 80, 24, until="▶ running|✔ done")
 
 
 def a_run(cli: CommandLine, name: str, losses: list[float], *command: str) -> Path:
@@ -76,12 +49,10 @@ def tell(events: Path, second: float, **event: object) -> None:
         file.write(json.dumps({"time": time.time() + second, **event}) + "\n")
 
 
-def test_two_runs_are_overlaid_pinned_and_looked_at_closely(
-    cli: CommandLine, open_panel: Open
-) -> None:
+def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, show: Show) -> None:
     a_run(cli, "first", [10.0 - i / 10 for i in range(99)])
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
-    panel = open_panel(120, 40)
+    panel = show(columns=120, rows=40)
     panel.press("m")
     panel.wait_for(r"loss\s+a 0\.1 ↓0\.1@99")
     panel.wait_for(r"acc\s+a 0\.99 ↑0\.99@99")
@@ -113,10 +84,10 @@ def test_two_runs_are_overlaid_pinned_and_looked_at_closely(
     panel.wait_gone("x epoch")
 
 
-def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: Open) -> None:
+def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, show: Show) -> None:
     a_run(cli, "first", [10.0 - i / 10 for i in range(99)])
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
-    panel = open_panel(NO_COLOR="1")
+    panel = show(NO_COLOR="1")
     panel.press("m", "a")
     panel.wait_for(r"loss\s+a 0\.1.*\s+b 0\.2")
     assert "● a" not in panel.text, "there is no room for the list until it is asked for"
@@ -130,11 +101,11 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, open_panel: O
 
 
 def test_a_pinned_chart_stays_first_and_is_written_as_files(
-    cli: CommandLine, open_panel: Open, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(cli.folder)
     a_run(cli, "only", [3.0, 2.0, 1.0])
-    panel = open_panel(100, 30)
+    panel = show(columns=100, rows=30)
     panel.press("m")
     panel.wait_for(r"▸loss\s+a 1 .*acc\s+a 0\.9")
     panel.press("l", "P")
@@ -151,11 +122,9 @@ def test_a_pinned_chart_stays_first_and_is_written_as_files(
     panel.wait_for(r"▸◆acc\s+a 0\.9")
 
 
-def test_the_filter_says_what_is_wrong_and_what_is_hidden(
-    cli: CommandLine, open_panel: Open
-) -> None:
+def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, show: Show) -> None:
     a_run(cli, "only", [3.0, 2.0, 1.0])
-    panel = open_panel()
+    panel = show()
     panel.press("m")
     panel.wait_for("acc")
     panel.press("/", *"acc")
@@ -168,18 +137,18 @@ def test_the_filter_says_what_is_wrong_and_what_is_hidden(
     panel.wait_for("╭.* Runs")
 
 
-def test_a_live_run_s_curve_goes_on(cli: CommandLine, open_panel: Open) -> None:
+def test_a_live_run_s_curve_goes_on(cli: CommandLine, show: Show) -> None:
     events = a_run(cli, "live", [3.0, 2.0], "sleep", "600")
-    panel = open_panel()
+    panel = show()
     panel.press("m")
     panel.wait_for(r"loss\s+A 2\b")
     tell(events, 9, type="metrics", epoch=1, step=3, values={"loss": 1.25})
     panel.wait_for(r"loss\s+A 1\.25")
 
 
-def test_a_run_without_metrics_is_said_to_have_none(cli: CommandLine, open_panel: Open) -> None:
+def test_a_run_without_metrics_is_said_to_have_none(cli: CommandLine, show: Show) -> None:
     cli.ended(cli.launch("--gpus", "0", "--", "true"))
-    panel = open_panel()
+    panel = show()
     panel.press("m")
     panel.wait_for("no metrics yet")
     panel.press("r", " ")

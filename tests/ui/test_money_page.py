@@ -1,35 +1,19 @@
 """Money and guard in the panel: a session from price to total, the guard, the drain; all asked."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support import eventually
-from tests.terminal import REPOSITORY, Terminal, panel_command
-
-
-def headless(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tui", "--no-ui", *words],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+from tests.terminal import Terminal, headless
+from tests.ui.conftest import Show
 
 
 @pytest.fixture
-def panel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+def panel(show: Show, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
-    opened = Terminal(panel_command(), 100, 30)
-    opened.wait_for("no runs yet")
-    yield opened
-    opened.close()
+    yield show(columns=100, rows=30, until="no runs yet")
     headless("guard", "off")
 
 

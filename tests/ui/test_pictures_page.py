@@ -1,45 +1,20 @@
 """Pictures of a run in a real terminal, by keys: leafed through by epoch, beside another run's."""
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.control.stop import request_stop
-from runners.state.layout import StateDirectory
-from runners.state.runs import list_runs
 from tests.process.conftest import CommandLine
-from tests.terminal import Terminal, panel_command
+from tests.ui.conftest import Show, sized
 
 PIL = pytest.importorskip("PIL.Image")
-Open = Callable[..., Terminal]
 COLOURS = ("red", "green", "blue")
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    yield CommandLine(folder)
-    state = StateDirectory()
-    for run in list_runs(state):
-        if run.is_live:
-            request_stop(state, run, force=True)
-
-
-@pytest.fixture
-def open_panel() -> Iterator[Open]:
-    opened: list[Terminal] = []
-
-    def open_it(columns: int = 100, rows: int = 30, **environment: str) -> Terminal:
-        opened.append(Terminal(panel_command(), columns, rows, **environment))
-        opened[-1].wait_for("▶ running|✔ done")
-        return opened[-1]
-
-    yield open_it
-    for terminal in opened:
-        terminal.close()
+def show(show: Show) -> Show:
+    return sized(show, 100, 30, until="▶ running|✔ done")
 
 
 def a_run(cli: CommandLine, name: str, epochs: int) -> Path:
@@ -58,11 +33,11 @@ def a_run(cli: CommandLine, name: str, epochs: int) -> Path:
 
 
 def test_pictures_are_leafed_through_alone_and_beside_another_run(
-    cli: CommandLine, open_panel: Open
+    cli: CommandLine, show: Show
 ) -> None:
     a_run(cli, "first", 3)
     a_run(cli, "second", 2)
-    panel = open_panel(FRESNEL_PICTURES="blocks")
+    panel = show(FRESNEL_PICTURES="blocks")
     panel.press("I")
     panel.wait_for(r"epoch 2 \(2 of 2")
     panel.wait_for(r"second  epoch 2\s*\n.*epoch_2\.png · 40 × 20")
@@ -80,20 +55,20 @@ def test_pictures_are_leafed_through_alone_and_beside_another_run(
 
 
 def test_what_is_no_picture_is_said_and_without_colour_there_are_shades(
-    cli: CommandLine, open_panel: Open
+    cli: CommandLine, show: Show
 ) -> None:
     folder = a_run(cli, "only", 1)
     (folder / "images" / "epoch_2.png").write_bytes(b"not a picture")
-    panel = open_panel(80, 24, NO_COLOR="1")
+    panel = show(columns=80, rows=24, NO_COLOR="1")
     panel.press("I")
     panel.wait_for(r"epoch_2\.png: neither a PNG nor a JPEG image")
     panel.press("h")
     panel.wait_for("░{40,}|▒{40,}")
 
 
-def test_a_run_without_pictures_says_so(cli: CommandLine, open_panel: Open) -> None:
+def test_a_run_without_pictures_says_so(cli: CommandLine, show: Show) -> None:
     cli.ended(cli.launch("--gpus", "0", "--", "true"))
-    panel = open_panel(FRESNEL_PICTURES="blocks")
+    panel = show(FRESNEL_PICTURES="blocks")
     panel.press("I")
     panel.wait_for("no pictures yet")
 

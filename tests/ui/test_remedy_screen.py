@@ -1,14 +1,11 @@
 """The page of remedies by keys: the cause, the diff of the plan, and launching with Enter."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.terminal import Terminal, headless
+from tests.ui.conftest import Show
 
 PRESET = """\
 launcher: command
@@ -20,18 +17,10 @@ parameters: {bs: 8}
 
 
 @pytest.fixture
-def panel(tmp_path: Path) -> Iterator[Terminal]:
+def panel(tmp_path: Path, show: Show) -> Terminal:
     (tmp_path / "oom.yaml").write_text(PRESET)
-    subprocess.run(
-        [sys.executable, "-m", "tui", "launch", "--wait", str(tmp_path / "oom.yaml")],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        check=False,
-        capture_output=True,
-        timeout=60,
-    )
-    terminal = Terminal(panel_command(), 80, 24)
-    yield terminal
-    terminal.close()
+    assert headless("launch", "--wait", str(tmp_path / "oom.yaml")).returncode == 1
+    return show()
 
 
 def test_d_says_why_a_run_failed_and_enter_launches_it_mended(panel: Terminal) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -11,10 +10,9 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.state.layout import StateDirectory
 from tests.support import eventually, make_plan
-from tests.terminal import Terminal, panel_command
-from tests.ui.test_panel import headless
+from tests.terminal import headless
+from tests.ui.conftest import Show
 
-Show = Callable[..., Terminal]
 HOUR = 3600
 
 
@@ -50,17 +48,8 @@ def state(monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 @pytest.fixture
-def show(state: StateDirectory) -> Iterator[Show]:
-    opened: list[Terminal] = []
-
-    def open_panel(columns: int = 80, rows: int = 24) -> Terminal:
-        opened.append(Terminal(panel_command(), columns, rows, FRESNEL_GPUS="sim:2xMI300X"))
-        return opened[-1]
-
-    yield open_panel
-    for terminal in opened:
-        terminal.close()
-    headless("stop", "--all", "--force", "--wait")
+def show(show: Show, state: StateDirectory) -> Show:
+    return show
 
 
 def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show) -> None:
@@ -98,7 +87,7 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
 
 
 def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:
-    panel = show(120, 40)
+    panel = show(columns=120, rows=40)
     panel.wait_for(r"✘ failed +broken")
     panel.wait_for("131 in all")
     panel.press("Enter")

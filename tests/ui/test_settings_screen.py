@@ -1,15 +1,12 @@
 """The settings in the panel: changed as fields or in an editor, told when wrong, by lists too."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import eventually
-from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.terminal import headless
+from tests.ui.conftest import Show, sized
 
 
 @pytest.fixture
@@ -20,20 +17,11 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def show() -> Iterator[object]:
-    opened: list[Terminal] = []
-
-    def show_it(**environment: str) -> Terminal:
-        opened.append(Terminal(panel_command(), 200, 40, **environment))
-        opened[-1].wait_for("no runs yet")
-        return opened[-1]
-
-    yield show_it
-    for terminal in opened:
-        terminal.close()
+def show(show: Show) -> Show:
+    return sized(show, 200, 40, until="no runs yet")
 
 
-def test_a_setting_is_saved_and_comments_stay(show, file: Path) -> None:
+def test_a_setting_is_saved_and_comments_stay(show: Show, file: Path) -> None:
     file.write_text("# mine\npanel: {mouse: true} # here\n")
     panel = show()
     panel.press(",")
@@ -49,7 +37,7 @@ def test_a_setting_is_saved_and_comments_stay(show, file: Path) -> None:
 
 
 def test_the_editor_s_mistakes_are_all_told_and_lists_warn(
-    show, file: Path, tmp_path: Path
+    show: Show, file: Path, tmp_path: Path
 ) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text('#!/bin/sh\nprintf "panel: {them: x}\\nnotices: {bell: 3}\\n" > "$1"\n')
@@ -61,13 +49,6 @@ def test_the_editor_s_mistakes_are_all_told_and_lists_warn(
     panel.wait_for("panel.them: unknown key")
     panel.wait_for(r"notices.bell: expected true or")
     eventually(lambda: "them" in file.read_text())
-    listed = subprocess.run(
-        [sys.executable, "-m", "tui", "list"],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    listed = headless("list")
     assert listed.returncode == 0
     assert "settings are ignored" in listed.stderr and "notices.bell" in listed.stderr

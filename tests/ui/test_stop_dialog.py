@@ -1,44 +1,20 @@
 """The stop dialog's last resort, and what keys say where they do nothing."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terminal import REPOSITORY, Terminal, panel_command
+from tests.terminal import headless
+from tests.ui.conftest import Show, sized
 
 
 @pytest.fixture
-def show() -> Iterator[object]:
-    opened: list[Terminal] = []
-
-    def show_it(*words: str) -> Terminal:
-        opened.append(Terminal(panel_command(*words), 120, 32))
-        opened[-1].wait_for(r"press n|in all")
-        return opened[-1]
-
-    yield show_it
-    for terminal in opened:
-        terminal.close()
-    assert headless("stop", "--all", "--force", "--wait").returncode == 0
+def show(show: Show) -> Show:
+    return sized(show, 120, 32, until=r"press n|in all")
 
 
-def headless(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "tui", "--no-ui", *words],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_a_run_that_does_not_go_is_killed_after_a_question(show) -> None:
+def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
     script = "trap '' INT TERM; echo up; while :; do sleep 0.1; done"
     launched = headless("launch", "--gpus", "0", "--name", "deaf", "--", "sh", "-c", script)
     assert launched.returncode == 0, launched.stderr
@@ -61,7 +37,7 @@ def test_a_run_that_does_not_go_is_killed_after_a_question(show) -> None:
     panel.wait_for(r"fresnel-tui stop \S+ --force")
 
 
-def test_a_key_that_does_nothing_here_says_where_it_works(show) -> None:
+def test_a_key_that_does_nothing_here_says_where_it_works(show: Show) -> None:
     panel = show()
     panel.press("W")
     panel.wait_for(r"W works in the log pane \(press 3\): wrap long lines")
@@ -70,13 +46,13 @@ def test_a_key_that_does_nothing_here_says_where_it_works(show) -> None:
     panel.wait_for(r"(?s)Log: here.*scroll sideways.*Everywhere")
 
 
-def test_a_panel_that_only_shows_says_so(show) -> None:
+def test_a_panel_that_only_shows_says_so(show: Show) -> None:
     panel = show("--read-only")
     panel.press("n")
     panel.wait_for("this panel only shows")
 
 
-def test_leaving_says_what_goes_on(show, tmp_path: Path) -> None:
+def test_leaving_says_what_goes_on(show: Show, tmp_path: Path) -> None:
     for name in ("one", "two"):
         done = headless("launch", "--gpus", "0", "--name", name, "--", "sleep", "600")
         assert done.returncode == 0

@@ -1,14 +1,13 @@
 """F7 in the launch form: what fails stands first, and F2 launches what was checked."""
 
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.process.conftest import CommandLine
-from tests.terminal import Terminal, panel_command
+from tests.terminal import Terminal
+from tests.ui.conftest import Show
 
 PRESET = """\
 launcher: python
@@ -23,15 +22,11 @@ verify: [data]
 
 
 @pytest.fixture
-def panel(tmp_path: Path) -> Iterator[Terminal]:
+def panel(tmp_path: Path, presets: Path, show: Show) -> Terminal:
     (tmp_path / "train.py").write_text("print('trained without data')\n")
-    presets = Path(os.environ["XDG_CONFIG_HOME"]) / "fresnel-tui" / "presets"
-    presets.mkdir(parents=True)
     text = PRESET.format(python=sys.executable, folder=tmp_path)
     (presets / "aa-checked.yaml").write_text(text)
-    terminal = Terminal(panel_command(), 80, 24)
-    yield terminal
-    terminal.close()
+    return show()
 
 
 def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path) -> None:

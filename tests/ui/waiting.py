@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-CEILING = 10.0
+CEILING = 30.0
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:

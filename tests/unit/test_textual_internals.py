@@ -15,7 +15,7 @@ from tests.support import REPOSITORY
 from tui.panel.app import PanelApp
 
 ALLOWED = ("tui/panel/terminal/", "tui/web/")
-LOOKED_AT = {"textual": "8.2.8", "textual-serve": "1.1.3"}
+LOOKED_AT = {"textual": "8.2.8", "textual-image": "0.12.0", "textual-serve": "1.1.3"}
 """The versions for which every use in `ALLOWED` was looked at."""
 
 

@@ -13,6 +13,8 @@ from trainers.common.files import write_text_whole
 from trainers.common.preview import write_preview
 
 SKULL, IMPLANT = (160, 160, 170), (220, 60, 30)
+FEW = 5_000
+"""Skulls of fewer points are drawn with larger dots."""
 Array = NDArray[Any]
 
 
@@ -35,19 +37,25 @@ def write_ply(path: Path, skull: Array, implant: Array | None = None) -> Path:
 
 
 def views(skull: Array, implant: Array, side: int = 160, reach: float = 3.6) -> Array:
-    """Return a picture (side, 2 * side, 3) of normalised points from above and from the side."""
-    pictures = [_view(skull, implant, axes, side, reach) for axes in ((1, 0), (2, 1))]
-    return np.concatenate(pictures, axis=1)
+    """Return a picture (2 * side, 2 * side, 3) of normalised points from above, side and front."""
+    above, aside, before = (
+        _view(skull, implant, axes, side, reach) for axes in ((1, 0), (2, 1), (2, 0))
+    )
+    upper = np.concatenate([above, aside], axis=1)
+    return np.concatenate([upper, np.concatenate([before, np.ones_like(before)], axis=1)])
 
 
 def _view(skull: Array, implant: Array, axes: tuple[int, int], side: int, reach: float) -> Array:
     picture = np.ones((side, side, 3), np.float32)
+    few = len(skull) < FEW
+    dot = 3 if few else 1
     for points, colour, strength in ((skull, SKULL, 0.12), (implant, IMPLANT, 0.35)):
         place = ((points[:, list(axes)] / reach + 1) / 2 * side).astype(int)
-        inside = ((place >= 0) & (place < side)).all(1)
-        hits = np.zeros((side, side), np.float32)
-        np.add.at(hits, tuple(place[inside].T), 1.0)
-        cover = (1 - (1 - strength) ** hits)[..., None]
+        hits = np.zeros((side + dot, side + dot), np.float32)
+        inside = place[((place >= 0) & (place < side)).all(1)]
+        for shift in np.ndindex(dot, dot):
+            np.add.at(hits, tuple((inside + shift).T), 1.0)
+        cover = 1 - (1 - (0.6 if few else strength)) ** hits[:side, :side, None]
         picture = picture * (1 - cover) + cover * np.array(colour, np.float32) / 255
     return picture
 
@@ -55,5 +63,5 @@ def _view(skull: Array, implant: Array, axes: tuple[int, int], side: int, reach:
 def write_sheet(
     path: Path, rows: dict[str, Sequence[Array]], title: str, names: Sequence[str]
 ) -> Path:
-    """Write rows of pictures, half as wide as `views` makes them, so both views fit a cell."""
+    """Write rows of pictures as `views` makes them."""
     return write_preview(path, rows, title, names)

@@ -33,7 +33,7 @@ class RemoteSide:
     def __init__(self, screen: Screen[None], state: StateDirectory, log: CommandLog) -> None:
         self._screen = screen
         self._state = state
-        self._log = log
+        self._noted = log
         self._picture: PanelSnapshot | None = None
         self.hosts: CockpitHosts | None = None
         self._is_loading = False
@@ -67,7 +67,7 @@ class RemoteSide:
         """In a thread: the modules that links need, and the links."""
         module = import_module("tui.panel.remote.cockpit_hosts")
         app = self._screen.app
-        hosts = module.CockpitHosts(app, self._state, self._log)
+        hosts = module.CockpitHosts(app, self._state, self._noted)
         app.call_later(self._begin, hosts)
 
     def _begin(self, hosts: CockpitHosts) -> None:
@@ -83,7 +83,7 @@ class RemoteSide:
         if self.hosts is None:
             from tui.panel.remote.cockpit_hosts import CockpitHosts
 
-            self._begin(CockpitHosts(self._screen.app, self._state, self._log))
+            self._begin(CockpitHosts(self._screen.app, self._state, self._noted))
         assert self.hosts is not None
         return self.hosts
 

@@ -7,6 +7,7 @@ terminal when it is imported and reads the answer itself: so the panel steps asi
 
 import logging
 import os
+from collections.abc import Sequence
 from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
@@ -59,3 +60,16 @@ def _ask(app: App[Any]) -> Graphics:
         if library.Image is getattr(library, name):
             return way
     return Graphics.BLOCKS
+
+
+def cell_numbers() -> Sequence[int]:
+    """The marks by which Kitty's protocol numbers the rows and columns of a picture, as code
+    points in their order.
+    """
+    numbers: Sequence[int] = import_module("textual_image.renderable.tgp")._NUMBER_TO_DIACRITIC
+    return numbers
+
+
+def cell_pixels() -> Any:
+    """How many pixels a cell of the terminal is wide and high, as `width` and `height`."""
+    return import_module("textual_image._terminal").get_cell_size()

@@ -9,12 +9,13 @@ cell; what it sends itself goes past Textual's own writing, and its deletion is 
 import io
 import random
 from base64 import standard_b64encode
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+
+from tui.panel.terminal.graphics import cell_numbers, cell_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -46,7 +47,7 @@ def choose_number(deep: bool) -> PictureNumber:
 
 def transmission(picture: "Image", number: int, columns: int, rows: int) -> str:
     """What gives the terminal the picture as `number`, to be shown in `columns` × `rows` cells."""
-    cell = import_module("textual_image._terminal").get_cell_size()
+    cell = cell_pixels()
     png = io.BytesIO()
     picture.resize((columns * cell.width, rows * cell.height)).save(png, "PNG")
     data = standard_b64encode(png.getvalue()).decode()
@@ -65,7 +66,7 @@ def forgetting(number: int) -> str:
 
 def placeholders(number: PictureNumber, columns: int, rows: int) -> list[list[Segment]]:
     """The cells that stand for a picture: each says which part of it is there."""
-    table = import_module("textual_image.renderable.tgp")._NUMBER_TO_DIACRITIC
+    table = cell_numbers()
     style = Style(color=Color.from_rgb(*number.colour))
     return [
         [

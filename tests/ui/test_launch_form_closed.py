@@ -1,0 +1,97 @@
+"""The launch form closed while it is still being filled: at every moment, and the panel lives."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from runners.state.layout import StateDirectory
+from tests.ui.waiting import CEILING, until
+from tui.panel.app import PanelApp
+from tui.panel.screens import launch
+from tui.panel.screens.help import HelpScreen
+from tui.panel.screens.launch import LaunchScreen
+
+TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
+"""How often the panel's loop turns between the form and Escape: from nothing to its first fields."""
+
+
+def works_on(app: PanelApp, group: str) -> bool:
+    """Whether the form reads presets, or makes a plan, in a thread."""
+    return any(worker.group == group and worker.is_running for worker in app.workers)
+
+
+def form(app: PanelApp) -> LaunchScreen | None:
+    """The form, wherever it stands among the screens."""
+    return next((one for one in app.screen_stack if isinstance(one, LaunchScreen)), None)
+
+
+def closed(app: PanelApp) -> bool:
+    """Whether the form is gone; where it still stands, Escape is pressed again."""
+    if form(app) is None:
+        return True
+    app.simulate_key("escape")
+    return False
+
+
+@pytest.fixture
+def app(presets: Path, monkeypatch: pytest.MonkeyPatch) -> PanelApp:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
+    for name in ("aa", "bb", "cc"):
+        text = "launcher: command\ncommand: [sleep, '300']\ngpus: 2\nparameters: {x: 1}\n"
+        (presets / f"{name}-sleep.yaml").write_text(text)
+    return PanelApp(StateDirectory().create())
+
+
+async def lives(app: PanelApp, pilot: Pilot[None]) -> None:
+    """The panel answers a key: its help comes and goes."""
+    await until(pilot, lambda: form(app) is None)
+    app.simulate_key("question_mark")
+    await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+    app.simulate_key("escape")
+    await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+
+
+async def test_closed_at_any_turn_of_its_loop_the_panel_goes_on(app: PanelApp) -> None:
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.picture is not None)
+        for turns in TURNS:
+            app.simulate_key("n")
+            await until(pilot, lambda: form(app) is not None)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            app.simulate_key("escape")
+            app.simulate_key("escape")
+            await until(pilot, lambda: closed(app))
+        await lives(app, pilot)
+
+
+@pytest.mark.parametrize("group", ["presets", "plan"])
+async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
+    app: PanelApp, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    name = {"presets": "read_choices", "plan": "preview"}[group]
+    brings, kept = getattr(launch, name), []
+
+    def held(*given: Any) -> Any:
+        kept[:] = kept or [brings(*given)]
+        assert gate.wait(CEILING)
+        return kept[0]
+
+    monkeypatch.setattr(launch, name, held)
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.picture is not None)
+        for turns in (0, 1, 2, 3, 5, 8):
+            gate.clear()
+            app.simulate_key("n")
+            await until(pilot, lambda: works_on(app, group))
+            app.simulate_key("escape")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            gate.set()
+            await until(pilot, lambda: closed(app) and not works_on(app, group))
+        await lives(app, pilot)

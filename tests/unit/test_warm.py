@@ -1,0 +1,75 @@
+"""A program forked from a warm server is like one that an interpreter was started for."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import CEILING_S
+from tests.warm import WarmServer
+
+SERVER = WarmServer("json")
+TELLS = """
+import atexit, os, sys
+atexit.register(lambda: print("last words"))
+print(sys.argv, sys.path[:2], os.getcwd(), os.environ["WORD"], os.environ.get("HOME"))
+print(os.umask(0), os.isatty(0), __name__, sys.stdin.read(), file=sys.stderr)
+os.write(1, b"early ")
+sys.exit({})
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "tells.py"
+
+
+@pytest.mark.parametrize("ending", ["0", "3", "'in words'", "1 / 0"])
+def test_it_does_what_an_interpreter_does(script: Path, ending: str) -> None:
+    script.write_text(TELLS.format(ending))
+    place = {"PYTHONPATH": "/nowhere", "PATH": os.environ["PATH"], "WORD": "wörd"}
+    for argv in ([str(script), "a b"], ["-m", "tells", "--flag"]):
+        cold, warm = (
+            run(
+                [sys.executable, *argv],
+                cwd=script.parent,
+                env={**SERVER.inherited, **place},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=CEILING_S,
+            )
+            for run in (subprocess.run, SERVER.run)
+        )
+        assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout)
+        assert warm.stderr.splitlines()[0] == cold.stderr.splitlines()[0]
+        assert warm.stderr.splitlines()[-1] == cold.stderr.splitlines()[-1]
+
+
+def test_signals_reach_it_and_it_is_waited_for(script: Path) -> None:
+    script.write_text("print('up', flush=True)\nimport time\ntime.sleep(600)\n")
+    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, -signal.SIGINT)):
+        with SERVER.start([sys.executable, str(script)], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as child:  # fmt: skip
+            assert child.stdout is not None and child.stdout.readline() == b"up\n"
+            assert child.poll() is None
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(0.01)
+            child.send_signal(number)
+            assert child.wait(CEILING_S) == code
+            assert child.stdout.read() == b""
+
+
+def test_what_only_a_start_can_do_is_started(script: Path) -> None:
+    script.write_text("import sys; print(sys.flags.isolated, sys.flags.no_site)\n")
+    argv = [sys.executable, "-I", "-S", str(script)]
+    assert SERVER.run(argv, stdout=subprocess.PIPE).stdout == b"1 1\n"
+    script.write_text("import sys; print(sys.stdout.encoding)\n")
+    told = SERVER.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        stdout=subprocess.PIPE,
+    )
+    assert told.stdout == b"ascii\n"
