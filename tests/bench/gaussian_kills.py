@@ -144,7 +144,8 @@ def kills(count: int, seed: int) -> list[str]:
     """Run it whole, then killed and resumed; return what was hit and whether the ends are equal."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
-        whole, killed = Path(place) / "whole", Path(place) / "killed"
+        # Side by side, the one would go on from the other's checkpoints: they have equal settings.
+        whole, killed = Path(place) / "elsewhere" / "whole", Path(place) / "here" / "killed"
         phases = [line[13:] for line in run(whole).splitlines() if line.startswith("phase ")]
         ends = [event["time"] for event in events(whole) if event["type"] == "epoch"]
         each = (ends[-1] - ends[0]) / (len(ends) - 1)
