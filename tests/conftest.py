@@ -38,4 +38,6 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     monkeypatch.setenv("FRESNEL_SAMPLER_LINGER_S", "2")
+    folder = Path.cwd()
     yield
+    os.chdir(folder)

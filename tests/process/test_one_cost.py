@@ -20,7 +20,7 @@ from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from tests.process.conftest import CommandLine
+from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
 from tests.support import eventually, make_plan
 from tui.panel.feed import SnapshotFeed
@@ -163,6 +163,8 @@ def test_live_runs_agree_at_one_moment(cli: CommandLine, monkeypatch: pytest.Mon
     )
     first = cli.launch(str(cli.folder / "shares.yaml"))
     second = cli.launch(str(cli.folder / "shares.yaml"))
+    for run in (first, second):
+        eventually(lambda run=run: record(run).get("started"), what="a run that has begun")
     runs = [read_run(cli.state, run.id) for run in (first, second)]
     assert {gpu.uuid for run in runs if run.plan for gpu in run.plan.gpus} == {"SIM-MI300X-0"}
     now = moment_now()

@@ -127,7 +127,8 @@ def test_without_the_extra_it_is_named(cli: CommandLine) -> None:
     path = f"{away}:{cli.environment({})['PYTHONPATH']}"
     said = cli.run(
         "launch", "--gpus", "0", "--set", "lr=1..4", "--samples", "2", "--sampler", "tpe", "--json",
-        "--", "echo", "{lr}", exits=2, PYTHONPATH=path,
+        "--", "echo", "{lr}", exits=2,
+        PYTHONPATH=path, PYTHONHASHSEED="0",  # which is for an interpreter's own start
     )  # fmt: skip
     error = json.loads(said.stdout)["error"]
     assert "needs optuna" in error["message"] and "fresnel-tui[optuna]" in error["hint"]

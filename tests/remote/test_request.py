@@ -18,7 +18,9 @@ def test_a_launch_is_neither_lost_nor_doubled(line: CommandLine, rented: RentedM
         over = threading.Event()
 
         def cut(over: threading.Event = over) -> None:
-            left = 3  # so often at most, at any byte of the way there and back
+            # At any byte of the way there and back; so often a launch tries to reach a machine
+            # again before it has asked for anything.
+            left = 2
             while left and not over.wait(chance.uniform(0.05, 0.5)):
                 left -= rented.wire.cut() > 0
 

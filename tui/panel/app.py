@@ -181,6 +181,8 @@ class PanelApp(TerminalApp):
     def _take_in(self, picture: PanelSnapshot) -> None:
         """Hand a new picture to the cockpit and to the screen above it; tell what is new."""
         before, self.picture = self.picture, picture
+        if not self.is_running:
+            return  # the panel closes: its panes are going
         self.cockpit.show(picture)
         above = self.screen
         # One that is not mounted yet has nothing to show it in; it was opened with the last one.

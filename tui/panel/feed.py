@@ -164,7 +164,8 @@ class SnapshotFeed:
         try:
             if not self.read_only or os.access(self.state.root, os.W_OK):
                 ensure_sampler(self.state)  # reading GPUs touches nobody's run
-            if not self.read_only and self._turn % _ADOPT_EVERY == 0:
+            # From the second picture on: the first screen does not wait for it.
+            if not self.read_only and self._turn % _ADOPT_EVERY == 1:
                 tend(self.state)
         except (FresnelError, OSError) as error:
             problem = str(error)
@@ -174,7 +175,7 @@ class SnapshotFeed:
         ids = self._run_ids()
         self._take_in_labels()
         runs = self._list_runs(ids)
-        costs = self._costs.read(runs, moment_now(), whole=True)
+        costs = self._costs.read(runs, moment_now(), whole=True, ids=ids)
         views = self._views(runs, now, costs)
         if self._turn > 2:
             verify = self._turn % _VERIFY_EVERY == 0 or self._relabelled

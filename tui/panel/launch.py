@@ -2,26 +2,48 @@
 terminal.
 """
 
-import argparse
+from __future__ import annotations
+
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from runners.model.errors import ExitCode
-from tui.views.panel_options import add_panel_options
 
 _FIRST_SWITCH_S = 0.0001
 
 
-def open_panel(words: Sequence[str]) -> int:
-    """Open the Textual panel; without a terminal, say how to do the same without one."""
+class PanelOptions(NamedTuple):
+    """What the panel was opened with."""
+
+    launch: str | None = None
+    overrides: Sequence[str] = ()
+    read_only: bool = False
+    no_mouse: bool = False
+
+
+def read_words(words: Sequence[str]) -> PanelOptions:
+    """The words behind `fresnel-tui`; SystemExit with what is wrong, or with the help."""
+    import argparse  # most panels are opened without a word
+
+    from tui.views.panel_options import add_panel_options
+
     parser = argparse.ArgumentParser(
         prog="fresnel-tui",
         description="The panel. `fresnel-tui --help` lists the headless commands.",
     )
     add_panel_options(parser)
-    arguments = parser.parse_args(words)
+    options = PanelOptions(**vars(parser.parse_args(words)))
+    if options.read_only and options.launch:
+        parser.error("--launch and --read-only: one of them")
+    return options
+
+
+def open_panel(words: Sequence[str]) -> int:
+    """Open the Textual panel; without a terminal, say how to do the same without one."""
+    options = read_words(words) if words else PanelOptions()
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.web.")
     if not in_browser and not all(
         stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
@@ -45,11 +67,6 @@ def open_panel(words: Sequence[str]) -> int:
     if sys.modules["ssl"] is None:
         del sys.modules["ssl"]
 
-    if arguments.read_only and arguments.launch:
-        parser.error("--launch and --read-only: one of them")
     return run_panel(
-        arguments.launch,
-        arguments.overrides,
-        arguments.read_only,
-        False if arguments.no_mouse else None,
+        options.launch, options.overrides, options.read_only, False if options.no_mouse else None
     )
