@@ -86,9 +86,17 @@ def test_who_inherited_the_lock_or_writes_the_output_is_found_but_no_reader(
         subprocess.run(["sh", "-c", shell], close_fds=False, check=True)
     follow = f"setsid env -i tail -f {run.output} >/dev/null 2>&1 & echo $!"
     reader = int(subprocess.run(["sh", "-c", follow], capture_output=True, check=True).stdout)
+    # This process holds the lock too, and may have children of its own from other tests.
+    mine = {child.pid for child in psutil.Process().children(recursive=True)}
+    processes = RunProcesses(run)
+
+    def others() -> dict[int, int] | None:
+        found = processes.find(thorough=True)
+        beside = {pid: ticks for pid, ticks in found.items() if pid not in mine}
+        return beside if len(beside) == 2 else None
+
     try:
-        processes = RunProcesses(run)
-        found = eventually(lambda: f if len(f := processes.find(thorough=True)) == 2 else None)
+        found = eventually(others, what="two processes")
         assert reader not in found and os.getpid() not in found
         for pid, ticks in found.items():
             assert signal_process(pid, ticks, signal.SIGKILL)
