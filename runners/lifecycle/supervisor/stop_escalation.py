@@ -5,7 +5,7 @@ Standard library only: the supervisor imports it.
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from runners.host import helpers
@@ -47,6 +47,8 @@ class StopEscalation:
         self._write = write
         # Who was reached by a signal it does not ignore; None when an earlier supervisor sent some.
         self._told: set[int] | None = set()
+        self._reached: set[int] = set()
+        """Who was reached by the rung that was taken last."""
 
     @property
     def is_over(self) -> bool:
@@ -101,6 +103,7 @@ class StopEscalation:
             until = time.time() + self.ladder.until - now
             if how == "SIGKILL" and not intent["force"]:
                 self._save_stacks()
+            self._reached.clear()
             # The signal first, then the record: on a full disk the stop still happens.
             reached = self._signal(how)
             append_event(
@@ -120,7 +123,10 @@ class StopEscalation:
                     },
                 }
             )
-        return _AFTER_THE_LAST_S if self.ladder.is_last else max(0.0, self.ladder.until - now)
+        if not self.ladder.is_last:
+            return max(0.0, self.ladder.until - now)
+        self._reach_latecomers()
+        return _AFTER_THE_LAST_S
 
     def was_heard_by(self, pids: set[int]) -> bool:
         """False when none of `pids` was reached by any signal of this stop."""
@@ -132,6 +138,27 @@ class StopEscalation:
             with suppress(OSError):
                 helpers.run("stacks", self.run.path, "before SIGKILL", within_s=_STACKS_WITHIN_S)
 
+    def _reach_latecomers(self) -> None:
+        """Send the last rung's signal to whoever was not there to take it: SIGKILL to each of
+        them, another one only when it reached nobody at all.
+
+        A program that was just being started had no mark yet, and no further rung comes for it.
+        """
+        how = self.ladder.how
+        if how == "SIGKILL":
+            found = self._processes.find(thorough=True)
+        elif how == "stop-file" or self._reached or self._told is None:
+            return
+        else:
+            found = self._processes.targets(self._target, self.run.leader_pid())
+        late = {pid: ticks for pid, ticks in found.items() if pid not in self._reached}
+        reached = self._send(signal.Signals[how], late)
+        if reached:
+            until = time.time() + self.ladder.until - time.monotonic()
+            append_event(
+                self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
+            )
+
     def _signal(self, how: str) -> list[int]:
         """Send the rung's signal to the plan's target, SIGKILL to all; return the pids reached."""
         if how == "stop-file":
@@ -142,7 +169,11 @@ class StopEscalation:
             chosen = self._processes.find(thorough=True)
         else:
             chosen = self._processes.targets(self._target, self.run.leader_pid())
+        return self._send(number, chosen)
+
+    def _send(self, number: int, chosen: Mapping[int, int]) -> list[int]:
         reached = [pid for pid, ticks in chosen.items() if signal_process(pid, ticks, number)]
+        self._reached.update(reached)
         if self._told is not None:
             self._told.update(pid for pid in reached if not ignores(pid, number))
         return reached
