@@ -73,4 +73,7 @@ def test_what_waited_in_the_queue_waits_again(cli: CommandLine) -> None:
     cli.run("service", "boot")
     eventually(lambda: is_held(waiting.supervisor_lock), what="a supervisor again")
     assert cli.status(waiting)["state"] == "queued"
-    assert json.loads(waiting.plan.read_text())["origin"]["boot_id"] == _boot()
+    eventually(
+        lambda: json.loads(waiting.plan.read_text())["origin"]["boot_id"] == _boot(),
+        what="a plan of this boot",
+    )
