@@ -38,7 +38,7 @@ class CockpitHosts:
         self.links = LinkedHosts(app, state)
         if not getattr(app, "read_only", False):
             start_watchers(state)
-        self.actions = RemoteActions(app, log)
+        self.actions = RemoteActions(app, state, log, lambda: self.rows().letters)
         self._rows: tuple[object, RowsElsewhere] = (None, RowsElsewhere())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""

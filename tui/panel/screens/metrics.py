@@ -181,10 +181,15 @@ class MetricsScreen(Screen[None]):
 
     def _show_line(self) -> None:
         line = page_line(self._page, self._asked) if self._page is not None else ""
+        line += self._besides()
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             self.query_one("#metrics-line", Static).update(line)
+
+    def _besides(self) -> str:
+        """What else stands in the line of words."""
+        return ""
 
     def _show_settings(self) -> None:
         view = self.runs.selected
