@@ -1,4 +1,4 @@
-"""Implants for skulls nobody trained on: the tiny presets' networks trained for longer, then judged.
+"""Implants for skulls nobody trained on: the tiny presets' networks trained longer, then judged.
 
     python tests/bench/skull_quality.py                 # seed 0
     python tests/bench/skull_quality.py --seeds 0 1 2   # with the spread

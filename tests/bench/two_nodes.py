@@ -1,9 +1,9 @@
 """Our own trainers over two machines: `sudo OMP_NUM_THREADS=1 python tests/bench/two_nodes.py`.
 
 The tiny cascade and the tiny PCDiff, each by torchrun and by Accelerate, on two machines in network
-namespaces behind a jump host, with an `/etc/hosts` that gives both of them the wrong addresses. Then a node
-is killed while nobody watches. Words choose among `cascade-tiny`, `pcdiff-tiny` and `kill`. Needs
-root, ip and sshd; prints how each launch ended.
+namespaces behind a jump host, with an `/etc/hosts` that gives both of them the wrong addresses.
+Then a node is killed while nobody watches. Words choose among `cascade-tiny`, `pcdiff-tiny` and
+`kill`. Needs root, ip and sshd; prints how each launch ended.
 """
 
 import json

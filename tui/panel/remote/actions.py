@@ -215,8 +215,9 @@ class RemoteActions:
 
     def say(self, words: str, bad: bool = False, seconds: float = 4) -> None:
         """Tell somebody, in a notice."""
-        severity = "error" if bad else "information"
-        self._app.notify(words, severity=severity, timeout=seconds, markup=False)  # type: ignore[arg-type]
+        self._app.notify(
+            words, severity="error" if bad else "information", timeout=seconds, markup=False
+        )
 
 
 def names(runs: Sequence[RunElsewhere]) -> str:
