@@ -255,10 +255,10 @@ class MetricsScreen(Screen[None]):
         runs = self.runs
         if runs.has_focus:
             runs.display = self.size.width >= _LIST_FROM
-            self.grid.focus()
+            self.set_focus(self.grid)
         else:
             runs.display = True
-            runs.focus()
+            self.set_focus(runs)  # at once: the next key is for the list
 
     def action_mark_more(self) -> None:
         """Draw more runs: all live ones, then ended ones of the same preset, then only one."""
