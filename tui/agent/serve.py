@@ -138,6 +138,10 @@ class Agent:
                 from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
 
                 await send_snapshots(self.state, number, self.send)
+            elif what == "older":
+                from tui.agent.older import send_older
+
+                await send_older(self.state, number, asked, self.send)
             elif what in ("ending", "end"):
                 from tui.agent import ending
 

@@ -193,7 +193,12 @@ class RemoteActions:
     def order(self, host: LinkedHost, words: list[str]) -> None:
         """Have a command done there, and what it came to be said; noted as it is done by hand."""
         self._noted.note([*words, "--host", host.name])
-        host.do(words, self.tell)
+
+        def done(request: RemoteRequest) -> None:
+            self.tell(request)
+            host.older.renew(words)  # what a snapshot tells of is told anew without being asked
+
+        host.do(words, done)
 
     def note(self, words: Sequence[str]) -> None:
         """Note a command that something here has done."""

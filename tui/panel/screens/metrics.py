@@ -241,12 +241,12 @@ class MetricsScreen(Screen[None]):
         if self._asked.look.cursor is not None:
             self._ask(look=self._asked.look.cursor_moved(by))
         elif self._page is not None:
-            self._focus(self._page.focus + by)
+            self._focus(self._focused_at + by)
 
     def action_vertically(self, by: int) -> None:
         """To the chart above or below."""
         if self._page is not None:
-            focus = self._page.focus + by * self._page.across
+            focus = self._focused_at + by * self._page.across
             if 0 <= focus < len(self._page.names):
                 self._focus(focus)
 
@@ -312,7 +312,15 @@ class MetricsScreen(Screen[None]):
     def _focused_chart(self) -> str:
         """The name of the chart under the cursor; empty without any."""
         page = self._page
-        return page.names[page.focus] if page is not None and page.names else ""
+        return page.names[self._focused_at] if page is not None and page.names else ""
+
+    @property
+    def _focused_at(self) -> int:
+        """Where the cursor is to be: keys may come faster than charts are drawn."""
+        names = self._page.names if self._page is not None else ()
+        if self._asked.follow in names:
+            return names.index(self._asked.follow)
+        return max(0, min(self._asked.focus, len(names) - 1))
 
     def _keep_order(self, name: str, pinned: tuple[str, ...]) -> None:
         """Take in and keep an order; the cursor stays on chart `name`."""
