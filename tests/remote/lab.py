@@ -54,9 +54,11 @@ class Lab:
         self.line.run("host", "add", name, machine.address, *machine.through(self._gate))
         return machine
 
-    def set_up(self, name: str, more: str = "") -> RemoteHost:
+    def set_up(
+        self, name: str, more: str = "", alter: Callable[[MachineDisk], None] = lambda _: None
+    ) -> RemoteHost:
         """A machine that was added, with what `host setup` would leave."""
-        machine = self.add(name, "MaxSessions 1" if name == "a" else more)
+        machine = self.add(name, "MaxSessions 1" if name == "a" else more, (), alter)
         registry = RemoteRegistry(self.line.state)
         host = msgspec.structs.replace(
             registry.find(name),
