@@ -38,6 +38,8 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
     sweep = sweep_of(wish, arguments.overrides, member, several, open_ended)
     if sweep is None:
         return make(list(arguments.overrides), arguments.name)
+    group = sweep.specs[0].group
+    say(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
     for words in sweep.said:
         say(words)
     return sweep.specs

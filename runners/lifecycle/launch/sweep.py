@@ -43,6 +43,12 @@ class Sweep(NamedTuple):
     specs: list[RunSpec]
     said: list[str]
 
+    @property
+    def size(self) -> str:
+        """How many runs there are, and how many at a time."""
+        parallel = self.specs[0].parallel
+        return f"{len(self.specs)} runs" + (f", {parallel} at a time" if parallel else "")
+
 
 def sweep_of(
     wish: SweepWish, overrides: Sequence[str], make: Maker, several: Several, open_ended: bool
@@ -53,7 +59,7 @@ def sweep_of(
     if wish.sampler is not None and wish.samples is None:
         raise WrongInput(
             f"--sampler {wish.sampler}: how many runs?",
-            "add --samples N: --set lr=1e-5..1e-3:log --samples 20 --sampler tpe",
+            "add --samples N, and ranges: --set lr=1e-5..1e-3:log",
         )
     judging_metric(wish.rule)
     variants = expand(overrides, several, wish.samples, wish.seed)
@@ -70,8 +76,7 @@ def sweep_of(
     if wish.sampler is not None and parse_sampler(wish.sampler)[0] != RANDOM:
         return _searched(wish, make, varied_keys(overrides, several), variants, open_ended)
     members = [(make(variant.overrides), variant.label) for variant in variants]
-    specs = as_sweep(members, wish.name, wish.parallel)
-    return Sweep(specs, [_words(specs, wish.parallel)])
+    return Sweep(as_sweep(members, wish.name, wish.parallel), [])
 
 
 def _searched(
@@ -98,14 +103,13 @@ def _searched(
     digits = len(str(len(specs)))
     members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
     # A sampler learns from what has ended: all at once would teach it nothing.
-    parallel = wish.parallel or 1
+    runs = as_sweep(members, wish.name, wish.parallel or 1)
     note = waiting_note(search)
     sweep = [
         msgspec.structs.replace(spec, search=search, warnings=(*spec.warnings, note))
-        for spec in as_sweep(members, wish.name, parallel)
+        for spec in runs
     ]
     said = [
-        _words(sweep, parallel),
         f"{note}, for the {'most' if higher else 'least'} {metric or 'loss'}",
         *drawn_at_random(name, varied),
     ]
@@ -130,11 +134,6 @@ def _check_ends(make: Maker, varied: dict[str, list[str] | SampleRange], variant
                 override = f"{key}={(values.low, values.high)[end]:.6g}"
             overrides.append(override)
         make(overrides)
-
-
-def _words(specs: Sequence[RunSpec], parallel: int | None) -> str:
-    group, limit = specs[0].group, f", {parallel} at a time" if parallel else ""
-    return f"sweep {group}: {len(specs)} runs{limit}; `fresnel-tui compare {group}` ranks them"
 
 
 def judging_metric(rule: str | None) -> str | None:
