@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
 
@@ -189,8 +190,12 @@ def test_a_sampler_suggests_values_for_an_own_command(show: Show, tmp_path: Path
     assert len(runs) == 3 and len({run["group"] for run in runs}) == 1
     for run in runs:
         assert headless("wait", run["id"]).returncode == 0
-    done = json.loads(headless("list", "--json", "--all").stdout)
-    assert len({run["metrics"]["loss"] for run in done}) == 3
+
+    def losses() -> set[float | None]:
+        done = json.loads(headless("list", "--json", "--all").stdout)
+        return {run["metrics"].get("loss") for run in done}
+
+    eventually(lambda: len(losses() - {None}) == 3, what="three values, all different")
     panel.press("c")
     panel.wait_for(r"launch --gpus 0 --samples 3 --sampler tpe")
     panel.wait_for(r"--parallel 2 --stop-hopeless median")
