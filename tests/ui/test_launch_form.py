@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import eventually
-from tests.terminal import headless
+from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show, sized
 
 F4, F5, F6 = "\x1bOS", "\x1b[15~", "\x1b[17~"
@@ -33,6 +33,13 @@ def plan_of(name: str) -> dict[str, object]:
     (found,) = [run for run in runs if run["name"] == name]
     plan: dict[str, object] = json.loads((Path(found["directory"]) / "plan.json").read_text())
     return plan
+
+
+def move(panel: Terminal, key: str, *fields: str) -> None:
+    """Press `key` for each of the fields, and wait until it has the cursor: its help is shown."""
+    for field in fields:
+        panel.press(key)
+        panel.wait_for(rf"\n│ {field}: ")
 
 
 def test_a_command_is_typed_named_launched_edited_and_launched_again(
@@ -147,16 +154,21 @@ def test_several_values_in_a_field_make_a_sweep(show: Show, tmp_path: Path) -> N
     panel.wait_for(r"x +1 ")
     panel.press("Enter")
     panel.wait_for("x: a number")
-    panel.press("2,3", "Tab", "0")
+    panel.press("2,3")
+    move(panel, "Tab", "GPUs")
+    panel.press("0")
     panel.wait_for(r"sweep +2 runs")
     panel.wait_for(r"aa-sleep-x2\s")
-    panel.press("Up")
-    panel.wait_for("x: a number")
-    panel.press("End", "Backspace")
+    move(panel, "Up", "x")
+    panel.press("End")
+    panel.press("Backspace")
     panel.wait_for("a value between the commas is missing")
     panel.press("0")
-    panel.wait_for("x: must be at least 1|x: .*0")
-    panel.press(*["Backspace"] * 3, "2..2.5")
+    panel.wait_for(r"x +2,0 ")
+    panel.wait_gone("between the commas")
+    panel.press(*["Backspace"] * 3)
+    panel.wait_for(r"✎ x {17}a number|✎ x {20,}")
+    panel.press("2..2.5")
     panel.wait_for("x: a range of numbers has to be sampled")
 
 
@@ -168,21 +180,30 @@ def test_a_sampler_suggests_values_for_an_own_command(show: Show, tmp_path: Path
     panel.wait_for(r"aa-sleep")
     panel.press("echo loss: {lr}", "Enter")
     panel.wait_for("command: as in a shell")
-    panel.press(*["Tab"] * 6)
-    panel.wait_for(r"price: dollars")
-    panel.press("Tab", "lr=1.0..4.0:log", "Tab")
+    move(panel, "Tab", "name", "folder", "checkpoints", "priority", "after", "price", "values")
+    panel.press("lr=1.0..4.0:log")
     panel.wait_for("lr: a range of numbers has to be sampled")
-    panel.press("3", "Tab", "best", "Tab")
+    move(panel, "Tab", "samples")
+    panel.press("3")
+    move(panel, "Tab", "sampler")
+    panel.press("best")
     panel.wait_for("sampler best: no sampler `best`")
-    panel.press("Up")
-    panel.wait_for("sampler: with samples")
-    panel.press("End", *["Backspace"] * 4, "tpe")
+    panel.press(*["Backspace"] * 4)
+    panel.wait_for("sampler {8,}random")
+    panel.press("tpe")
     panel.wait_for("lr: tpe suggests values when its turn comes, for the least loss")
-    panel.press("Tab", "Tab", "2x")
+    move(panel, "Tab", "sample-seed", "parallel", "stop-hopeless")
+    move(panel, "Up", "parallel")
+    panel.press("2x")
     panel.wait_for("parallel: expected a whole number")
-    panel.press("Backspace", "Tab", "median", "Tab", "0")
+    panel.press("Backspace")
     panel.wait_for("sweep +3 runs, 2 at a time")
-    panel.wait_for("GPUs +none")
+    move(panel, "Tab", "stop-hopeless")
+    panel.press("median")
+    panel.wait_for("sweep +3 runs, 2 at a time")
+    move(panel, "Tab", "GPUs")
+    panel.press("0")
+    panel.wait_for("GPUs +none: runs on the CPU")
     panel.press("F2")
     panel.wait_for(r"sweep echo-\w+: 3 runs")
     panel.wait_gone("Launch a run")

@@ -203,8 +203,7 @@ class LaunchForm(VerticalScroll):
             draft.texts[field.title] = field.value
         elif draft.gpus != field.value:
             draft.gpus = field.value
-            draft.rescale(len(self.picker.gpus))
-            self._show_texts()
+            self._rescale(draft)
 
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:
@@ -231,14 +230,17 @@ class LaunchForm(VerticalScroll):
                 rules = _RULES if scaling.base_rate is not None else ("none",)
                 place = rules.index(draft.rule) if draft.rule in rules else -1
                 draft.rule = rules[(place + 1) % len(rules)]  # type: ignore[assignment]
-                draft.rescale(len(self.picker.gpus))
-        self._show_texts()
+                self._rescale(draft)
         self.post_message(self.FormChanged())
 
-    def _show_texts(self) -> None:
+    def _rescale(self, draft: RunDraft) -> None:
+        """Let fields follow the number of GPUs; the others may have newer text than the draft."""
+        before = dict(draft.texts)
+        draft.rescale(len(self.picker.gpus))
         for field in self.query(_DraftField):
-            if field.key == "parameter":
-                field.put(field.draft.texts[field.title])
+            name, mine = field.title, field.draft is draft and field.key == "parameter"
+            if mine and draft.texts[name] != before[name]:
+                field.put(draft.texts[name])
 
     # ---- the GPUs
 
