@@ -2,6 +2,7 @@
 runs to look at.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from runners.model.states import State
 REPOSITORY = Path(__file__).resolve().parents[1]
 CEILING_S = 30.0
 """Longer than any healthy machine needs; never waited for unless something is broken."""
+SLEEPS_IN = "nanosleep" if sys.version_info >= (3, 11) else "poll_schedule"
+"""Part of the kernel's name for where `time.sleep` waits: before Python 3.11 it is a `select`."""
 
 T = TypeVar("T")
 

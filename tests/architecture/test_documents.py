@@ -1,4 +1,4 @@
-"""README and CONTRIBUTING against the program: paths, rooms, files, commands, flags, preset keys."""
+"""README and CONTRIBUTING against the program: paths, rooms, commands, flags, preset keys."""
 
 import argparse
 import re

@@ -69,9 +69,8 @@ def _cut(line: CommandLine, machine: RentedMachine, folder: Path, wanted: int) -
     doubled = len(numbers) - len(set(numbers))
     order = "in order" if numbers == sorted(numbers) else "OUT OF ORDER"
     took = time.monotonic() - begun
-    print(
-        f"{cuts} cuts in {took:.0f} s: {len(numbers):,} lines {order}, {lost} lost, {doubled} doubled"
-    )
+    missed = f"{lost} lost, {doubled} doubled"
+    print(f"{cuts} cuts in {took:.0f} s: {len(numbers):,} lines {order}, {missed}")
 
 
 def _wait_for_more(path: Path, follower: object) -> None:

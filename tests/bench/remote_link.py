@@ -2,8 +2,9 @@
 tests/bench/remote_link.py`.
 
 A real sshd in a network namespace, so that its bytes can be counted, behind a wire that delays and
-slows down in this process (netem is not in every kernel). Needs root and ip. Prints the first snapshot after connecting, what an idle machine says a second, and how far behind a log of a
-million lines a second is shown.
+slows down in this process (netem is not in every kernel). Needs root and ip. Prints the first
+snapshot after connecting, what an idle machine says a second, and how far behind a log of a million
+lines a second is shown.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics diagnosis trainer] [--quick]
-[--markdown FILE]`.
+"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics diagnosis trainer]
+[--quick] [--markdown FILE]`.
 
-Without names everything is measured, which takes about a quarter of an hour on two quiet cores,
+Without names everything is measured, which takes about half an hour on two quiet cores,
 and the README beside this file is written anew. `--quick` only shows that everything works: its
 numbers mean little.
 """

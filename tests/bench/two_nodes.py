@@ -1,9 +1,9 @@
 """Our own trainers over two machines: `sudo OMP_NUM_THREADS=1 python tests/bench/two_nodes.py`.
 
 The tiny cascade and the tiny PCDiff, each by torchrun and by Accelerate, on two machines in network
-namespaces behind a jump host, with an `/etc/hosts` that gives both of them the wrong addresses. Then a node
-is killed while nobody watches. Words choose among `cascade-tiny`, `pcdiff-tiny` and `kill`. Needs
-root, ip and sshd; prints how each launch ended.
+namespaces behind a jump host, with an `/etc/hosts` that gives both of them the wrong addresses.
+Then a node is killed while nobody watches. Words choose among `cascade-tiny`, `pcdiff-tiny` and
+`kill`. Needs root, ip and sshd; prints how each launch ended.
 """
 
 import json
@@ -16,7 +16,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from runners.remote.node_groups import find_group
-from tests.remote.conftest import put_away
 from tests.remote.lab import Lab
 from tests.support import REPOSITORY, eventually
 from trainers.skulls.made_up import make_up
@@ -34,6 +33,8 @@ def main() -> None:
         os.environ["FRESNEL_STATE_DIR"] = f"{folder}/state"
         lab = Lab(Path(folder))
         try:
+            for name in ("a", "b"):
+                lab.set_up(name)
             wanted = sys.argv[1:] or [*_TRAINERS, "kill"]
             for preset, settings in _TRAINERS.items():
                 for launcher in ("torchrun", "accelerate") if preset in wanted else ():
@@ -41,12 +42,11 @@ def main() -> None:
             if "kill" in wanted:
                 _kill_one(lab)
         finally:
-            put_away(lab.line)
             lab.close()
 
 
 def _train(lab: Lab, preset: str, settings: tuple[str, ...], launcher: str) -> None:
-    shared = lab.folder / f"{preset}-{launcher}"
+    shared = lab.shared / f"{preset}-{launcher}"
     more = [f"launcher={launcher}", "gpus=0", "processes=1", *settings]
     if preset == "cascade-tiny":  # its ranks read the same patients
         more += [f"dataset_path={shared}/made_up", f"checkpoint_dir={shared}/checkpoints"]
@@ -66,14 +66,12 @@ def _with_data(lab: Lab, preset: str, folder: Path) -> str:
     path = f'  path: {{value: "{folder}/train.csv", type: str, help: skulls}}'
     lines = [path if line.startswith("  made_up:") else line for line in lines]
     for name in ("a", "b"):
-        presets = lab.machine(name).home / "fresnel" / "presets"
-        presets.mkdir(parents=True, exist_ok=True)
-        (presets / f"{preset}-shared.yaml").write_text("\n".join(lines))
+        lab.machine(name).write(f"fresnel/presets/{preset}-shared.yaml", "\n".join(lines))
     return f"{preset}-shared"
 
 
 def _kill_one(lab: Lab) -> None:
-    shared = lab.folder / "killed"
+    shared = lab.shared / "killed"
     more = ["launcher=torchrun", "gpus=0", "processes=1", "epochs=500", "made_up=6", "batch_size=2"]
     more += [f"dataset_path={shared}/made_up", f"checkpoint_dir={shared}/checkpoints"]
     group = _launch(lab, "cascade-tiny", more)

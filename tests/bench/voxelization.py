@@ -1,7 +1,7 @@
 """The Poisson solver against one that rebuilds its grids in every call, and what a sphere holds.
 
     python tests/bench/voxelization.py
-    python tests/bench/voxelization.py --memory 128 256     # peak of a training step, each a process
+    python tests/bench/voxelization.py --memory 128 256     # peak of a step, each a process
 
 Two threads, medians of five, the two solvers taking turns in one run. Memory is the peak of a
 process that takes one training step of the full network at batch 1, less what it had before.
@@ -105,7 +105,7 @@ def solver_rows(size: int = 128) -> list[tuple[str, str]]:
 
 
 def step_peak(size: int) -> int:
-    """Return the bytes that a training step of the full network adds at a grid of size³, batch 1."""
+    """Return the bytes a training step of the full network adds at a grid of size³, batch 1."""
     from trainers.voxelization.model import Voxelizer
     from trainers.voxelization.validation import psr_loss
 

@@ -12,7 +12,7 @@ import pytest
 
 from runners.state.layout import RunDirectory
 from tests.process.conftest import SAFE_PATH, STUBBORN, CommandLine, leader, record
-from tests.support import eventually
+from tests.support import SLEEPS_IN, eventually
 
 RUN_KEYS = {
     "id", "preset", "state", "reason", "gpus", "created", "started", "ended", "exit_code", "cost_usd", "checkpoint",
@@ -170,7 +170,7 @@ def test_ctrl_c_leaves_the_run_alone(cli: CommandLine, words: list[str]) -> None
     run = eventually(lambda: next(iter(_runs(cli)), None))
     eventually(lambda: run.output.exists() and b"ready" in run.output.read_bytes())
     wchan = Path(f"/proc/{child.pid}/wchan")
-    eventually(lambda: "nanosleep" in wchan.read_text(), what="a command that waits")
+    eventually(lambda: SLEEPS_IN in wchan.read_text(), what="a command that waits")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate()
     assert child.returncode == 130 and b"goes on" in said

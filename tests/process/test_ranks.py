@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.process.conftest import CommandLine
-from tests.support import eventually
+from tests.support import SLEEPS_IN, eventually
 
 # A launcher of three ranks, as torchrun with a log for each: rank 0 writes to the output.
 LAUNCHER = """
@@ -50,7 +50,7 @@ def test_ranks_are_listed_and_read_one_by_one(cli: CommandLine) -> None:
     found = {one["rank"]: one for one in cli.json("logs", run.id, "--ranks")}
     assert [one["step"] for one in found.values()] == [7, 3, 7]
     assert [one["remark"] for one in found.values()] == ["", "silent", ""]
-    assert all("sleeps" in one["state"] for one in found.values())
+    assert all(SLEEPS_IN in one["state"] for one in found.values())
     os.kill(found[2]["pid"], 9)
     eventually(
         lambda: cli.json("logs", run.id, "--ranks")[2]["remark"] == "has ended, while others run"

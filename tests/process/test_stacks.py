@@ -9,7 +9,7 @@ import pytest
 from runners.doctor.stack_parts import find_py_spy
 from runners.doctor.stacks import newest_stacks, stack_text
 from tests.process.conftest import STUBBORN, CommandLine, events
-from tests.support import eventually
+from tests.support import SLEEPS_IN, eventually
 
 HANGS = f"""
 import signal, sys, time
@@ -65,7 +65,7 @@ def test_stacks_of_a_run_are_shown_saved_and_shown_again_once_it_has_ended(
     (cli.folder / "train.py").write_text(HANGS)
     run = cli.command(sys.executable, "train.py", ready="ready")
     text = cli.run("stacks", run.id).stdout
-    assert "py-spy" in text and "wait_for_ever" in text and "hrtimer_nanosleep" in text
+    assert "py-spy" in text and "wait_for_ever" in text and SLEEPS_IN in text
     cli.run("stop", run.id, "--force", "--wait")
     saved = cli.json("stacks", run.id)
     assert [one["place"].split(" in ")[-1] for one in saved["ranks"]] == ["wait_for_ever"]

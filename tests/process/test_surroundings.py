@@ -90,6 +90,7 @@ def test_a_folder_with_packages_of_our_names_disturbs_nobody(cli: CommandLine) -
 
 
 def test_our_own_trainers_run_from_a_folder_with_trainers_of_its_own(cli: CommandLine) -> None:
+    pytest.importorskip("torch")
     (cli.folder / "trainers").mkdir()
     (cli.folder / "trainers" / "__init__.py").write_text("raise SystemExit('theirs')\n")
     run = cli.launch("gaussian-validate", "--gpus", "0", "--set", "data_dir=/no/such/folder")

@@ -7,7 +7,7 @@ from typing import Any
 from runners.doctor.stacks import newest_stacks
 from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, events
-from tests.support import eventually
+from tests.support import SLEEPS_IN, eventually
 
 # Says one step, is silent until the file `go` is there, then says steps for ever.
 PAUSES = """
@@ -45,7 +45,7 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
     run = launch(cli, "{after: 2s}")
     found = health(cli, run, "possible stall")
     assert found["words"].startswith("silent for ")
-    assert any("nanosleep" in line for line in found["evidence"])
+    assert any(SLEEPS_IN in line for line in found["evidence"])
     (alert,) = [one for one in events(run, "alert") if "stall" in one["text"]]
     assert alert["text"].startswith("possible stall: silent for ")
     text = cli.run("status", run.id).stdout

@@ -1,63 +1,95 @@
-"""Two rented machines behind a jump host, in a network of their own: `a`, which talks at every
-login and allows one session, and `b`. Their `/etc/hosts` gives both of them wrong addresses.
+"""Rented machines behind a jump host, in a network of their own, each with a user of its own: `a`,
+which talks at every login and allows one session, `b`, and `old`, which has no Python but 3.10.
+Their `/etc/hosts` gives all of them wrong addresses.
 """
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from runners.remote.registry import RemoteRegistry
-from tests.remote.machines import RentedMachine
+from runners.remote.registry import RemoteHost, RemoteRegistry
+from tests.remote.conftest import put_away
 from tests.remote.network import FarMachine, HomeLine, Network
+from tests.remote.users import MachineDisk
 
 _WRONG_HOSTS = f"127.0.1.1 NAME {os.uname().nodename}\n10.250.0.1 a\n10.250.0.2 b\n"
+_TALKING = "echo welcome to your GPU; printf 'no newline: {\"id\":1}'\n"
+USERS = {"gate": "warden", "a": "anna", "b": "ben", "old": "olga"}
 
 
 class Lab:
-    """The machines, added to the panel of the machine `home`, and `home`'s command line."""
+    """The machines, and the command line of the machine `home`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.network = Network("a", "b", hosts=_WRONG_HOSTS)
-        self.machines: list[RentedMachine] = []
+        self.shared = folder / "shared"
+        """A folder that all machines see, and everybody may write to."""
+        self.shared.mkdir()
+        self.shared.chmod(0o777)
+        self._folder = folder
+        self.network = Network("a", "b", "old", hosts=_WRONG_HOSTS)
+        self.machines: list[FarMachine] = []
         try:
-            self._fill()
+            work = folder / "work"
+            work.mkdir()
+            self.line = HomeLine(work, self.network)
+            self._gate = self._machine("gate", "AllowTcpForwarding yes")
         except BaseException:
             self.close()
             raise
 
-    def _fill(self) -> None:
-        work = self.folder / "work"
-        work.mkdir()
-        self.line = HomeLine(work, self.network)
-        gate = self._machine("gate", "AllowTcpForwarding yes")
-        for name, more in (("a", "MaxSessions 1"), ("b", "")):
-            machine = self._machine(name, more)
-            self.line.run("host", "add", name, machine.address, *machine.through(gate))
-            registry = RemoteRegistry(self.line.state)
-            host = msgspec.structs.replace(
-                registry.find(name),
-                command=str(machine.install()),
-                folder=str(machine.home / "fresnel"),
-                home=str(machine.home),
-            )
-            registry.save(host)
-        talking = "echo welcome to your GPU; printf 'no newline: {\"id\":1}'\n"
-        (self.machine("a").home / ".bashrc").write_text(talking)
+    def add(
+        self,
+        name: str,
+        more: str = "",
+        shown: Sequence[Path] = (),
+        alter: Callable[[MachineDisk], None] = lambda _: None,
+    ) -> FarMachine:
+        """Start a machine, and `host add` it."""
+        machine = self._machine(name, more, shown, alter)
+        if name == "a":
+            machine.write(".bashrc", _TALKING)
+        self.line.run("host", "add", name, machine.address, *machine.through(self._gate))
+        return machine
 
-    def _machine(self, name: str, more: str) -> FarMachine:
-        machine = FarMachine(self.network, self.folder / f"machine-{name}", name, more)
+    def set_up(
+        self, name: str, more: str = "", alter: Callable[[MachineDisk], None] = lambda _: None
+    ) -> RemoteHost:
+        """A machine that was added, with what `host setup` would leave."""
+        machine = self.add(name, "MaxSessions 1" if name == "a" else more, (), alter)
+        registry = RemoteRegistry(self.line.state)
+        host = msgspec.structs.replace(
+            registry.find(name),
+            command=str(machine.install()),
+            folder=str(machine.there / "fresnel"),
+            home=str(machine.there),
+        )
+        registry.save(host)
+        return host
+
+    def _machine(
+        self,
+        name: str,
+        more: str,
+        shown: Sequence[Path] = (),
+        alter: Callable[[MachineDisk], None] = lambda _: None,
+    ) -> FarMachine:
+        folder = self._folder / f"machine-{name}"
+        shown = [self.shared, *shown]
+        machine = FarMachine(self.network, folder, name, USERS[name], more, shown, alter)
         self.machines.append(machine)
         return machine
 
-    def machine(self, name: str) -> RentedMachine:
+    def machine(self, name: str) -> FarMachine:
         """The machine of this name."""
         return next(one for one in self.machines if one.name == name)
 
     def close(self) -> None:
         """Take the network and everything in it away."""
+        if hasattr(self, "line"):
+            put_away(self.line)
         for machine in self.machines:
             machine.wire.close()
             machine.stop()

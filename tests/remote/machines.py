@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.remote.users import LabUser, MachineDisk
 from tests.support import REPOSITORY, eventually
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -23,19 +24,20 @@ _CONFIGURATION = """\
 Port {port}
 ListenAddress {listen}
 HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/authorized_keys
+AuthorizedKeysFile {keys}
 PidFile none
-UsePAM no
 StrictModes no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
 PermitRootLogin yes
 PrintMotd no
 AcceptEnv none
 Subsystem sftp internal-sftp
 SetEnv {environment}
 {more}
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
 """
+"""Of two lines that say one thing sshd takes the first: `more` has its way."""
 
 
 def free_port() -> int:
@@ -145,6 +147,9 @@ _SLOW_BUFFER = 64 << 10
 class RentedMachine:
     """An sshd with one user (whoever runs the tests), a home of its own, and a shell that may talk."""
 
+    user: LabUser | None = None
+    """Who logs in there, if not who runs the tests."""
+
     def __init__(
         self,
         folder: Path,
@@ -152,26 +157,33 @@ class RentedMachine:
         more: str = "",
         listen: str = "127.0.0.1",
         space: str = "",
+        disk: MachineDisk | None = None,
     ) -> None:
-        """`space`: the network namespace that it runs in."""
+        """`space`: the network namespace that it runs in; `disk`: what its users see."""
         self.name = name
         self.folder = folder
         self.home = folder / "home"
-        self.home.mkdir(parents=True)
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.there = self.user.home if self.user else self.home
+        """The home, as it is seen there."""
         self.port = free_port()
         self.key = folder / "client_key"
         self.environment = {
-            "HOME": str(self.home),
+            "HOME": str(self.there),
             "FRESNEL_HOST": name,
             "FRESNEL_GPUS": "sim:2xMI300X",
             "FRESNEL_SAMPLER_LINGER_S": "2",
         }
         make_key(self.key)
         make_key(folder / "host_key")
-        (folder / "authorized_keys").write_bytes((folder / "client_key.pub").read_bytes())
+        keys = self.home / ".ssh" / "authorized_keys"
+        keys.parent.mkdir()
+        keys.write_bytes((folder / "client_key.pub").read_bytes())
         self._more = more
         self._listen = listen
-        self._inside = ["ip", "netns", "exec", space] if space else []
+        self._space = ["ip", "netns", "exec", space] if space else []
+        self._entering = disk.entering() if disk else []
+        self.own(self.home)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
         self.wire = Wire(self.port)
@@ -184,6 +196,7 @@ class RentedMachine:
                 port=self.port,
                 listen=self._listen,
                 folder=self.folder,
+                keys=self.there / ".ssh" / "authorized_keys",
                 environment=" ".join(f'"{k}={v}"' for k, v in self.environment.items()),
                 more=self._more,
             )
@@ -192,16 +205,18 @@ class RentedMachine:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         assert SSHD is not None
         self._process = subprocess.Popen(
-            [*self._inside, SSHD, "-D", "-e", "-f", file],
+            [*self._space, *self._entering, SSHD, "-D", "-e", "-f", file],
             stdin=subprocess.DEVNULL,
             stderr=(self.folder / "sshd.log").open("ab"),
             start_new_session=True,
         )
-        eventually(self._listens, what=f"an sshd: {(self.folder / 'sshd.log').read_text()}")
+        eventually(self._listens, what="an sshd")
 
     def _listens(self) -> bool:
-        if self._inside:
-            said = subprocess.run([*self._inside, "ss", "-Hltn"], capture_output=True, text=True)
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"no sshd: {(self.folder / 'sshd.log').read_text()}")
+        if self._space:
+            said = subprocess.run([*self._space, "ss", "-Hltn"], capture_output=True, text=True)
             return f":{self.port} " in said.stdout
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
@@ -234,15 +249,29 @@ class RentedMachine:
 
         return f"{getpass.getuser()}@127.0.0.1:{self.wire.port}"
 
+    def own(self, path: Path) -> None:
+        """Give what lies in its home to who logs in there."""
+        if self.user is not None:
+            self.user.own(path)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file in its home; the folder it lies in may be a new one of there."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        top = self.home / Path(name).parts[0]
+        self.own(top)
+        return path
+
     def install(self) -> Path:
-        """A launcher of this very source, as `host setup` leaves one."""
+        """A launcher of this very source, as `host setup` leaves one; where it is there."""
         launcher = self.home / "bin" / "fresnel-tui"
         launcher.parent.mkdir(exist_ok=True)
         launcher.write_text(
             f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m tui "$@"\n'
         )
         launcher.chmod(0o755)
-        return launcher
+        return self.there / "bin" / "fresnel-tui"
 
     @property
     def state(self) -> Path:

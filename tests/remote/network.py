@@ -8,10 +8,14 @@ import itertools
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.machines import RentedMachine, why_not
+from tests.remote.users import MachineDisk, make_user, why_no_users
+from tests.support import REPOSITORY
 
 _ETC = Path("/etc/netns")
 _numbers = itertools.count(1)
@@ -29,7 +33,9 @@ def why_no_network() -> str:
     name = f"fresnel{os.getpid()}probe"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    return "" if made.returncode == 0 else f"no network namespaces: {made.stderr.decode().strip()}"
+    if made.returncode:
+        return f"no network namespaces: {made.stderr.decode().strip()}"
+    return why_no_users(REPOSITORY, Path(sys.prefix), Path(sys.base_prefix))
 
 
 class Network:
@@ -53,13 +59,17 @@ class Network:
         """The namespace of a machine."""
         return f"{self._stem}{name}"
 
+    def etc(self, name: str) -> Path:
+        """The files that lie over `/etc` on a machine."""
+        return _ETC / self.space(name)
+
     def inside(self, name: str) -> list[str]:
         """The words before a command that runs on a machine."""
         return ["ip", "netns", "exec", self.space(name)]
 
     def _lay(self, behind: tuple[str, ...]) -> None:
         for name in self.names:
-            folder = _ETC / self.space(name)
+            folder = self.etc(name)
             folder.mkdir(parents=True)
             words = self._hosts.replace("NAME", name) if name in behind else ""
             (folder / "hosts").write_text(f"127.0.0.1 localhost\n{words}")
@@ -131,7 +141,7 @@ class Network:
                 except ProcessLookupError:
                     pass
             subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
-            shutil.rmtree(_ETC / space, ignore_errors=True)
+            shutil.rmtree(self.etc(name), ignore_errors=True)
         try:
             _ETC.rmdir()  # ours, if nobody else has one
         except OSError:
@@ -139,26 +149,46 @@ class Network:
 
 
 class FarMachine(RentedMachine):
-    """A rented machine in a network, seen from its `home`."""
+    """A rented machine in a network, seen from its `home`, with a user of its own."""
 
-    def __init__(self, network: Network, folder: Path, name: str, more: str = "") -> None:
+    def __init__(
+        self,
+        network: Network,
+        folder: Path,
+        name: str,
+        user: str,
+        more: str = "",
+        shown: Sequence[Path] = (),
+        alter: Callable[[MachineDisk], None] = lambda _: None,
+    ) -> None:
+        """`shown` is there as it lies here, besides our source and its Python; `alter` changes what
+        else its users see.
+        """
         self.network = network
-        super().__init__(folder, name, more, listen="0.0.0.0", space=network.space(name))
+        self.user = make_user(user, network.names.index(name), network.etc(name))
+        folder.mkdir(parents=True)
+        shown = [REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *shown]
+        (folder / "home").mkdir()
+        disk = MachineDisk(folder, folder / "home", self.user, shown)
+        alter(disk)
+        super().__init__(folder, name, more, "0.0.0.0", network.space(name), disk)
 
     @property
     def address(self) -> str:
         """Where it is reached."""
-        return f"root@{self.network.addresses[self.name]}:{self.port}"
+        assert self.user is not None
+        return f"{self.user.name}@{self.network.addresses[self.name]}:{self.port}"
 
     def through(self, gate: "FarMachine") -> list[str]:
         """The words with which `host add` reaches it through `gate`."""
+        assert gate.user is not None
         configuration = self.folder / "gate_config"
         known = self.folder / "gate_known_hosts"
         key = (gate.folder / "host_key.pub").read_text().split()[:2]
         known.write_text(f"[{gate.network.addresses['gate']}]:{gate.port} {' '.join(key)}\n")
         configuration.write_text(
             f"Host gate\n  HostName {gate.network.addresses['gate']}\n  Port {gate.port}\n"
-            f"  User root\n  IdentityFile {gate.key}\n  IdentitiesOnly yes\n"
+            f"  User {gate.user.name}\n  IdentityFile {gate.key}\n  IdentitiesOnly yes\n"
             f"  UserKnownHostsFile {known}\n  StrictHostKeyChecking yes\n  LogLevel ERROR\n"
         )
         proxy = f"ProxyCommand=ssh -F {configuration} -W %h:%p gate"

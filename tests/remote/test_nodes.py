@@ -10,7 +10,7 @@ import pytest
 from runners.remote.node_groups import NodeRun, find_group
 from runners.remote.node_watch import Ended, NodeEnding, find_cause
 from tests.process.conftest import CommandLine
-from tests.remote.conftest import add, put_away
+from tests.remote.conftest import add
 from tests.remote.lab import Lab
 from tests.remote.machines import RentedMachine, free_port
 from tests.remote.network import why_no_network
@@ -61,16 +61,15 @@ def both(tmp_path: Path, line: CommandLine, rent: Callable[..., RentedMachine]) 
             for machine in pair.machines:
                 add(line, machine)
         else:
+            for name in ("a", "b"):
+                lab.set_up(name)
             pair = Pair(lab.line, [lab.machine("a"), lab.machine("b")])
         for machine in pair.machines:
-            folder = machine.home / "fresnel"
-            (folder / "presets").mkdir(parents=True)
-            (folder / "presets" / "both.yaml").write_text(PRESET)
-            (folder / "both.py").write_text(PROGRAM)
+            machine.write("fresnel/presets/both.yaml", PRESET)
+            machine.write("fresnel/both.py", PROGRAM)
         yield pair
     finally:
         if lab is not None:
-            put_away(lab.line)
             lab.close()
 
 

@@ -115,7 +115,7 @@ def wait_for_values(runs: list[Run]) -> None:
 
 
 def longest(metrics: RunMetrics) -> int:
-    """How many values the run's own metric has that has most; GPU use and cost come by themselves."""
+    """How many values the run's longest own metric has; GPU use and cost come by themselves."""
     own = (one for one in metrics.series().values() if one.source not in ("gpus", "cost"))
     return max(map(len, own), default=0)
 

@@ -84,7 +84,21 @@ def make_parser() -> CascadeParser:
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")
+    # fmt: on
+    _add_overrides(parser)
+    parser.refuse(
+        "--skip_verification", reason="data are always checked; it takes one pass, which is kept"
+    )
+    parser.refuse(
+        "--local_rank", "--local-rank", reason="start with torchrun, which sets LOCAL_RANK"
+    )
+    return parser
+
+
+def _add_overrides(parser: CascadeParser) -> None:
+    some, any_number, switch = whole_number(1), whole_number(0), argparse.BooleanOptionalAction
     add = parser.add_argument_group("over the configuration file").add_argument
+    # fmt: off
     add("--epochs", type=some, help="epochs of each stage")
     add("--batch_size", type=some, help="patients per step and GPU, in every stage")
     add("--learning_rate", type=number_between(0, 1), help="highest learning rate")
@@ -104,13 +118,6 @@ def make_parser() -> CascadeParser:
     add("--cache_in_memory", action=switch, default=None, help="keep loaded patients in memory")
     add("--augmentation", action=switch, default=None, help="mirror and expose patients at random")
     # fmt: on
-    parser.refuse(
-        "--skip_verification", reason="data are always checked; it takes one pass, which is kept"
-    )
-    parser.refuse(
-        "--local_rank", "--local-rank", reason="start with torchrun, which sets LOCAL_RANK"
-    )
-    return parser
 
 
 def launcher_notes() -> list[str]:

@@ -127,14 +127,21 @@ class Agent:
             elif what == "follow":
                 from tui.agent.follow import follow_output
 
-                self._acknowledged[number] = asyncio.Event(), [0]
-                await follow_output(
-                    self.state, number, asked, self.send, self._acknowledged[number]
-                )
+                taken = self._acknowledged[number] = asyncio.Event(), [0]
+                await follow_output(self.state, number, asked, self.send, taken)
+            elif what == "curves":
+                from tui.agent.curves import send_curves
+
+                taken = self._acknowledged[number] = asyncio.Event(), [0]
+                await send_curves(self.state, number, asked, self.send, taken)
             elif what == "watch":
                 from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
 
                 await send_snapshots(self.state, number, self.send)
+            elif what == "older":
+                from tui.agent.older import send_older
+
+                await send_older(self.state, number, asked, self.send)
             elif what in ("ending", "end"):
                 from tui.agent import ending
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import time
 
@@ -144,7 +145,12 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
         return ExitCode.DONE
     extra = ("ForkAfterAuthentication=yes", "SessionType=none")
     argv = [*ssh.command("open", batch=False, extra=extra), "--", ssh.host.address]
-    code = subprocess.run(argv, check=False).returncode
+    # The connection stays when this terminal is closed: so must the ssh of a jump host on its way.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        code = subprocess.run(argv, check=False).returncode
+    finally:
+        signal.signal(signal.SIGHUP, before)
     if code or not ssh.is_connected():
         raise RemoteTrouble(Trouble.LOGIN, f"{ssh.host.name}: no connection was opened")
     ssh.registry.save(msgspec.structs.replace(ssh.host, interactive=True))

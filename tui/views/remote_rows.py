@@ -26,6 +26,8 @@ class RowsElsewhere(NamedTuple):
     version: int = 0
     unreached: frozenset[str] = frozenset()
     letters: Mapping[str, str] = MappingProxyType({})
+    older: int = 0
+    """How many more ended, which the machines that are reached have not told of."""
 
 
 def row_of_remote(machine: str, run: RemoteRun, clock_offset: float) -> RunRow:

@@ -124,3 +124,10 @@ def attempt_report(run: RunDirectory) -> AttemptReport:
         return AttemptReport(bool(answer["stepped"]), tuple(map(str, answer["checkpoints"])))
     except (OSError, ValueError, KeyError, TypeError):
         return AttemptReport()
+
+
+def is_awaited(run: RunDirectory) -> bool:
+    """Whether somebody may wait for what an ended run held, or for how it came out."""
+    group = (read_json(run.plan) or {}).get("group")
+    is_searched = bool(group) and (run.home.sweeps / str(group) / "trials.json").exists()
+    return is_searched or any(run.home.live.iterdir())

@@ -106,9 +106,7 @@ class StopEscalation:
             self._reached.clear()
             # The signal first, then the record: on a full disk the stop still happens.
             reached = self._signal(how)
-            append_event(
-                self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
-            )
+            self._note(how, until, reached)
             self._write(
                 {
                     "state": State.STOPPING,
@@ -154,10 +152,10 @@ class StopEscalation:
         late = {pid: ticks for pid, ticks in found.items() if pid not in self._reached}
         reached = self._send(signal.Signals[how], late)
         if reached:
-            until = time.time() + self.ladder.until - time.monotonic()
-            append_event(
-                self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached
-            )
+            self._note(how, time.time() + self.ladder.until - time.monotonic(), reached)
+
+    def _note(self, how: str, until: float, reached: list[int]) -> None:
+        append_event(self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached)
 
     def _signal(self, how: str) -> list[int]:
         """Send the rung's signal to the plan's target, SIGKILL to all; return the pids reached."""

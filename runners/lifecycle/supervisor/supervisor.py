@@ -36,6 +36,7 @@ from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.processes import own_scope
 from runners.lifecycle.supervisor.queue_wait import (
     LaunchRefused,
+    is_awaited,
     replan,
     requeue,
     wait_for_grant,
@@ -377,15 +378,8 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Supervisor(run, kept).run(adopting=not descriptors)
-    # Somebody may have waited for what this run held, or for how it came out.
-    if any(run.home.live.iterdir()) or _is_searched(run):
+    if is_awaited(run):
         helpers.become("dispatch", run.home.root)
-
-
-def _is_searched(run: RunDirectory) -> bool:
-    """Whether a sampler suggested its values, and learns from it."""
-    group = (read_json(run.plan) or {}).get("group")
-    return bool(group) and (run.home.sweeps / str(group) / "trials.json").exists()
 
 
 def main() -> None:

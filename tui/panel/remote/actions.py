@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from textual.app import App
 
 from runners.remote.link import RemoteRequest
 from runners.remote.snapshot import RemoteRun
+from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.remote.links import LinkedHost
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
@@ -17,6 +18,7 @@ from tui.views.safe import safe_cell
 
 _TOLD = 300
 _NAMED = 6
+_MOST_CURVES = 32
 
 
 class RunElsewhere(NamedTuple):
@@ -34,9 +36,18 @@ class RunElsewhere(NamedTuple):
 class RemoteActions:
     """The keys of the run table for runs that are all on one other machine."""
 
-    def __init__(self, app: App[Any], log: CommandLog) -> None:
+    def __init__(
+        self,
+        app: App[Any],
+        state: StateDirectory,
+        log: CommandLog,
+        letters: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """`letters` tells the letter of each live run of all other machines."""
         self._app = app
+        self._state = state
         self._noted = log
+        self._letters = letters
         self._shown: dict[str, Callable[[Sequence[RunElsewhere]], None]] = {
             "stop": self.stop,
             "stop_group": self.stop,
@@ -45,7 +56,7 @@ class RemoteActions:
             "resume": lambda runs: self._launch(runs[0], "--resume"),
             "details": lambda runs: self._read(["status", runs[0].run.id], runs[0]),
             "remedy": self._why,
-            "metrics": lambda runs: self._read(["metrics", runs[0].run.id], runs[0]),
+            "metrics": self._metrics,
             "stacks": lambda runs: self._read(["stacks", runs[0].run.id], runs[0]),
             "compare": self._compare,
             "rename": self._rename,
@@ -163,6 +174,15 @@ class RemoteActions:
         else:
             self._read(["compare", *(one.run.id for one in runs)], runs[0])
 
+    def _metrics(self, runs: Sequence[RunElsewhere]) -> None:
+        from tui.panel.screens.host_metrics import HostMetricsScreen
+
+        picture = getattr(self._app, "picture", None)
+        told = [one.run for one in runs[:_MOST_CURVES]]
+        self._app.push_screen(
+            HostMetricsScreen(self._state, picture, runs[0].host, self._letters, told)
+        )
+
     def _read(self, words: list[str], one: RunElsewhere) -> None:
         screen = HostWordsScreen(f"{words[0]}: {one.name} on {one.host.name}")
         self._app.push_screen(screen)
@@ -173,7 +193,12 @@ class RemoteActions:
     def order(self, host: LinkedHost, words: list[str]) -> None:
         """Have a command done there, and what it came to be said; noted as it is done by hand."""
         self._noted.note([*words, "--host", host.name])
-        host.do(words, self.tell)
+
+        def done(request: RemoteRequest) -> None:
+            self.tell(request)
+            host.older.renew(words)  # what a snapshot tells of is told anew without being asked
+
+        host.do(words, done)
 
     def note(self, words: Sequence[str]) -> None:
         """Note a command that something here has done."""
@@ -195,8 +220,9 @@ class RemoteActions:
 
     def say(self, words: str, bad: bool = False, seconds: float = 4) -> None:
         """Tell somebody, in a notice."""
-        severity = "error" if bad else "information"
-        self._app.notify(words, severity=severity, timeout=seconds, markup=False)  # type: ignore[arg-type]
+        self._app.notify(
+            words, severity="error" if bad else "information", timeout=seconds, markup=False
+        )
 
 
 def names(runs: Sequence[RunElsewhere]) -> str:

@@ -38,7 +38,7 @@ class CockpitHosts:
         self.links = LinkedHosts(app, state)
         if not getattr(app, "read_only", False):
             start_watchers(state)
-        self.actions = RemoteActions(app, log)
+        self.actions = RemoteActions(app, state, log, lambda: self.rows().letters)
         self._rows: tuple[object, RowsElsewhere] = (None, RowsElsewhere())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""
@@ -53,7 +53,10 @@ class CockpitHosts:
         """The runs of all machines; the same object as long as nothing changed."""
         hosts = list(self.links.hosts.values())
         rows = tuple(one.rows for one in hosts)
-        key = [(one.name, one.is_reached, id(each)) for one, each in zip(hosts, rows, strict=True)]
+        key = [
+            (one.name, one.is_reached, one.hidden, id(each))
+            for one, each in zip(hosts, rows, strict=True)
+        ]
         if key != self._rows[0]:
             self._kept = rows
             self._take_news(rows)
@@ -74,7 +77,20 @@ class CockpitHosts:
             version=self._version,
             unreached=frozenset(one.name for one in hosts if not one.is_reached),
             letters=self._letters(live),
+            older=sum(one.hidden for one in hosts),
         )
+
+    def load_older(self, text: str) -> None:
+        """Load more of the runs that ended long ago: of all machines, or of those that the filter
+        `text` names.
+        """
+        named = [word[5:] for word in text.split() if word.startswith("host:")]
+        for one in self.links.hosts.values():
+            if one.hidden and (not named or any(word in one.name for word in named)):
+                if one.older.problem:
+                    words = f"{one.name}: {one.older.problem}; fresnel-tui host setup {one.name}"
+                    self.actions.say(words, bad=True, seconds=8)
+                one.load_older()
 
     def _letters(self, live: Sequence[RunRow]) -> dict[str, str]:
         """Each live run's letter for as long as it lives, a small one: A is a run of here."""
@@ -104,15 +120,17 @@ class CockpitHosts:
         host = self.links.hosts.get(rows[0].machine)
         if host is None or host.snapshot is None:
             return
-        runs = host.snapshot.runs
         wanted = [row.id.rpartition("/")[2] for row in rows]
         if what == "stop_group":
-            group = runs[wanted[0]].group if wanted[0] in runs else ""
+            first = host.run(wanted[0])
+            group = first.group if first is not None else ""
             if not group:
                 self.actions.say("the selected run is in no group")
                 return
-            wanted = [run.id for run in runs.values() if run.group == group and run.live]
-        chosen = [RunElsewhere(host, runs[run]) for run in wanted if run in runs]
+            runs = host.snapshot.runs.values()
+            wanted = [run.id for run in runs if run.group == group and run.live]
+        found = [host.run(run) for run in wanted]
+        chosen = [RunElsewhere(host, run) for run in found if run is not None]
         if not host.is_reached:
             self.actions.say(f"{host.name} is {link_text(host.status)}", bad=True, seconds=8)
         elif chosen:

@@ -3,17 +3,18 @@
 import atexit
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
 
 from runners.remote.link import Link, LinkState, LinkStatus, RemoteRequest
+from runners.remote.older import OlderRuns
 from runners.remote.protocol import LinkMessage
 from runners.remote.pushed import pushed_overrides
 from runners.remote.registry import RemoteHost, RemoteRegistry
-from runners.remote.snapshot import RemoteSnapshot, SnapshotReader
+from runners.remote.snapshot import RemoteRun, RemoteSnapshot, SnapshotReader
 from runners.remote.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.panel.remote.mirror import MirroredLog
@@ -38,7 +39,9 @@ class LinkedHost:
         self._reader = SnapshotReader()
         self._offset = 0.0
         self._followed: dict[Path, tuple[int, MirroredLog]] = {}
+        self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
         self.link = Link(ssh, self._status_changed)
+        self.older = OlderRuns(self.link, self._older_came)
         self.link.subscribe(self)
         self.link.start()
 
@@ -66,8 +69,18 @@ class LinkedHost:
         self._changed()
 
     def _make_rows(self) -> None:
-        runs = self.snapshot.newest_first if self.snapshot else []
-        self.rows = tuple([row_of_remote(self.name, run, self._offset) for run in runs])
+        older, offset, rows = self._older_rows
+        if older is not self.older.runs or offset != self._offset:
+            rows = self._rows_of(self.older.runs.values())
+            self._older_rows = self.older.runs, self._offset, rows
+        self.rows = self._rows_of(self.snapshot.newest_first if self.snapshot else ()) + rows
+
+    def _rows_of(self, runs: Iterable[RemoteRun]) -> tuple[RunRow, ...]:
+        return tuple([row_of_remote(self.name, run, self._offset) for run in runs])
+
+    def _older_came(self) -> None:
+        self._make_rows()
+        self._changed()
 
     def request(self) -> dict[str, object]:
         """What to ask for, after every break too: everything, and then what changes."""
@@ -84,6 +97,7 @@ class LinkedHost:
         else:
             self.problem = ""
             if snapshot is not None:
+                self.older.follow(self.snapshot, snapshot)
                 self.snapshot = snapshot
                 self._make_rows()
         self._changed()
@@ -92,6 +106,21 @@ class LinkedHost:
     is_over = False
 
     # ---- what a screen asks for
+
+    def run(self, run_id: str) -> RemoteRun | None:
+        """A run there, as it is known here."""
+        told = self.snapshot.runs.get(run_id) if self.snapshot is not None else None
+        return told or self.older.runs.get(run_id)
+
+    @property
+    def hidden(self) -> int:
+        """How many ended runs there are not told of; 0 while it is not reached."""
+        return self.older.hidden(self.snapshot) if self.is_reached else 0
+
+    def load_older(self) -> None:
+        """Have some more of them told."""
+        if self.snapshot is not None and self.is_reached:
+            self.older.load(self.snapshot)
 
     def log_path(self, run: str) -> Path:
         """The file here that a run's output is written to while it is followed; its folder is

@@ -190,6 +190,11 @@ class RemoteSide:
 
     # ---- keys
 
+    def load_older(self) -> None:
+        """Load more runs that ended long ago on the machines that the filter leaves."""
+        if self.hosts is not None:
+            self.hosts.load_older(self._screen.query_one(RunPane).lines.choice.query.text)
+
     def takes(self, what: str) -> bool:
         """Whether the chosen runs are on another machine: then `what` is done there, or it is said
         why not.

@@ -37,7 +37,7 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     guard = picture.guard
     return RemoteSnapshot(
         host=picture.host,
-        runs={view.run.id: _run(view) for view in picture.runs},
+        runs={view.run.id: told_run(view) for view in picture.runs},
         order=tuple(view.run.id for view in picture.runs),
         gpus={gpu.uuid: _gpu(gpu, picture) for gpu in reading.gpus} if reading else {},
         gpu_problem=reading.problem if reading else None,
@@ -55,7 +55,8 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
     )
 
 
-def _run(view: RunView) -> RemoteRun:
+def told_run(view: RunView) -> RemoteRun:
+    """A run as it is told."""
     run, progress = view.run, view.progress
     remark, urgent = remark_of(view)
     return RemoteRun(

@@ -125,6 +125,10 @@ class CockpitScreen(Cockpit):
     def _look_up_costs(self) -> None:
         self.commands.feed.look_up_costs()
 
+    @on(RunPane.OlderWanted)
+    def _load_older(self) -> None:
+        self.remote.load_older()
+
     @on(RunPane.Opened)
     def _open(self) -> None:
         if self.remote.takes("details"):

@@ -56,7 +56,7 @@ class HostsScreen(Screen[None]):
         hotkey("s", "stop", "stop the run, there; again: its next step", "Stop"),
         hotkey("n", "launch", "launch on the selected machine", "Launch"),
         hotkey("f", "fetch", "bring its results here, proven by their hashes", "Fetch"),
-        hotkey("m", "metrics", "its metrics, as the machine there reads them", "Metrics"),
+        hotkey("m", "metrics", "its curves, on the metrics page", "Metrics"),
         hotkey("d", "details", "everything about the run"),
         hotkey("t", "retry", "try again to reach the machine"),
         hotkey("slash", "search", "search in the log", display="/"),

@@ -181,10 +181,15 @@ class MetricsScreen(Screen[None]):
 
     def _show_line(self) -> None:
         line = page_line(self._page, self._asked) if self._page is not None else ""
+        line += self._besides()
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             self.query_one("#metrics-line", Static).update(line)
+
+    def _besides(self) -> str:
+        """What else stands in the line of words."""
+        return ""
 
     def _show_settings(self) -> None:
         view = self.runs.selected
@@ -236,12 +241,12 @@ class MetricsScreen(Screen[None]):
         if self._asked.look.cursor is not None:
             self._ask(look=self._asked.look.cursor_moved(by))
         elif self._page is not None:
-            self._focus(self._page.focus + by)
+            self._focus(self._focused_at + by)
 
     def action_vertically(self, by: int) -> None:
         """To the chart above or below."""
         if self._page is not None:
-            focus = self._page.focus + by * self._page.across
+            focus = self._focused_at + by * self._page.across
             if 0 <= focus < len(self._page.names):
                 self._focus(focus)
 
@@ -250,10 +255,10 @@ class MetricsScreen(Screen[None]):
         runs = self.runs
         if runs.has_focus:
             runs.display = self.size.width >= _LIST_FROM
-            self.grid.focus()
+            self.set_focus(self.grid)
         else:
             runs.display = True
-            runs.focus()
+            self.set_focus(runs)  # at once: the next key is for the list
 
     def action_mark_more(self) -> None:
         """Draw more runs: all live ones, then ended ones of the same preset, then only one."""
@@ -307,7 +312,15 @@ class MetricsScreen(Screen[None]):
     def _focused_chart(self) -> str:
         """The name of the chart under the cursor; empty without any."""
         page = self._page
-        return page.names[page.focus] if page is not None and page.names else ""
+        return page.names[self._focused_at] if page is not None and page.names else ""
+
+    @property
+    def _focused_at(self) -> int:
+        """Where the cursor is to be: keys may come faster than charts are drawn."""
+        names = self._page.names if self._page is not None else ()
+        if self._asked.follow in names:
+            return names.index(self._asked.follow)
+        return max(0, min(self._asked.focus, len(names) - 1))
 
     def _keep_order(self, name: str, pinned: tuple[str, ...]) -> None:
         """Take in and keep an order; the cursor stays on chart `name`."""

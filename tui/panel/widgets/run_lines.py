@@ -243,13 +243,16 @@ class RunLines(Sequence[Text]):
         if query.problem:
             return query.problem
         live = sum(row.is_live for row in self.live.values())
-        words = [f"{live} live", f"{self.in_all:,} in all"]
+        older = self.elsewhere.older
+        words = [f"{live} live", f"{self.in_all + older:,} in all"]
         if query.text:
             words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
         if self.marked:
             words.insert(0, f"{len(self.marked)} marked")
         if picture.ended.version and not self.is_whole:
             words.append(f"{self.table.total:,} read")
+        if older:
+            words.append(f"{older:,} older elsewhere: G")
         return " · ".join(words)
 
 

@@ -28,6 +28,7 @@ from tui.views.run_view import RunView, view_run
 
 _FEW = 500
 """So many runs are arranged at once; more of them aside."""
+_NEAR_THE_END = 3
 _LEADING_AWAY = frozenset({"1", "3", "l", "tab", "shift+tab"})
 
 
@@ -70,6 +71,9 @@ class RunPane(RowList):
 
     class CostsWanted(Message):
         """Runs are looked at whose cost nobody has looked up yet."""
+
+    class OlderWanted(Message):
+        """The end of the list is looked at, and other machines have older runs."""
 
     class Opened(Message):
         """Enter was pressed on a run."""
@@ -208,6 +212,7 @@ class RunPane(RowList):
         """To the last run: also when it has not been read yet."""
         super().action_go_last()
         self._to_the_end = not self.lines.is_whole
+        self._look_further()
 
     def select(self, run_id: str) -> None:
         """Put the cursor on a run."""
@@ -219,6 +224,13 @@ class RunPane(RowList):
         row = self.selected_row
         if row is not None:
             self.post_message(self.Selected(row))
+        if not self._typing and self.cursor >= len(self.keys) - _NEAR_THE_END:
+            self._look_further()
+
+    def _look_further(self) -> None:
+        """Have other machines tell of older runs, if they have any."""
+        if self.lines.elsewhere.older:
+            self.post_message(self.OlderWanted())
 
     def action_open(self) -> None:
         """Everything about the run under the cursor; a folded group unfolds."""
@@ -288,6 +300,8 @@ class RunPane(RowList):
     def _end_typing(self, text: str) -> None:
         self._typing = False
         self._find(text.strip())
+        if "host:" in text:
+            self._look_further()
         self.refresh_bindings()
 
     def _find(self, text: str) -> None:

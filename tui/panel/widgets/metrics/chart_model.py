@@ -64,8 +64,9 @@ _ROOMY = (52, 14)
 class ChartModel:
     """The marked runs' metrics and the page last drawn."""
 
-    def __init__(self) -> None:
-        self.store = CurveStore()
+    def __init__(self, store: CurveStore | None = None) -> None:
+        """`store`: where the runs' series are had, if not from the folders of this machine."""
+        self.store = store or CurveStore()
         self._curves: dict[
             tuple[str, str, AxisName, int, bool], tuple[tuple[object, ...], Curve | None]
         ] = {}

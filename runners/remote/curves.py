@@ -1,0 +1,162 @@
+"""Curves of a run as they go over a link: thinned, first whole, then what was added to them."""
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from runners.model.run import Run
+from runners.watch.metrics.series import Series
+
+_MOST = 1000
+"""Points of a curve at first; it is thinned anew when it has grown to twice as many."""
+_MOST_IN_ALL = 24_000
+_MOST_ADDED = 2_400
+_FEWEST = 60
+_PER_BUCKET = 5
+
+Line = Sequence[tuple[Run, Mapping[str, Series]]]
+"""A run, the last, and those it was resumed from, with their series."""
+
+
+class CurvePart(msgspec.Struct, frozen=True):
+    """Points of one curve of the `of`th run of a line: the first `keep` that are there stay,
+    `count` more follow in the message's raw bytes, column after column.
+    """
+
+    of: int
+    name: str
+    keep: int
+    count: int
+    source: str = ""
+    unit: str = ""
+    simulated: bool = False
+
+
+class _Sent(NamedTuple):
+    """How much of a series was looked at, how many points the other end has, and the last seen."""
+
+    seen: int
+    kept: int
+    step: float
+    value: float
+
+
+class CurveSender:
+    """What the other end does not have yet of a line."""
+
+    def __init__(self) -> None:
+        self._sent: dict[tuple[int, str], _Sent] = {}
+        self._runs: list[Any] = []
+
+    def news(self, line: Line) -> tuple[dict[str, Any], bytes]:
+        """The fields and the raw bytes of a message; no fields when there is nothing new."""
+        series = {
+            (of, name): one for of, (_, each) in enumerate(line) for name, one in each.items()
+        }
+        fields: dict[str, Any] = {}
+        runs = [msgspec.to_builtins(run) for run, _ in line]
+        others = [run["id"] for run in runs] != [run["id"] for run in self._runs]
+        if others or self._sent.keys() - series.keys():
+            self._sent.clear()
+            fields["anew"] = True
+        if runs != self._runs:
+            fields["runs"] = self._runs = runs
+        most = max(_FEWEST, min(_MOST, _MOST_IN_ALL // max(1, len(series))))
+        added = max(_PER_BUCKET, _MOST_ADDED // max(1, len(series)))
+        parts, data = [], bytearray()
+        for key, one in series.items():
+            if len(one) and (part := self._part(key, one, most, added, data)) is not None:
+                parts.append(msgspec.to_builtins(part))
+        if parts:
+            fields["curves"] = parts
+        return fields, bytes(data)
+
+    def _part(
+        self, key: tuple[int, str], one: Series, most: int, added: int, data: bytearray
+    ) -> CurvePart | None:
+        known, count = self._sent.get(key), len(one)
+        if known is not None and (known.kept > 2 * most or not _goes_on(one, known)):
+            known = None
+        if known is None:
+            keep, chosen = 0, thinned(one.values, 0, count, most)
+        elif known.seen == count:
+            return None
+        else:
+            keep, chosen = known.kept, thinned(one.values, known.seen, count, added)
+        self._sent[key] = _Sent(count, keep + len(chosen), one.steps[-1], one.last)
+        for column in (one.steps, one.epochs, one.times, one.values):
+            data += array("d", [column[i] for i in chosen]).tobytes()
+        return CurvePart(*key, keep, len(chosen), one.source, one.unit, one.simulated)
+
+
+def _goes_on(one: Series, known: _Sent) -> bool:
+    """Whether a series still has what was sent of it: one that was resumed has other values."""
+    at = known.seen - 1
+    if at >= len(one) or one.steps[at] != known.step:
+        return False
+    value = one.values[at]
+    return value == known.value or (math.isnan(value) and math.isnan(known.value))
+
+
+def thinned(values: Sequence[float], first: int, end: int, most: int) -> list[int]:
+    """Indices of at most `most` values from `first` to `end` that draw like all of them: of each
+    bucket the first, the last, the least and the greatest, and one that is not finite.
+    """
+    if end - first <= most:
+        return list(range(first, end))
+    buckets = max(1, most // _PER_BUCKET)
+    kept: list[int] = []
+    for bucket in range(buckets):
+        low = first + (end - first) * bucket // buckets
+        high = first + (end - first) * (bucket + 1) // buckets
+        finite = [i for i in range(low, high) if math.isfinite(values[i])]
+        chosen = {low, high - 1}
+        if finite:
+            chosen |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)}
+        chosen.update([i for i in range(low, high) if not math.isfinite(values[i])][:1])
+        kept += sorted(chosen)
+    return kept
+
+
+class CurveReader:
+    """Puts lines together from what a CurveSender made."""
+
+    def __init__(self) -> None:
+        self.line: list[tuple[Run, dict[str, Series]]] = []
+        """Made anew with every message: whoever has it may go on reading it."""
+
+    def take(self, fields: Mapping[str, Any], data: bytes) -> None:
+        """Take in a message. ValueError when it means something else by it than we do."""
+        try:
+            runs = [run for run, _ in self.line]
+            if "runs" in fields:
+                runs = msgspec.convert(fields["runs"], list[Run])
+            parts = msgspec.convert(fields.get("curves", []), list[CurvePart])
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+        before = [] if fields.get("anew") else [dict(series) for _, series in self.line]
+        every = before + [{} for _ in range(len(runs) - len(before))]
+        at = 0
+        for part in parts:
+            size = 8 * 4 * part.count
+            if not 0 <= part.of < len(every) or len(data) - at < size:
+                raise ValueError("curves that are not whole")
+            series = every[part.of]
+            series[part.name] = _longer(series.get(part.name), part, data[at : at + size])
+            at += size
+        self.line = list(zip(runs, every, strict=False))
+
+
+def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
+    columns = array("d")
+    columns.frombytes(data)
+    one = Series(part.name, part.source, part.unit, part.simulated)
+    for i, name in enumerate(("steps", "epochs", "times", "values")):
+        column: array[float] = getattr(one, name)
+        if before is not None:
+            column.extend(getattr(before, name)[: part.keep])
+        column.extend(columns[i * part.count : (i + 1) * part.count])
+    return one

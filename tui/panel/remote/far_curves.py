@@ -1,0 +1,111 @@
+"""Curves of another machine's runs for the metrics page, beside those of this one's."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from runners.model.run import Run
+from runners.model.spec import MetricRule
+from runners.remote.connection import RefusedThere, refuse
+from runners.remote.curves import CurveReader
+from runners.remote.protocol import LinkMessage
+from runners.watch.metrics.sample import higher_is_better
+from tui.panel.remote.links import LinkedHost
+from tui.panel.widgets.metrics.curve_store import CurveStore, Line
+
+
+class FollowedCurves:
+    """A subscription to the curves of one run; `changed` is called in the link's thread."""
+
+    def __init__(self, run: str, changed: Callable[[], None]) -> None:
+        self.settings: dict[str, object] = {}
+        self.notes: list[str] = []
+        self.problem = ""
+        self.has_come = False
+        self.is_over = False
+        self._run = run
+        self._changed = changed
+        self._reader = CurveReader()
+
+    def request(self) -> dict[str, object]:
+        """What to ask for, after every break too: everything, and then what is added."""
+        return {"do": "curves", "run": self._run}
+
+    def take(self, frame: LinkMessage) -> int:
+        """Take in what is new."""
+        fields = frame.fields
+        try:
+            refuse(frame)
+            self._reader.take(fields, frame.payload)
+        except (RefusedThere, ValueError) as error:
+            self.problem = str(error)
+        else:
+            self.problem, self.has_come = "", True
+        self.settings = fields.get("settings", self.settings)
+        self.notes = fields.get("notes", self.notes)
+        self.is_over = "ended" in fields or self.is_over
+        self._changed()
+        return len(frame.payload)
+
+    @property
+    def line(self) -> Line:
+        """The run with its series, behind those it was resumed from."""
+        return self._reader.line
+
+
+class FarCurveStore(CurveStore):
+    """What is known of the runs of one other machine that are drawn, and of this one's."""
+
+    def __init__(self, host: LinkedHost, changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._host = host
+        self._changed = changed
+        self._followed: dict[str, tuple[int, FollowedCurves]] = {}
+
+    def read(self, runs: Sequence[Run]) -> bool:
+        """Follow those of the machine, no others; read on in those of this one."""
+        prefix = f"{self._host.name}/"
+        far = {run.id: run.id.removeprefix(prefix) for run in runs if run.id.startswith(prefix)}
+        for run_id in self._followed.keys() - far.keys():
+            self._host.link.cancel(self._followed.pop(run_id)[0])
+        for run_id in far.keys() - self._followed.keys():
+            curves = FollowedCurves(far[run_id], self._changed)
+            self._followed[run_id] = self._host.link.subscribe(curves), curves
+        return super().read([run for run in runs if run.id not in far])
+
+    def close(self) -> None:
+        """Follow none any longer."""
+        for number, _ in self._followed.values():
+            self._host.link.cancel(number)
+        self._followed = {}
+
+    def followed(self, run_id: str) -> FollowedCurves | None:
+        """What came of a run of the machine; None of one that is not drawn."""
+        return self._followed[run_id][1] if run_id in self._followed else None
+
+    def line(self, run: Run, joined: bool = True) -> Line:
+        """The run with its series, behind those it was resumed from; empty before it has come."""
+        curves = self.followed(run.id)
+        if curves is None:
+            return super().line(run, joined)
+        line = curves.line
+        # The page knows the run by another name than the machine does.
+        last = [(msgspec.structs.replace(one, id=run.id), series) for one, series in line[-1:]]
+        return [*line[:-1], *last] if joined else last
+
+    def higher(self, run: Run, name: str) -> bool | None:
+        """Whether more of a metric is better; None when nobody says."""
+        if self.followed(run.id) is None:
+            return super().higher(run, name)
+        rule = run.plan.metrics if run.plan else MetricRule()
+        return True if name in rule.higher else higher_is_better(name)
+
+    def notes(self, run_id: str) -> list[str]:
+        """What has to be known of a run's values."""
+        curves = self.followed(run_id)
+        return super().notes(run_id) if curves is None else curves.notes
+
+    def settings(self, run_id: str) -> dict[str, object]:
+        """What a run told of its settings."""
+        curves = self.followed(run_id)
+        return super().settings(run_id) if curves is None else curves.settings

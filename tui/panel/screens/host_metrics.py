@@ -1,0 +1,114 @@
+"""The metrics page for runs of another machine, beside those of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from runners.cost.run_costs import RunCost
+from runners.model.run import Checkpoint, Progress, Run, RunRecord
+from runners.model.states import State
+from runners.remote.snapshot import RemoteRun
+from runners.state.layout import StateDirectory
+from tui.panel.feed import PanelSnapshot
+from tui.panel.remote.far_curves import FarCurveStore
+from tui.panel.remote.lines import machine_time
+from tui.panel.remote.links import LinkedHost
+from tui.panel.screens.metrics import MetricsScreen
+from tui.panel.widgets.metrics.chart_model import ChartModel
+from tui.views.remote_text import link_text
+from tui.views.run_view import RunView
+
+
+class HostMetricsScreen(MetricsScreen):
+    """The same page; the curves come over the machine's link while it is open."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        picture: PanelSnapshot | None,
+        host: LinkedHost,
+        letters: Callable[[], Mapping[str, str]],
+        runs: Sequence[RemoteRun],
+    ) -> None:
+        """`runs` are drawn at first; `letters` tells those of live runs of all other machines."""
+        self._host = host
+        self._far_letters = letters
+        self._store = FarCurveStore(host, self._curves_came)
+        marked = [self._view(run) for run in runs]
+        super().__init__(state, self._with_far(picture) if picture else None, marked)
+        self._book = ChartModel(self._store)
+
+    def on_unmount(self) -> None:
+        """Nothing more is to come."""
+        super().on_unmount()
+        self._store.close()
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """What this machine and the other have now."""
+        super().show(self._with_far(picture))
+
+    def _curves_came(self) -> None:
+        """In the link's thread: have them drawn in the page's own."""
+        app = self.app
+        if app.is_running:
+            app.call_later(self._draw_again)
+
+    def _draw_again(self) -> None:
+        if self.is_mounted:
+            self._changed.set()
+
+    def _with_far(self, picture: PanelSnapshot) -> PanelSnapshot:
+        told = self._host.snapshot
+        far = [self._view(run) for run in told.newest_first] if told is not None else []
+        letters = {**picture.letters, **self._far_letters()}
+        return msgspec.structs.replace(picture, runs=(*far, *picture.runs), letters=letters)
+
+    def _view(self, told: RemoteRun) -> RunView:
+        """A run of the machine as this page shows it; its plan is known once its curves came."""
+        curves = self._store.followed(f"{self._host.name}/{told.id}")
+        run = curves.line[-1][0] if curves is not None and curves.line else _brief(told)
+        name = f"{self._host.name}/{told.name or told.id}"
+        run = msgspec.structs.replace(run, id=f"{self._host.name}/{told.id}", name=name)
+        kept = Checkpoint(told.checkpoint, 0, 0.0) if told.checkpoint else None
+        return RunView(
+            run=run,
+            progress=Progress(),
+            metrics={},
+            summary={},
+            trend=(),
+            checkpoint=kept,
+            images=(),
+            seconds=run.seconds(machine_time(self._host)),
+            money=RunCost(cost=None if told.cost is None else Decimal(told.cost)),
+        )
+
+    # ---- what else is said here
+
+    @property
+    def _drawn(self) -> list[str]:
+        """What there is to say of the machine's runs that are drawn."""
+        followed = [self._store.followed(mark.run.id) for mark in self._asked.marks]
+        told = {one.problem for one in followed if one is not None and one.problem}
+        if any(one is not None and not one.has_come for one in followed) and not told:
+            told = {f"asking {self._host.name}…"}
+        return sorted(told)
+
+    def _besides(self) -> str:
+        """How the machine is reached, where it is not, and what is still to come."""
+        down = [] if self._host.is_reached else [link_text(self._host.status)]
+        return "".join(f" · {self._host.name}: {words}" for words in down) or "".join(
+            f" · {words}" for words in self._drawn
+        )
+
+
+def _brief(told: RemoteRun) -> Run:
+    """A run of which nothing but its row is known."""
+    try:
+        state = State(told.state)
+    except ValueError:  # one that a newer version has
+        state = State.RUNNING if told.live else State.LOST
+    record = RunRecord(state, told.reason, started=told.started, ended=told.ended)
+    return Run(told.id, told.preset, told.name, state, told.reason, "", told.created, None, record)
