@@ -31,7 +31,7 @@ from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -66,15 +66,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     launched.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("escape", "dismiss(None)", "close the form"),
-        hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
-        hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
-        hotkey("f4", "fold", "more fields: name, folder, queue, price"),
-        hotkey("f5", "save", "save what stands in the form as a preset"),
-        hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
-        hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
 
     def __init__(
         self,
