@@ -23,6 +23,7 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.model.states import is_terminal
+from runners.state.decoding import keep_what_is_read
 from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -82,6 +83,7 @@ class SnapshotFeed:
     """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
 
     def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
+        keep_what_is_read()  # the same files every second
         self.state = state
         self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
