@@ -1,6 +1,7 @@
 """`--sampler`: a sweep whose values one of optuna's samplers suggests."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 
 from runners.model.errors import WrongInput
@@ -16,6 +17,8 @@ SAMPLERS: dict[str, tuple[str, ...]] = {
 """The samplers by name, and the packages that each of them imports."""
 RANDOM = "random"
 """The sampler that needs no results: all values are drawn at the launch."""
+_CMAES_OF_ONE = 5
+"""The version of optuna whose CMA-ES is known to take a single number; 4.1's draws at random."""
 _SENSE = {"max": True, "min": False}
 
 
@@ -35,8 +38,10 @@ def parse_sampler(text: str) -> tuple[str, str, bool | None]:
     return name, metric, _SENSE.get(sense)
 
 
-def require_sampler(name: str) -> None:
-    """Raise WrongInput when what the sampler imports is not installed here."""
+def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) -> None:
+    """Raise WrongInput when what the sampler imports is not installed here, or when it cannot
+    choose what varies.
+    """
     missing = [package for package in SAMPLERS[name] if find_spec(package) is None]
     if missing:
         raise WrongInput(
@@ -45,6 +50,27 @@ def require_sampler(name: str) -> None:
             if "optuna" in missing
             else f"pip install {' '.join(missing)}",
         )
+    if name != "cmaes":
+        return
+    ranges = sum(isinstance(values, SampleRange) for values in varied.values())
+    if not ranges:
+        raise WrongInput(
+            "--sampler cmaes chooses numbers from ranges, and none varies",
+            "give a range, lr=1e-5..1e-3:log; or --sampler tpe, which chooses from values too",
+        )
+    if ranges == 1 and int(version("optuna").partition(".")[0]) < _CMAES_OF_ONE:
+        raise WrongInput(
+            f"--sampler cmaes of optuna {version('optuna')} needs two ranges or more",
+            "--sampler tpe takes one; or pip install -U optuna",
+        )
+
+
+def drawn_at_random(name: str, varied: Mapping[str, list[str] | SampleRange]) -> list[str]:
+    """What is to be said of values that the sampler leaves to chance."""
+    values = [key for key, values in varied.items() if not isinstance(values, SampleRange)]
+    if name != "cmaes" or not values:
+        return []
+    return [f"{', '.join(values)}: drawn at random, cmaes chooses only numbers from ranges"]
 
 
 def make_search(

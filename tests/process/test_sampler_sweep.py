@@ -3,6 +3,7 @@ nothing lost when anybody is killed in between.
 """
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from runners.lifecycle.control.prune import Criteria, prune
 from runners.lifecycle.launch.search import read_search
 from runners.model.errors import FresnelError
 from runners.model.search import Search, SearchAxis
+from runners.presets.search import SAMPLERS
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
@@ -190,6 +192,66 @@ def test_a_half_written_line_costs_only_itself(state: StateDirectory) -> None:
     journal.write_bytes(b"nonsense\n" + journal.read_bytes())
     with pytest.raises(FresnelError, match="tpe cannot be asked"):
         sampler_study.ask(state, "g", SEARCH, "r3")
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLERS))
+def test_every_sampler_chooses_within_its_ranges_and_learns(
+    state: StateDirectory, name: str
+) -> None:
+    for package in SAMPLERS[name]:
+        pytest.importorskip(package)
+    axes = (SearchAxis("lr", (), 1e-6, 1e-1, log=True), SearchAxis("k", (), 0, 12, whole=True))
+    search = Search(name, (*axes, SearchAxis("kind", ("a", "b", "c"))), 16)
+    chosen, far = [], []
+    for i in range(16):
+        values = sampler_study.ask(state, "g", search, f"r{i}").trial.values
+        chosen.append(tuple(values.values()))
+        far.append(abs(math.log10(float(values["lr"])) + 3) + abs(int(values["k"]) - 6) / 4)
+        make_ended(state, f"r{i}", loss=far[-1])
+    assert len(set(chosen)) == 16 and {kind for _, _, kind in chosen} == {"a", "b", "c"}
+    assert all(1e-6 <= float(lr) <= 1e-1 and 0 <= int(k) <= 12 for lr, k, _ in chosen)
+    known = trials(state, "g")
+    assert sum(trial.value is not None for trial in known) == 15, "all but the last are told"
+    if name == "cmaes":
+        assert all("cma:generation" in trial.system_attrs for trial in known[5:])
+    if name == "gp":
+        assert min(far[8:]) < min(far[:4]), "its model found a better place than chance"
+
+
+def test_cmaes_runs_from_the_command_line_and_leaves_choices_to_chance(cli: CommandLine) -> None:
+    pytest.importorskip("cmaes")
+    Path(cli.folder, "t.sh").write_text('echo "epoch: 1/1 | loss: $1"\n')
+    swept = ("launch", "--gpus", "0", "--samples", "5", "--sampler", "cmaes", "--set", "o={a,b}")
+    command = ("--", "sh", "t.sh", "{lr}", "{k}", "{o}")
+    said = cli.run(*swept, "--set", "lr=1,2", *command, exits=2).stderr
+    assert "cmaes chooses numbers from ranges" in said and "tpe" in said
+    assert cli.json("list") == []
+    done = cli.run(*swept, "--set", "lr=0.5..4.0", "--set", "k=1..9", *command)
+    assert "o: drawn at random" in done.stderr
+    assert done.stderr.count("cmaes suggests values when its turn comes") == 2, "said once, noted"
+    ended = [cli.ended(cli.state.run(run_id)) for run_id in done.stdout.split()]
+    assert [one["state"] for one in ended] == ["done"] * 5, ended
+    used = [trial for trial in trials(cli.state, ended[0]["group"]) if trial.system_attrs]
+    assert len(used) == 2, "after three at random"
+
+
+@pytest.mark.parametrize("name", ["gp", "cmaes", "qmc"])
+def test_what_a_sampler_needs_besides_is_named_before_anything_is_queued(
+    cli: CommandLine, name: str
+) -> None:
+    away, needed = Path(cli.folder, "away"), SAMPLERS[name][1:]
+    away.mkdir()
+    lines = [f"sys.modules[{package!r}] = None\n" for package in needed]
+    (away / "sitecustomize.py").write_text("".join(["import sys\n", *lines]))
+    said = cli.run(
+        "launch", "--gpus", "0", "--set", "lr=1.0..4.0", "--samples", "2", "--sampler", name,
+        "--json", "--", "echo", "{lr}", exits=2,
+        PYTHONPATH=f"{away}:{cli.environment({})['PYTHONPATH']}", PYTHONHASHSEED="0",
+    )  # fmt: skip
+    error = json.loads(said.stdout)["error"]
+    assert f"needs {' and '.join(needed)}" in error["message"]
+    assert f"pip install {' '.join(needed)}" in error["hint"]
+    assert cli.json("list") == []
 
 
 def test_the_folder_of_a_search_goes_with_its_last_run(cli: CommandLine) -> None:

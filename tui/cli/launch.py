@@ -13,6 +13,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
@@ -24,7 +25,6 @@ from runners.state.requests import open_request
 from tui.cli.logs import OutputFollower
 from tui.cli.output import print_json, print_pairs, print_summary, say
 from tui.cli.specs import specs_from
-from tui.cli.sweep import sweep_metric
 from tui.views.plan_text import describe_plan, estimate_text
 from tui.views.run_text import run_exit_code
 
@@ -70,7 +70,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
     machines its exit code.
     """
     tend(state)
-    judged_by = sweep_metric(arguments)
+    judged_by = judging_metric(arguments.stop_hopeless)
     specs = specs_from(arguments)
     if specs[0].node_hosts and specs[0].nodes is None:
         from tui.cli.host_nodes import launch_on_hosts
@@ -85,9 +85,13 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     for problem in read_guard(state).problems:
         say(f"⚠ {problem}")
+    said: set[str] = set()
     for run in runs:
         for note in run.plan.notes if run.plan else ():
-            say(f"note: {note}")
+            # One that a whole sweep has is said once.
+            if note not in said:
+                say(f"note: {note}")
+                said.add(note)
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED and specs[0].parallel is None:

@@ -1,7 +1,6 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,8 +11,9 @@ from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.control.variation import CHANGEABLE, varied, with_flags
 from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
+from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_several
 from runners.model.errors import WrongInput
-from runners.model.spec import After, GpuRequest, NodePlace, Parameter, RunSpec
+from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
@@ -21,7 +21,7 @@ from runners.presets.scaling import devices_of, rescaled, with_values
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say
-from tui.cli.sweep import Maker, fill_placeholders, swept
+from tui.cli.sweep import SpecsMaker, swept
 from tui.views.resume_text import resumed_text
 
 
@@ -47,7 +47,7 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     return [_apply_flags(spec, arguments) for spec in specs]
 
 
-def _maker(arguments: argparse.Namespace) -> tuple[Maker, Callable[[str], bool]]:
+def _maker(arguments: argparse.Namespace) -> tuple[SpecsMaker, Several]:
     """What makes the specs of one launch, and whether a key's value may be several."""
     if arguments.again is not None:
         state = StateDirectory()
@@ -74,11 +74,6 @@ def _maker(arguments: argparse.Namespace) -> tuple[Maker, Callable[[str], bool]]
         lambda overrides, name: resolve_runs(preset, overrides, name),
         lambda key: len(known) == 1 and key in kinds and takes_several(kinds[key]),
     )
-
-
-def takes_several(parameter: Parameter) -> bool:
-    """Whether commas and ranges in a value of `parameter` are values of a sweep."""
-    return parameter.type in ("int", "float", "bool") or bool(parameter.choices)
 
 
 def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None:

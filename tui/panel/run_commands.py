@@ -37,11 +37,20 @@ class RunCommands:
         self.feed = feed
         self.labels = LabelCommands(state, self.log, self._in_thread, self._tell)
 
-    def start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
-        """Start runs; `started` is called with the id of the first."""
-        self._in_thread(lambda: self._start(specs, started))
+    def start(
+        self,
+        specs: Sequence[RunSpec],
+        started: Callable[[str], None],
+        judged_by: str | None = None,
+    ) -> None:
+        """Start runs; `started` is called with the id of the first. Those of a sweep are judged by
+        the metric `judged_by` (empty: the loss) where that is not None.
+        """
+        self._in_thread(lambda: self._start(specs, started, judged_by))
 
-    def _start(self, specs: Sequence[RunSpec], started: Callable[[str], None]) -> None:
+    def _start(
+        self, specs: Sequence[RunSpec], started: Callable[[str], None], judged_by: str | None
+    ) -> None:
         from runners.lifecycle.control.start import start_together
 
         checked = any(spec.verify for spec in specs)
@@ -52,11 +61,21 @@ class RunCommands:
             runs = start_together(self._state, specs)
         finally:
             slow.cancel()
-        for run in runs:
-            self._tell(_describe_launch(run))
-            for note in run.plan.notes if run.plan else ():
-                self._tell(note, timeout=6)
+        if specs[0].parallel is not None:
+            self._started_sweep(specs[0].group, runs, judged_by)
+        else:
+            for run in runs:
+                self._tell(_describe_launch(run))
+        for note in dict.fromkeys(note for run in runs if run.plan for note in run.plan.notes):
+            self._tell(note, timeout=6)
         self._app.call_later(started, runs[0].id)
+
+    def _started_sweep(self, group: str, runs: Sequence[Run], judged_by: str | None) -> None:
+        from runners.guard.sweep_watch import watch_for_hopeless
+
+        if judged_by is not None:
+            watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
+        self._tell(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
 
     def apply_remedy(self, case: Case, name: str, started: Callable[[str], None]) -> None:
         """Launch an ended run again with a remedy; `started` is called with the new run's id."""

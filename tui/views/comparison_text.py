@@ -153,11 +153,12 @@ def _seed_table(comparison: Comparison) -> list[Table]:
     for group in comparison.seeds:
         names = [name for name in group.last if name == comparison.headline] or list(group.last)[:3]
         others = [name for name in list(group.last)[:6] if name not in names]
-        for name in [*names, *others] if len(comparison.seeds) == 1 else names:
+        shown = [*names, *others] if len(comparison.seeds) == 1 else names
+        for i, name in enumerate(shown):
             rows.append(
                 (
-                    _group_label(group, settings),
-                    str(len(group.runs)),
+                    "" if i else _group_label(group, settings),
+                    "" if i else str(len(group.runs)),
                     name,
                     spread_text(group.last.get(name)),
                     spread_text(group.best.get(name)),
@@ -169,9 +170,9 @@ def _seed_table(comparison: Comparison) -> list[Table]:
 def _group_label(group: SeedGroup, settings: Sequence[Any]) -> str:
     """What the runs of a group have in common, by the settings in which all runs differ."""
     common = [
-        f"{row.name}={row.values[group.runs[0]] or DASH}"
+        f"{row.name}={row.values[group.runs[0]]}"
         for row in settings
-        if len({row.values[i] for i in group.runs}) == 1
+        if len({row.values[i] for i in group.runs}) == 1 and row.values[group.runs[0]] is not None
     ]
     return " ".join(common) or group.label
 

@@ -106,7 +106,7 @@ def _study(state: StateDirectory, group: str, search: Search) -> Iterator[optuna
         raise FresnelError(
             f"{search.sampler} cannot be asked: {folder}: {error.strerror or error}"
         ) from None
-    except (ValueError, KeyError, ImportError) as error:
+    except (ValueError, KeyError, ImportError, RuntimeError, AssertionError) as error:
         raise FresnelError(f"{search.sampler} cannot be asked: {folder}: {error}") from None
 
 
@@ -207,6 +207,10 @@ def _sampler(search: Search, asked: int) -> BaseSampler:
     if search.sampler == "cmaes":
         return optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=first)
     if search.sampler == "qmc":
-        # One sequence for all: its place in it is in the journal.
-        return optuna.samplers.QMCSampler(seed=search.seed, scramble=True)
+        # One sequence for all: its place in it is in the journal. Before its version 5, optuna left
+        # choices to the other sampler, which with this seed would choose the same for every run.
+        chance = optuna.samplers.RandomSampler(seed=seed)
+        return optuna.samplers.QMCSampler(
+            seed=search.seed, scramble=True, independent_sampler=chance
+        )
     return optuna.samplers.TPESampler(seed=seed, n_startup_trials=first, constant_liar=True)

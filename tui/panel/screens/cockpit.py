@@ -231,7 +231,7 @@ class CockpitScreen(Cockpit):
         def answered(wanted: LaunchRequest | None) -> None:
             if wanted is not None:
                 self.commands.log.note(wanted.words)
-                self.commands.start(wanted.specs, self.select_when_present)
+                self.commands.start(wanted.specs, self.select_when_present, wanted.judged_by)
 
         try:
             screen = LaunchScreen(self.state, self.picture, again, resume)

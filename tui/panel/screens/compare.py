@@ -3,6 +3,7 @@ means over seeds.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,6 +21,12 @@ from runners.state.runs import read_run
 from tui.views.comparison import Comparison, compare, label_of
 from tui.views.comparison_text import agreements, tables_of
 from tui.views.run_facts import RunFacts, facts_of
+
+_NUMBERS = re.compile("metrics|by |mean")
+"""Titles of tables whose numbers stand in full."""
+_NAMES = ("run", "runs")
+_NARROW = 12
+"""Cells that a column keeps."""
 
 
 def open_compare(app: App[Any], state: StateDirectory, runs: Sequence[str]) -> bool:
@@ -93,24 +100,57 @@ class CompareScreen(ModalScreen[None]):
     def _show(self) -> None:
         if self._facts:
             comparison = compare(self._facts, self._baseline, everything=self._all)
-            self.query_one("#comparison", Static).update(draw_comparison(comparison))
+            room = self.query_one(VerticalScroll).scrollable_content_region.width
+            self.query_one("#comparison", Static).update(draw_comparison(comparison, room))
+
+    def on_resize(self) -> None:
+        """Let names and settings have what room there is."""
+        self._show()
 
 
-def draw_comparison(comparison: Comparison) -> Text:
-    """The tables as one text."""
+def draw_comparison(comparison: Comparison, room: int) -> Text:
+    """The tables as one text; names and settings are shortened where `room` cells are not enough,
+    numbers never: they are moved to.
+    """
     text = Text(no_wrap=True)
     if comparison.baseline is not None:
         text.append(f"measured by {label_of(comparison, comparison.baseline)}\n\n", style="italic")
     for title, rows in tables_of(comparison, ids=False):
         text.append(f"{title}\n", style="bold underline")
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        widths = _widths(rows, room, _NUMBERS.match(title) is not None)
         for i, row in enumerate(rows):
             for cell, width in zip(row, widths, strict=True):
                 style = "bold" if not i else "green" if cell.endswith("★") else ""
-                text.append(f"{cell.ljust(width)}  ", style=style)
+                text.append(f"{_shortened(cell, width).ljust(width)}  ", style=style)
             text.append("\n")
         text.append("\n")
     same = agreements(comparison)
     if same:
         text.append(f"no difference in {', '.join(same)}", style="dim")
     return text
+
+
+def _widths(rows: Sequence[tuple[str, ...]], room: int, numbers: bool) -> list[int]:
+    """The cells of each column, the widest made narrower until all have room or are narrow."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    least = [
+        max(_NARROW, max(map(len, column[1:]), default=0))
+        if numbers and column[0] not in _NAMES
+        else _NARROW
+        for column in columns
+    ]
+    while sum(widths) + 2 * len(widths) > room:
+        wide = [i for i, width in enumerate(widths) if i and width > least[i]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _shortened(text: str, width: int) -> str:
+    """`text` without its middle where it is longer: names differ at their ends."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

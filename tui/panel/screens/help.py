@@ -1,48 +1,57 @@
 """The help screen: every key, and the words for what is seen."""
 
+import textwrap
 from typing import Any, ClassVar
 
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.screen import ModalScreen, Screen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Static
 
 from runners.model.states import SIGNS
 from tui.panel.hotkeys import key_lines, key_name
+from tui.panel.screen_keys import (
+    CHART_KEYS,
+    CURVE_KEYS,
+    LAUNCH_KEYS,
+    MONEY_KEYS,
+    PICTURES_KEYS,
+    SETTINGS_KEYS,
+)
 from tui.panel.screens.cockpit import CockpitScreen
-from tui.panel.screens.launch import LaunchScreen
-from tui.panel.screens.metrics import MetricsScreen
-from tui.panel.screens.money import MoneyScreen
-from tui.panel.screens.pictures import PicturesScreen
-from tui.panel.screens.settings import SettingsScreen
 from tui.panel.theme.palette import STATE_STYLES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
-from tui.panel.widgets.metrics.grid import ChartGrid
-from tui.panel.widgets.metrics.run_list import MetricRunList
-from tui.panel.widgets.row_list import RowList
+from tui.panel.widgets.metrics.page_keys import PAGE_KEYS
+from tui.panel.widgets.row_list import RowList, strip_of
 from tui.panel.widgets.runs import RunPane
 
 _PALETTE = "palette: every action, themes"
+_KEYS_WIDTH = 22
+"""Cells for keys; a long list of them wraps rather than narrow the words."""
 
-
-_PLACES: tuple[tuple[str, tuple[type[Any], ...]], ...] = (
-    ("GPUs, runs", (RowList,)),
-    ("GPUs", (GpuPane,)),
-    ("Runs", (RunPane,)),
-    ("Log", (LogPane, LogArea)),
-    ("Launch form (n)", (LaunchScreen,)),
-    ("Money and guard ($)", (MoneyScreen,)),
-    ("Metrics (m)", (MetricsScreen, ChartGrid, MetricRunList)),
-    ("Settings (,)", (SettingsScreen,)),
-    ("Pictures (I)", (PicturesScreen,)),
+_PLACES: tuple[tuple[str, tuple[str, ...], list[BindingType]], ...] = (
+    ("GPUs, runs", ("RowList",), RowList.BINDINGS),
+    ("GPUs", ("GpuPane",), GpuPane.BINDINGS),
+    ("Runs", ("RunPane",), RunPane.BINDINGS),
+    ("Log", ("LogPane", "LogArea"), [*LogPane.BINDINGS, *LogArea.BINDINGS]),
+    ("Launch form (n)", ("LaunchScreen",), LAUNCH_KEYS),
+    ("Money and guard ($)", ("MoneyScreen",), MONEY_KEYS),
+    (
+        "Metrics (m)",
+        ("MetricsScreen", "ChartGrid", "MetricRunList"),
+        [*PAGE_KEYS, *CHART_KEYS, *CURVE_KEYS],
+    ),
+    ("Settings (,)", ("SettingsScreen",), SETTINGS_KEYS),
+    ("Pictures (I)", ("PicturesScreen",), PICTURES_KEYS),
 )
-"""Where keys are bound, in the order of the page."""
+"""Names of the classes where keys are bound, in the order of the page."""
 
 
 def key_tables(
@@ -54,13 +63,10 @@ def key_tables(
     everywhere = key_lines([*CockpitScreen.BINDINGS, *app.BINDINGS])
     everywhere += [("Tab", "next pane"), (key_name(app.COMMAND_PALETTE_BINDING), _PALETTE)]
     tables = {"Everywhere": everywhere}
-    for name, owners in _PLACES:
-        tables[name] = key_lines([binding for owner in owners for binding in owner.BINDINGS])
-    here = {
-        name: tables.pop(name)
-        for name, owners in reversed(_PLACES)
-        if isinstance(focused, owners) or isinstance(screen, owners)
-    }
+    for name, _, bindings in _PLACES:
+        tables[name] = key_lines(bindings)
+    kinds = {one.__name__ for thing in (screen, focused) for one in type(thing).__mro__}
+    here = {name: tables.pop(name) for name, owners, _ in reversed(_PLACES) if kinds & {*owners}}
     return {**{f"{name}: here": lines for name, lines in here.items()}, **tables}
 
 
@@ -75,30 +81,54 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Keys by place, then the signs."""
-        with VerticalScroll(classes="dialog") as dialog:
-            dialog.border_title = "Keys"
-            dialog.border_subtitle = "Esc closes"
-            yield Static(_keys(key_tables(self.app, self._below, self._focused_before)))
-            yield Static(_signs())
+        yield _KeyPage(key_tables(self.app, self._below, self._focused_before))
 
 
-def _keys(tables: dict[str, list[tuple[str, str]]]) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(max_width=22)  # a long list of keys wraps rather than narrow the words
-    table.add_column(ratio=1)
+class _KeyPage(ScrollView):
+    """The page, drawn line by line: a table of all keys would be laid out anew for each frame."""
+
+    DEFAULT_CSS = "_KeyPage.dialog { height: 90%; }"
+
+    def __init__(self, tables: dict[str, list[tuple[str, str]]]) -> None:
+        super().__init__(classes="dialog")
+        self._tables = tables
+        self._lines: list[Text] = []
+        self.border_title = "Keys"
+        self.border_subtitle = "Esc closes"
+
+    def on_resize(self) -> None:
+        """Wrap what keys do into the room there is."""
+        width = self.scrollable_content_region.width
+        self._lines = [*_key_lines(self._tables, width), Text(), *_signs(width)]
+        self.virtual_size = Size(width, len(self._lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line; blank below the last."""
+        width, style = self.scrollable_content_region.width, self.rich_style
+        line = y + round(self.scroll_offset.y)
+        if line >= len(self._lines):
+            return Strip.blank(width, style)
+        return strip_of(self._lines[line], width, self.app.console, style)
+
+
+def _key_lines(tables: dict[str, list[tuple[str, str]]], width: int) -> list[Text]:
+    lines = []
     for place, keys in tables.items():
-        table.add_row(Text(place, style="bold"), "")
+        lines.append(Text(place, style="bold"))
         for key, what in keys:
-            table.add_row(f"  {key}", what)
-    return table
+            left = textwrap.wrap(key, _KEYS_WIDTH - 4)
+            right = textwrap.wrap(what, max(10, width - _KEYS_WIDTH))
+            for i in range(max(len(left), len(right))):
+                shown = "".join(left[i : i + 1])
+                lines.append(Text(f"  {shown:<{_KEYS_WIDTH - 2}}{''.join(right[i : i + 1])}"))
+    return lines
 
 
-def _signs() -> Text:
-    text = Text("\nSigns  ", style="bold")
+def _signs(width: int) -> list[Text]:
+    text = Text("Signs  ", style="bold")
     for state, sign in SIGNS.items():
         text.append(f"{sign} {state}  ", style=STATE_STYLES[state])
-    text.append(
-        "\nA:0 behind a GPU: run A holds it, and sees it as device 0. Costs are estimates of "
-        "GPU time."
-    )
-    return text
+    words = "A:0 behind a GPU: run A holds it, and sees it as device 0. Costs are estimates of "
+    text.append(f"\n{words}GPU time.")
+    return list(text.wrap(Console(width=width), width))

@@ -31,12 +31,13 @@ from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
 from tui.panel.widgets.launch.presets import LaunchChoice, own_command, read_choices
+from tui.panel.widgets.launch.sweeps import sweep_text
 from tui.views.plan_text import describe_plan
 from tui.views.resume_text import resumed_text
 
@@ -51,12 +52,13 @@ _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 
 
 class LaunchRequest(NamedTuple):
-    """What shall be launched (several specs for a group), and the words of the command that does
-    the same.
+    """What shall be launched (several specs for a group or sweep), the words of the command that
+    does the same, and the metric that the median rule judges a sweep by (None: no rule).
     """
 
     specs: list[RunSpec]
     words: list[str]
+    judged_by: str | None = None
 
 
 class LaunchScreen(ModalScreen[LaunchRequest | None]):
@@ -64,15 +66,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     launched.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("escape", "dismiss(None)", "close the form"),
-        hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
-        hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
-        hotkey("f4", "fold", "more fields: name, folder, queue, price"),
-        hotkey("f5", "save", "save what stands in the form as a preset"),
-        hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
-        hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
 
     def __init__(
         self,
@@ -238,7 +232,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             gpus, details = gpu_words(draft.request()), self.form.detail_words()
             if "--name" not in details:
                 details += ["--name", draft.spec().name]
-            return ["launch", *gpus, *details, *draft.command_words()]
+            values = [word for one in draft.overrides() for word in ("--set", one)]
+            return ["launch", *gpus, *details, *values, *draft.command_words()]
         if entry.path:
             known = str(find_preset(entry.name)) == entry.path
             return ["launch", entry.name if known else entry.path, *self.form.words()]
@@ -255,7 +250,10 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         try:
             if draft is None:
                 raise WrongInput("only a single run can be saved as a preset")
-            ask_to_save(self, self._read_form()[0], self._saved)
+            specs = self._read_form()
+            if self.form.sweep is not None:
+                raise WrongInput("a sweep cannot be saved as a preset: give each field one value")
+            ask_to_save(self, specs[0], self._saved)
         except FresnelError as error:
             self.notify(str(error), severity="error", markup=False)
 
@@ -283,7 +281,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     def action_launch(self) -> None:
         """Launch what stands in the form."""
         try:
-            self.dismiss(LaunchRequest(self._read_form(), self._words()))
+            specs = self._read_form()
+            self.dismiss(LaunchRequest(specs, self._words(), self.form.judged_by))
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(error.message, severity="error", markup=False)
@@ -297,13 +296,13 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         except FresnelError as error:
             self.notify(error.message, severity="error", markup=False)
             return
-        words = self._words()
+        words, judged_by = self._words(), self.form.judged_by
 
         def answered(launch: bool | None) -> None:
             if launch:
                 once = ["--no-verify"] if any(spec.verify for spec in specs) else []
                 checked = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-                self.dismiss(LaunchRequest(checked, [*words, *once]))
+                self.dismiss(LaunchRequest(checked, [*words, *once], judged_by))
 
         self.app.push_screen(VerifyScreen(self.state, specs), answered)
 
@@ -317,7 +316,9 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             self._show_problem(str(error))
             return
         self._show_batch()
-        self._plan(specs, self._asked, self.form.picker.gpus)
+        # Of a sweep the first run: the others differ from it only in what varies.
+        shown = specs if self.form.sweep is None else specs[:1]
+        self._plan(shown, self._asked, self.form.picker.gpus)
 
     def _show_batch(self) -> None:
         """What the batch comes to, and which fields follow the number of GPUs by which rule."""
@@ -361,7 +362,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             self._show_problem(problem)
         else:
             plans = [_plan_text(describe_plan(plan, verdict)) for plan, verdict in planned]
-            self._show_plan_text(Text("\n").join(plans))
+            head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
+            self._show_plan_text(Text("\n").join([*head, *plans]))
         taken = {gpu.uuid: gpu.logical for plan, _ in planned for gpu in plan.gpus}
         self.form.picker.show(taken, peaks, specs[0].gpus)
 

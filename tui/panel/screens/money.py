@@ -18,8 +18,8 @@ from runners.host.clock import moment_now
 from runners.model.errors import FresnelError
 from runners.state.layout import StateDirectory
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
 from tui.panel.money_commands import MoneyCommands
+from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.views.cost_report import (
     CostReport,
@@ -50,16 +50,7 @@ _KEYS = (
 class MoneyScreen(ModalScreen[None]):
     """The cost page; its keys act on session and guard."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),
-        hotkey("s", "start", "start a session: price, budget"),
-        hotkey("b", "budget", "another budget for the session"),
-        hotkey("e", "end", "end the session; asks, and says the total"),
-        hotkey("g", "guard", "set the guard, or change it"),
-        hotkey("p", "postpone", "postpone the guard; asks for how long"),
-        hotkey("u", "resume_guard", "undo the postponement"),
-        hotkey("o", "lift", "guard off; asks"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MONEY_KEYS
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
@@ -15,7 +15,7 @@ from textual.widgets import Static
 from runners.model.run import Run
 from runners.watch.pictures import NEWEST, PictureFinder, Place, RunPicture
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.terminal.graphics import terminal_graphics
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
@@ -24,25 +24,12 @@ from tui.views.run_view import RunView
 
 _LOOK_EVERY_S = 3.0
 _MOST_LOOKED_AT = 50
-_PLACE = "the picture of the epoch or step before or after"
-_SERIES = "other pictures of the run: samples, curves …"
-_ENDS = "the first picture, the last"
 
 
 class PicturesScreen(Screen[None]):
     """One or two runs' pictures; a thread finds, decodes and paints them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("left,h", "leaf(-1)", _PLACE, "Epoch", display="← →"),
-        hotkey("right,l", "leaf(1)", _PLACE),
-        hotkey("home", "leaf(-100000)", _ENDS),
-        hotkey("end", "leaf(100000)", _ENDS),
-        hotkey("up,k", "series(-1)", _SERIES, "Others", display="↑ ↓"),
-        hotkey("down,j", "series(1)", _SERIES),
-        hotkey("b", "beside", "another run with pictures beside this one; at the end none"),
-        hotkey("escape,q,I", "dismiss", "close", "Close"),
-        Binding("question_mark", "app.help", "Help", key_display="?", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = PICTURES_KEYS
 
     def __init__(self, picture: PanelSnapshot, runs: Sequence[RunView]) -> None:
         """`runs`: one or two; one that ended long ago is in no picture of the feed."""

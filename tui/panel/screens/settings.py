@@ -21,7 +21,7 @@ from runners.presets.parameters import parse_scalar
 from runners.presets.reading.settings import Settings, read_settings
 from runners.presets.reading.settings_edit import change_settings
 from runners.state.layout import settings_file
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import SETTINGS_KEYS
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.fields import FormField
 
@@ -39,13 +39,7 @@ class SettingKey(NamedTuple):
 class SettingsScreen(ModalScreen[None]):
     """A field per key; what was changed is written, the rest of the file stays."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("escape", "dismiss(None)", "close the settings"),
-        hotkey("f2,ctrl+s", "save", "save the settings"),
-        hotkey("f6", "edit", "open settings.yaml in $EDITOR; checked on return"),
-        hotkey("down", "app.focus_next", "the next field"),
-        hotkey("up", "app.focus_previous", "the field before"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SETTINGS_KEYS
 
     class SettingsChanged(Message):
         """They are other ones now."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from runners.lifecycle.control.variation import CHANGEABLE, varied
+from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
@@ -18,6 +22,7 @@ from runners.presets.command_line import (
 from runners.presets.load import command_spec
 from runners.presets.reading.units import parse_gpu_request
 from runners.presets.scaling import devices_of, rescaled
+from runners.presets.sweeps import SampleRange, varied_keys
 from tui.panel.command_log import gpu_words
 from tui.panel.widgets.gpu.picker import spell_request
 from tui.panel.widgets.launch.fields import spell_value, with_texts
@@ -41,6 +46,8 @@ class RunDraft:
     rule: ScalingRule | None = None
     texts: dict[str, str] = field(default_factory=dict)
     follows: dict[str, str] = field(default_factory=dict)
+    values: str = ""
+    """Of an own command: what stands for `{NAME}` in it, as `lr=1e-4,3e-4 seed=0..2`."""
 
     @classmethod
     def of(cls, spec: RunSpec, is_new: bool = False) -> RunDraft:
@@ -62,19 +69,66 @@ class RunDraft:
         return self.base.preset == COMMAND and not self.base.source
 
     def spec(self) -> RunSpec:
-        """The RunSpec that the fields describe; WrongInput names every field that is wrong."""
-        spec = with_texts(self._with_command(), self.texts)
+        """The RunSpec that the fields describe, of a sweep with the first of its values; WrongInput
+        names every field that is wrong.
+        """
+        return self.variant(self._firsts())
+
+    def variant(self, overrides: Sequence[str]) -> RunSpec:
+        """`spec` with `KEY=VALUE` overrides in place of what stands in their fields."""
+        chosen = dict(one.partition("=")[::2] for one in overrides)
+        texts = {name: chosen.get(name, text) for name, text in self.texts.items()}
+        spec = with_texts(self._with_command(overrides), texts)
         if spec.scaling is not None and self.rule is not None:
             scaling = msgspec.structs.replace(spec.scaling, rule=self.rule)
             spec = msgspec.structs.replace(spec, scaling=scaling)
         return msgspec.structs.replace(spec, gpus=self.request())
 
-    def _with_command(self) -> RunSpec:
+    def overrides(self) -> list[str]:
+        """The fields that may have several values, as `KEY=VALUE`; none of a group's member."""
+        if self.has_command:
+            return self._value_words()
+        if self.member:
+            return []
+        plain = {one.name: spell_value(one) for one in self.base.parameters}
+        return [f"{name}={text}" for name, text in self.texts.items() if text != plain[name]]
+
+    def several(self, key: str) -> bool:
+        """Whether commas and ranges in the value of `key` are values of a sweep."""
+        if self.has_command:
+            return key not in CHANGEABLE
+        return any(one.name == key and takes_several(one) for one in self.base.parameters)
+
+    def _firsts(self) -> list[str]:
+        """The overrides, of several values the first."""
+        overrides = self.overrides()
+        first = {
+            key: f"{values.low:g}" if isinstance(values, SampleRange) else values[0]
+            for key, values in varied_keys(overrides, self.several).items()
+        }
+        return [f"{key}={first.get(key, text)}" for key, _, text in map(_parts, overrides)]
+
+    def _value_words(self) -> list[str]:
+        try:
+            words = shlex.split(self.values)
+        except ValueError as error:
+            raise WrongInput(f"values: {str(error).lower()}") from None
+        for word in words:
+            if not word.partition("=")[1]:
+                raise WrongInput(f"values: {word}: expected NAME=VALUES, as lr=1e-4,3e-4")
+        return words
+
+    def _with_command(self, overrides: Sequence[str]) -> RunSpec:
         if not self.has_command:
             return self.base
-        typed = command_spec(split_command(self.command))
+        words, others = fill_placeholders(split_command(self.command), list(overrides))
+        typed = command_spec(words)
         name = command_name(self.command) or typed.name if self.is_new else self.base.name
-        return msgspec.structs.replace(self.base, command=typed.command, name=name)
+        spec = msgspec.structs.replace(self.base, command=typed.command, name=name)
+        if others and (self.is_new or self.command_changed):
+            mark = f"{{{others[0].partition('=')[0]}}}"
+            raise WrongInput(f"values: {others[0]}: write {mark} where it goes in the command")
+        return varied(spec, others)
 
     def request(self) -> GpuRequest:
         """The wish for GPUs; WrongInput when it is none."""
@@ -102,8 +156,10 @@ class RunDraft:
             return
         own = {name: text for name, text in self.texts.items() if self.follows.get(name) != text}
         try:
+            first = dict(one.partition("=")[::2] for one in self._firsts())
+            single = {name: first.get(name, text) for name, text in own.items()}
             before = devices_of(self.base, self.base.gpus, present)
-            spec = with_texts(self.base, own)
+            spec = with_texts(self.base, single)
             changes = rescaled(spec, before, self.devices(present), self.rule)
         except FresnelError:
             return  # the plan says what is wrong
@@ -119,7 +175,7 @@ class RunDraft:
     def words(self) -> list[str]:
         """The flags that make the same of the preset: changed parameters, and GPUs."""
         prefix = f"{self.member}." if self.member else ""
-        words = []
+        words = [word for one in self._value_words() for word in ("--set", one)]
         for parameter in self.base.parameters:
             text = self.texts[parameter.name]
             if text != spell_value(parameter):
@@ -139,3 +195,7 @@ class RunDraft:
     def command_changed(self) -> bool:
         """True when the command is no longer the one that ran."""
         return self.has_command and literal_words(split_safely(self.command)) != self.base.command
+
+
+def _parts(override: str) -> tuple[str, str, str]:
+    return override.partition("=")

@@ -42,8 +42,9 @@ class FormField(Horizontal):
 
     @property
     def value(self) -> str:
-        """What stands in it."""
-        return self.input.value.strip()
+        """What stands in it, before it is shown too."""
+        shown = self.query(Input)
+        return (shown.first().value if shown else self._value).strip()
 
     def put(self, text: str) -> None:
         """Have this stand in it."""

@@ -15,6 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
+from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
+from runners.model.errors import WrongInput
 from runners.model.spec import Parameter, RunSpec
 from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
@@ -28,6 +30,13 @@ from tui.panel.widgets.launch.details import (
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
 from tui.panel.widgets.launch.presets import LaunchChoice
+from tui.panel.widgets.launch.sweeps import (
+    SWEEP_FIELDS,
+    VALUES,
+    as_fields,
+    sweep_wish,
+    sweep_words,
+)
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
 _SHELL = "as in a shell: pipes, variables and `cd … && …` work"
@@ -40,8 +49,8 @@ class LaunchForm(VerticalScroll):
     """Fields of one choice. Announces every change; `specs` and `words` say what it comes to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("down", "screen.focus_next", "the next field"),
-        hotkey("up", "screen.focus_previous", "the field before"),
+        hotkey("down", "app.focus_next", "the next field"),
+        hotkey("up", "app.focus_previous", "the field before"),
     ]
 
     class FormChanged(Message):
@@ -52,6 +61,8 @@ class LaunchForm(VerticalScroll):
         self.picture = picture
         self.drafts: list[RunDraft] = []
         self.unfolded = False
+        self.sweep: Sweep | None = None
+        """What `specs` came to last, where it was a sweep."""
         self._spec: RunSpec | None = None
 
     def compose(self) -> ComposeResult:
@@ -124,7 +135,7 @@ class LaunchForm(VerticalScroll):
         if self.drafts[0].is_new:
             texts["name"] = ""
         empty = {"folder": str(Path.cwd()), "name": "from the command"}
-        return [
+        fields: list[Widget] = [
             FormField(
                 f"d:{one.key}",
                 one.key,
@@ -136,6 +147,16 @@ class LaunchForm(VerticalScroll):
             for one in FIELDS
             if one.in_groups or not group
         ]
+        return fields if group else [*fields, *self._sweep_fields()]
+
+    def _sweep_fields(self) -> Iterator[Widget]:
+        draft = self.drafts[0]
+        if draft.has_command:
+            yield _DraftField(
+                draft, VALUES.key, VALUES.key, "", VALUES.help, VALUES.hint, wide=True
+            )
+        for one in SWEEP_FIELDS:
+            yield FormField(f"s:{one.key}", one.key, "", one.help, one.hint)
 
     # ---- folded, unfolded
 
@@ -151,7 +172,9 @@ class LaunchForm(VerticalScroll):
     def fold(self) -> None:
         """As `unfolded` says."""
         details, sign = self.query_one("#details"), "▾" if self.unfolded else "▸"
-        keys = [field.title for field in details.query(FormField)]
+        fields = list(details.query(FormField))
+        keys = [field.title for field in fields if field.key.startswith("d:")]
+        keys += ["sweep"] if len(fields) > len(keys) else []
         details.display = self.unfolded
         head = self.query_one("#fold", Static)
         head.display = bool(keys)
@@ -174,12 +197,13 @@ class LaunchForm(VerticalScroll):
         draft = field.draft
         if field.key == "command":
             draft.command = field.value
+        elif field.key == VALUES.key:
+            draft.values = field.value
         elif field.key != "gpus":
             draft.texts[field.title] = field.value
         elif draft.gpus != field.value:
             draft.gpus = field.value
-            draft.rescale(len(self.picker.gpus))
-            self._show_texts()
+            self._rescale(draft)
 
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:
@@ -206,14 +230,17 @@ class LaunchForm(VerticalScroll):
                 rules = _RULES if scaling.base_rate is not None else ("none",)
                 place = rules.index(draft.rule) if draft.rule in rules else -1
                 draft.rule = rules[(place + 1) % len(rules)]  # type: ignore[assignment]
-                draft.rescale(len(self.picker.gpus))
-        self._show_texts()
+                self._rescale(draft)
         self.post_message(self.FormChanged())
 
-    def _show_texts(self) -> None:
+    def _rescale(self, draft: RunDraft) -> None:
+        """Let fields follow the number of GPUs; the others may have newer text than the draft."""
+        before = dict(draft.texts)
+        draft.rescale(len(self.picker.gpus))
         for field in self.query(_DraftField):
-            if field.key == "parameter":
-                field.put(field.draft.texts[field.title])
+            name, mine = field.title, field.draft is draft and field.key == "parameter"
+            if mine and draft.texts[name] != before[name]:
+                field.put(draft.texts[name])
 
     # ---- the GPUs
 
@@ -235,24 +262,46 @@ class LaunchForm(VerticalScroll):
     def specs(self) -> list[RunSpec]:
         """The specs that the fields describe; FresnelError names the fields that are wrong."""
         texts = self._detail_values()
-        return [with_details(draft.spec(), texts) for draft in self.drafts]
+        draft = self.single
+        try:
+            self.sweep = None if draft is None else self._sweep_of(draft, texts)
+        except WrongInput as error:
+            raise as_fields(error) from None
+        if self.sweep is None:
+            return [with_details(draft.spec(), texts) for draft in self.drafts]
+        texts.pop("name", None)
+        return [with_details(spec, texts) for spec in self.sweep.specs]
+
+    def _sweep_of(self, draft: RunDraft, texts: dict[str, str]) -> Sweep | None:
+        wish = sweep_wish(self._texts("s"), texts.get("name", "").strip())
+        command = draft.has_command
+        return sweep_of(wish, draft.overrides(), draft.variant, draft.several, command)
+
+    @property
+    def judged_by(self) -> str | None:
+        """The metric by which the median rule stops runs of the sweep; None without a rule."""
+        return judging_metric(self._texts("s").get("stop-hopeless") or None)
 
     def words(self) -> list[str]:
         """The headless flags that make the same of what was chosen."""
         return [word for draft in self.drafts for word in draft.words()] + self.detail_words()
 
     def detail_words(self) -> list[str]:
-        """Those of them for name, queue, price and folder."""
-        return [] if self._spec is None else detail_words(self._spec, self._details())
+        """Those of them for name, queue, price, folder and sweep."""
+        if self._spec is None:
+            return []
+        return [*detail_words(self._spec, self._texts("d")), *sweep_words(self._texts("s"))]
 
-    def _details(self) -> dict[str, str]:
+    def _texts(self, kind: str) -> dict[str, str]:
+        """What stands in the fields of details ("d") or of a sweep ("s"), by key."""
         return {
             field.key.partition(":")[2]: field.value
             for field in self.query("#details FormField").results(FormField)
+            if field.key.startswith(f"{kind}:")
         }
 
     def _detail_values(self) -> dict[str, str]:
-        values = self._details()
+        values = self._texts("d")
         if self.drafts and self.drafts[0].is_new and not values.get("name"):
             values.pop("name", None)
         return values

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import CHART_KEYS
 from tui.panel.widgets.metrics.chart import Row
 from tui.panel.widgets.metrics.chart_model import Chart, ChartPage
 
@@ -19,14 +19,7 @@ class ChartGrid(Widget):
     """The charts of one page. Announces where the focus shall go; the page decides."""
 
     can_focus = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("left,h", "screen.sideways(-1)", "the chart beside; with a cursor: moves it"),
-        hotkey("right,l", "screen.sideways(1)", "the chart beside; with a cursor: moves it"),
-        hotkey("shift+left,H", "screen.sideways(-10)", "ten charts, or steps of the cursor, on"),
-        hotkey("shift+right", "screen.sideways(10)", "ten charts, or steps of the cursor, on"),
-        hotkey("up,k", "screen.vertically(-1)", "the chart above or below"),
-        hotkey("down,j", "screen.vertically(1)", "the chart above or below"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = CHART_KEYS
 
     class Clicked(Message):
         """A chart was clicked: its place on the page, and how far along its width (0 to 1)."""

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from runners.model.states import SIGNS
 from tui.panel.feed import PanelSnapshot
-from tui.panel.hotkeys import hotkey
+from tui.panel.screen_keys import CURVE_KEYS
 from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.views.run_view import RunView
@@ -24,7 +24,7 @@ _MOST_ENDED = 12
 class MetricRunList(RowList):
     """A line per run, newest first. Space marks it, `p` pins it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [hotkey("space", "mark", "draw the run, or no longer")]
+    BINDINGS: ClassVar[list[BindingType]] = CURVE_KEYS
 
     class Changed(Message):
         """Other runs are marked or pinned, or the cursor is on another one."""

@@ -1,0 +1,166 @@
+"""A sweep as it is asked for, by flags or in a form: one RunSpec for each of its runs."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from runners.lifecycle.launch.search import waiting_note
+from runners.model.errors import WrongInput
+from runners.model.spec import Parameter, RunSpec
+from runners.presets.search import (
+    RANDOM,
+    drawn_at_random,
+    make_search,
+    parse_sampler,
+    require_sampler,
+)
+from runners.presets.sweeps import SampleRange, Variant, as_sweep, expand, varied_keys
+from runners.watch.metrics.sample import higher_is_better, metric_name
+
+Maker = Callable[[list[str]], RunSpec]
+"""The RunSpec for `KEY=VALUE` overrides with one value each."""
+Several = Callable[[str], bool]
+"""Whether commas and ranges in the value of a key are values of a sweep."""
+
+
+class SweepWish(NamedTuple):
+    """What is asked for besides the values: `sampler` is NAME[:METRIC[:max|min]], `rule` is
+    median[:METRIC], `name` what the runs are called in common.
+    """
+
+    samples: int | None = None
+    seed: int = 0
+    sampler: str | None = None
+    parallel: int | None = None
+    rule: str | None = None
+    name: str = ""
+
+
+class Sweep(NamedTuple):
+    """The runs, as a group whose members start one by one, and what is worth saying of them."""
+
+    specs: list[RunSpec]
+    said: list[str]
+
+    @property
+    def size(self) -> str:
+        """How many runs there are, and how many at a time."""
+        parallel = self.specs[0].parallel
+        return f"{len(self.specs)} runs" + (f", {parallel} at a time" if parallel else "")
+
+
+def sweep_of(
+    wish: SweepWish, overrides: Sequence[str], make: Maker, several: Several, open_ended: bool
+) -> Sweep | None:
+    """The sweep that overrides stand for; None where nothing varies. `open_ended`: the command
+    keeps the placeholders of values that are not known yet. WrongInput says what does not go.
+    """
+    if wish.sampler is not None and wish.samples is None:
+        raise WrongInput(
+            f"--sampler {wish.sampler}: how many runs?",
+            "add --samples N, and ranges: --set lr=1e-5..1e-3:log",
+        )
+    judging_metric(wish.rule)
+    variants = expand(overrides, several, wish.samples, wish.seed)
+    if len(variants) == 1 and not variants[0].varied:
+        asked = {
+            "parallel": wish.parallel,
+            "stop-hopeless": wish.rule,
+            "sampler": wish.sampler,
+        }
+        for flag, value in asked.items():
+            if value is not None:
+                raise WrongInput(f"--{flag} goes with a sweep", "--set lr=1e-4,3e-4 makes one")
+        return None
+    if wish.sampler is not None and parse_sampler(wish.sampler)[0] != RANDOM:
+        return _searched(wish, make, varied_keys(overrides, several), variants, open_ended)
+    members = [(make(variant.overrides), variant.label) for variant in variants]
+    return Sweep(as_sweep(members, wish.name, wish.parallel), [])
+
+
+def _searched(
+    wish: SweepWish,
+    make: Maker,
+    varied: dict[str, list[str] | SampleRange],
+    variants: Sequence[Variant],
+    open_ended: bool,
+) -> Sweep:
+    """The runs of a sweep whose values are suggested when each has its turn."""
+    name, metric, higher = parse_sampler(wish.sampler or "")
+    require_sampler(name, varied)
+    metric = metric_name(metric)
+    _check_ends(make, varied, variants[0])
+    specs = [make(_open(variant) if open_ended else variant.overrides) for variant in variants]
+    if higher is None:
+        higher = True if metric in specs[0].metrics.higher else higher_is_better(metric or "loss")
+    if higher is None:
+        raise WrongInput(
+            f"--sampler {wish.sampler}: is more or less of {metric} better?",
+            f"say so: --sampler {name}:{metric}:max, or :min",
+        )
+    search = make_search((name, metric, higher), varied, len(variants), wish.seed)
+    digits = len(str(len(specs)))
+    members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
+    # A sampler learns from what has ended: all at once would teach it nothing.
+    runs = as_sweep(members, wish.name, wish.parallel or 1)
+    note = waiting_note(search)
+    sweep = [
+        msgspec.structs.replace(spec, search=search, warnings=(*spec.warnings, note))
+        for spec in runs
+    ]
+    said = [
+        f"{note}, for the {'most' if higher else 'least'} {metric or 'loss'}",
+        *drawn_at_random(name, varied),
+    ]
+    return Sweep(sweep, said)
+
+
+def _open(variant: Variant) -> list[str]:
+    """The overrides of a run whose values are not known yet, for a command that has placeholders;
+    a preset has values of which its own will take the place.
+    """
+    return [one for one in variant.overrides if one.partition("=")[0] not in variant.varied]
+
+
+def _check_ends(make: Maker, varied: dict[str, list[str] | SampleRange], variant: Variant) -> None:
+    """Raise WrongInput for a range that goes beyond what its parameter may be."""
+    for end in range(2):
+        overrides = []
+        for override in variant.overrides:
+            key = override.partition("=")[0]
+            values = varied.get(key.removeprefix("parameters."))
+            if isinstance(values, SampleRange):
+                override = f"{key}={(values.low, values.high)[end]:.6g}"
+            overrides.append(override)
+        make(overrides)
+
+
+def judging_metric(rule: str | None) -> str | None:
+    """The metric that `median[:METRIC]` judges by, empty for the loss; None without a rule."""
+    if rule is None:
+        return None
+    name, _, metric = rule.partition(":")
+    if name != "median":
+        raise WrongInput(f"--stop-hopeless {rule}: expected median or median:METRIC")
+    return metric
+
+
+def takes_several(parameter: Parameter) -> bool:
+    """Whether commas and ranges in a value of `parameter` are values of a sweep."""
+    return parameter.type in ("int", "float", "bool") or bool(parameter.choices)
+
+
+def fill_placeholders(command: Sequence[str], overrides: list[str]) -> tuple[list[str], list[str]]:
+    """A command with `{KEY}` replaced by the values of `KEY=VALUE` overrides, and the overrides
+    that name none of its placeholders.
+    """
+    words, others = list(command), []
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        mark = f"{{{key}}}"
+        if equals and any(mark in word for word in words):
+            words = [word.replace(mark, value) for word in words]
+        else:
+            others.append(override)
+    return words, others

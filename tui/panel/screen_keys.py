@@ -1,0 +1,59 @@
+"""The keys of screens that open later: the help page names them without importing those screens."""
+
+from textual.binding import Binding, BindingType
+
+from tui.panel.hotkeys import hotkey
+
+_PLACE = "the picture of the epoch or step before or after"
+_SERIES = "other pictures of the run: samples, curves …"
+_ENDS = "the first picture, the last"
+_BESIDE = "the chart beside; with a cursor: moves it"
+_TEN = "ten charts, or steps of the cursor, on"
+_ABOVE = "the chart above or below"
+
+LAUNCH_KEYS: list[BindingType] = [
+    hotkey("escape", "dismiss(None)", "close the form"),
+    hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
+    hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
+    hotkey("f4", "fold", "more fields: name, folder, queue, price, sweep"),
+    hotkey("f5", "save", "save what stands in the form as a preset"),
+    hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
+    hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
+]
+MONEY_KEYS: list[BindingType] = [
+    hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),
+    hotkey("s", "start", "start a session: price, budget"),
+    hotkey("b", "budget", "another budget for the session"),
+    hotkey("e", "end", "end the session; asks, and says the total"),
+    hotkey("g", "guard", "set the guard, or change it"),
+    hotkey("p", "postpone", "postpone the guard; asks for how long"),
+    hotkey("u", "resume_guard", "undo the postponement"),
+    hotkey("o", "lift", "guard off; asks"),
+]
+SETTINGS_KEYS: list[BindingType] = [
+    hotkey("escape", "dismiss(None)", "close the settings"),
+    hotkey("f2,ctrl+s", "save", "save the settings"),
+    hotkey("f6", "edit", "open settings.yaml in $EDITOR; checked on return"),
+    hotkey("down", "app.focus_next", "the next field"),
+    hotkey("up", "app.focus_previous", "the field before"),
+]
+PICTURES_KEYS: list[BindingType] = [
+    hotkey("left,h", "leaf(-1)", _PLACE, "Epoch", display="← →"),
+    hotkey("right,l", "leaf(1)", _PLACE),
+    hotkey("home", "leaf(-100000)", _ENDS),
+    hotkey("end", "leaf(100000)", _ENDS),
+    hotkey("up,k", "series(-1)", _SERIES, "Others", display="↑ ↓"),
+    hotkey("down,j", "series(1)", _SERIES),
+    hotkey("b", "beside", "another run with pictures beside this one; at the end none"),
+    hotkey("escape,q,I", "dismiss", "close", "Close"),
+    Binding("question_mark", "app.help", "Help", key_display="?", show=False),
+]
+CHART_KEYS: list[BindingType] = [
+    hotkey("left,h", "screen.sideways(-1)", _BESIDE),
+    hotkey("right,l", "screen.sideways(1)", _BESIDE),
+    hotkey("shift+left,H", "screen.sideways(-10)", _TEN),
+    hotkey("shift+right", "screen.sideways(10)", _TEN),
+    hotkey("up,k", "screen.vertically(-1)", _ABOVE),
+    hotkey("down,j", "screen.vertically(1)", _ABOVE),
+]
+CURVE_KEYS: list[BindingType] = [hotkey("space", "mark", "draw the run, or no longer")]

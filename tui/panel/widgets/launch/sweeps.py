@@ -1,0 +1,86 @@
+"""The launch form's fields of a sweep: several values of a parameter make one run for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from runners.lifecycle.launch.sweep import Sweep, SweepWish
+from runners.model.errors import WrongInput
+from tui.panel.widgets.launch.details import DetailField
+
+VALUES = DetailField(
+    "values",
+    "lr=1e-4,3e-4 seed=0..2",
+    "values for {NAME} in the command, a run for each: lr=1e-4,3e-4 seed=0..2",
+)
+"""Only an own command has it: the fields of a preset take several values themselves."""
+SWEEP_FIELDS = (
+    DetailField(
+        "samples", "all", "of a sweep: N random combinations; ranges too, lr=1e-5..1e-3:log"
+    ),
+    DetailField(
+        "sampler",
+        "random",
+        "with samples: tpe, gp, cmaes or qmc suggest values from the results so far, for the least "
+        "loss; tpe:METRIC for another",
+    ),
+    DetailField("sample-seed", "0", "the same number, the same samples"),
+    DetailField("parallel", "no limit", "at most so many runs of a sweep at once"),
+    DetailField(
+        "stop-hopeless",
+        "never",
+        "median: stop runs of a sweep that do worse than the others did; median:METRIC",
+    ),
+)
+_NAMES = 3
+"""So many of a sweep are named, and the last."""
+_FLAG = re.compile(r"--(?:set )?(?=[a-z])")
+
+
+def sweep_wish(texts: Mapping[str, str], name: str) -> SweepWish:
+    """What was typed; WrongInput names the field that is no number."""
+    return SweepWish(
+        _number("samples", texts),
+        _number("sample-seed", texts) or 0,
+        texts.get("sampler") or None,
+        _number("parallel", texts),
+        texts.get("stop-hopeless") or None,
+        name,
+    )
+
+
+def sweep_words(texts: Mapping[str, str]) -> list[str]:
+    """The headless flags for what was typed."""
+    return [
+        word
+        for one in SWEEP_FIELDS
+        if texts.get(one.key)
+        for word in (f"--{one.key}", texts[one.key])
+    ]
+
+
+def as_fields(error: WrongInput) -> WrongInput:
+    """The error with the names of fields where a command line has flags."""
+    return WrongInput(_FLAG.sub("", error.message), _FLAG.sub("", error.hint or ""))
+
+
+def _number(key: str, texts: Mapping[str, str]) -> int | None:
+    text = texts.get(key, "")
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise WrongInput(f"{key}: expected a whole number, got {text!r}") from None
+
+
+def sweep_text(sweep: Sweep) -> Text:
+    """How many runs there are, what they are called, and that the plan below is the first's."""
+    text = Text.assemble((f"{'sweep':<12}", "dim"), (sweep.size, "bold"))
+    names = [spec.name for spec in sweep.specs]
+    shown = [*names[:_NAMES], *(["…"] if len(names) > _NAMES + 1 else []), *names[_NAMES:][-1:]]
+    text.append(f"\n{'':<12}" + f"\n{'':<12}".join(shown))
+    for words in sweep.said:
+        text.append(f"\n{'note':<12}", style="dim").append(words, style="yellow")
+    return text.append("\nThe first of them:\n", style="bold")
