@@ -5,11 +5,11 @@ Plans and records that are damaged or of another version are read as far as they
 
 import msgspec
 
-from runners.host.files import read_json, read_plain
+from runners.host.files import read_json
 from runners.model.plan import LaunchPlan
 from runners.model.run import QueueStatus, RunRecord, StopIntent
 from runners.model.spec import RunSpec
-from runners.state.decoding import decode, read
+from runners.state.decoding import read
 from runners.state.layout import RunDirectory
 from runners.state.records import intent_fields, phase_of, plan_fields, record_fields
 
@@ -38,7 +38,7 @@ class OutlinedRestart(msgspec.Struct):
     times: int = 0
 
 
-class PlanOutline(msgspec.Struct):
+class PlanOutline(msgspec.Struct, frozen=True):
     """The few fields of a plan that are read for thousands of runs at a time."""
 
     preset: str = ""
@@ -57,9 +57,23 @@ class PlanOutline(msgspec.Struct):
         return self.phase == "queued" or (self.queued and not self.phase)
 
 
+class _PlanDecoder:
+    """Decodes plans, those of version 0.1 too, which say no phase."""
+
+    def __init__(self) -> None:
+        self._decoder = msgspec.json.Decoder(LaunchPlan)
+
+    def decode(self, content: bytes, /) -> LaunchPlan:
+        plan = self._decoder.decode(content)
+        # Looked for as bytes: a long list would take much longer if every plan were decoded twice.
+        if b'"phase"' in content:
+            return plan
+        return msgspec.structs.replace(plan, phase=phase_of(msgspec.json.decode(content)))
+
+
 # Made once: building a decoder takes about as long as decoding a small file.
 _outline = msgspec.json.Decoder(PlanOutline)
-_plan = msgspec.json.Decoder(LaunchPlan)
+_plan = _PlanDecoder()
 _record = msgspec.json.Decoder(RunRecord)
 _intent = msgspec.json.Decoder(StopIntent)
 _waits = msgspec.json.Decoder(QueueStatus)
@@ -68,16 +82,7 @@ _spec = msgspec.json.Decoder(RunSpec)
 
 def read_plan(run: RunDirectory) -> LaunchPlan | None:
     """The run's plan, or None; one of version 0.1 is given its phase."""
-    try:
-        content = read_plain(run.plan)
-    except OSError:
-        return None
-    plan = decode(content, _plan)
-    # Looked for as bytes: a long list would take much longer if every plan were decoded twice.
-    if plan is not None and b'"phase"' not in content:
-        phase = phase_of(msgspec.json.decode(content))
-        return msgspec.structs.replace(plan, phase=phase)
-    return plan
+    return read(run.plan, _plan)
 
 
 def read_outline(run: RunDirectory) -> PlanOutline | None:

@@ -1,8 +1,10 @@
 """Bytes as structs, or None: the one place that knows in which ways a file can be damaged."""
 
+import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +19,20 @@ _Told = TypeVar("_Told", covariant=True)
 _DAMAGES = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 any_json: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
+
+_MOST_KEPT = 1024
+_SETTLED_S = 0.1
+"""A file changed so lately may change once more without another modification time."""
+
+
+class _Kept(NamedTuple):
+    """What a file said, and by what it is known to be the same file still."""
+
+    stamp: tuple[int, int, int, int]
+    said: Any
+
+
+_kept: dict[tuple[str, int], _Kept] | None = None
 
 
 class _Decoder(Protocol[_Given, _Told]):
@@ -42,8 +58,40 @@ def decode_lines(lines: Iterable[bytes], decoder: _Decoder[bytes, T]) -> Iterato
             yield found
 
 
+def keep_what_is_read() -> None:
+    """From now on this process decodes a file again only once it has changed.
+
+    For programs that look at the same files every second: a look is one question to the system
+    then instead of five. What was read belongs to everybody who reads it: nobody may change it.
+    """
+    global _kept
+    _kept = {} if _kept is None else _kept
+
+
 def read(path: Path | str, decoder: _Decoder[bytes, T], limit: int = PLAIN_LIMIT) -> T | None:
     """The plain file at `path`, decoded; None when it is missing, no plain file, or damaged."""
+    if _kept is None or decoder is any_json:
+        return _read(path, decoder, limit)
+    key = str(path), id(decoder)
+    try:
+        now = os.stat(path)  # noqa: PTH116 (mostly all that a look costs)
+    except OSError:
+        _kept.pop(key, None)
+        return None
+    stamp = now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino
+    found = _kept.get(key)
+    if found is not None and found.stamp == stamp:
+        said: T | None = found.said
+        return said
+    said = _read(path, decoder, limit)
+    if abs(time.time() - now.st_ctime) > _SETTLED_S:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[key] = _Kept(stamp, said)
+    return said
+
+
+def _read(path: Path | str, decoder: _Decoder[bytes, T], limit: int) -> T | None:
     try:
         content = read_plain(path, limit)
     except OSError:

@@ -12,6 +12,8 @@ SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
 TERMINAL_STATUS = "tty.json"
 """Who waits at a run's own terminal, in its folder; written by `lifecycle/supervisor/pty.py`."""
+_KNOWN = 256
+"""Of so many runs at most the paths are kept."""
 
 
 def state_dir() -> Path:
@@ -75,6 +77,7 @@ class StateDirectory:
         self.sweeps = self.root / "sweeps"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
+        self._known: dict[str, RunDirectory] = {}
 
     def create(self) -> "StateDirectory":
         """Make the folders, readable by their owner only.
@@ -90,9 +93,8 @@ class StateDirectory:
             )
         reason = permission_problem(self.root, follow=True)
         if reason:
-            from runners.model.errors import (
-                DeniedError,
-            )  # the supervisor, which only names folders, does without
+            # The supervisor, which only names folders, does without.
+            from runners.model.errors import DeniedError
 
             raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
         for folder in (self.runs, self.live, self.held, self.host.parent, self.host):
@@ -109,8 +111,13 @@ class StateDirectory:
         }
 
     def run(self, run_id: str) -> "RunDirectory":
-        """The directory of one run."""
-        return RunDirectory(self, run_id)
+        """The directory of one run; the same object again, whose paths are made once."""
+        found = self._known.get(run_id)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[run_id] = RunDirectory(self, run_id)
+        return found
 
     def live_marker(self, run_id: str) -> Path:
         """The empty file that exists from before the first write until the ending is recorded."""
@@ -122,13 +129,18 @@ class StateDirectory:
 
 
 class _File:
-    """A file of a run, whose path is made on use: listing thousands of runs needs few of them."""
+    """A file of a run, whose path is made on first use: listing thousands of runs needs few."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __set_name__(self, _: type, attribute: str) -> None:
+        self._attribute = attribute
+
     def __get__(self, run: "RunDirectory", _: type) -> Path:
-        return run.path / self._name
+        # From now on found in the object itself, without coming here.
+        path = run.__dict__[self._attribute] = run.path / self._name
+        return path
 
 
 class RunDirectory:

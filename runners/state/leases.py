@@ -1,5 +1,6 @@
 """Leases: which GPU is in use by which run, derived from held locks, never stored."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -114,6 +115,7 @@ def _followed_lives(run: RunDirectory) -> bool:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        names = os.listdir(folder)  # noqa: PTH208 (several times a second, and no Path needed)
     except OSError:
         return []
+    return sorted(name for name in names if not name.startswith("."))

@@ -22,7 +22,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
-from tests.support import eventually, make_plan
+from tests.support import CEILING_S, eventually, make_plan
 from tui.panel.feed import SnapshotFeed
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.details import describe
@@ -89,7 +89,8 @@ def ask_every_surface(cli: CommandLine, runs: list[str]) -> dict[str, dict[str, 
     rows = csv.DictReader(io.StringIO(cli.run("cost", "export").stdout))
     exported = {row["id"]: float(row["usd"]) for row in rows if row["kind"] == "run"}
     as_json = {row["id"]: row["usd"] for row in cli.json("cost", "export") if row["kind"] == "run"}
-    picture = SnapshotFeed(cli.state, read_only=True).take()
+    picture = SnapshotFeed(cli.state, read_only=True).first_picture(CEILING_S)
+    assert picture is not None
     shown = {view.run.id: float(view.money.cost or 0) for view in picture.runs}
     found = {
         "list": listed,
@@ -118,7 +119,9 @@ def test_two_that_share_a_gpu_for_an_hour_pay_half_each_on_every_surface(cli: Co
         assert costs == dict.fromkeys(runs, 1.0), surface
     for words in (("list",), ("status", runs[0]), ("cost",)):
         assert "$1.00" in cli.run(*words).stdout, words
-    (view, _) = SnapshotFeed(state, read_only=True).take().runs
+    picture = SnapshotFeed(state, read_only=True).first_picture(CEILING_S)
+    assert picture is not None
+    (view, _) = picture.runs
     assert "$1.00" in StopScreen(view)._text().plain
     assert ("cost", "$1.00 at $1.00/h (by its share of the session; estimate of GPU time)") in (
         describe_run(view)

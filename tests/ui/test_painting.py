@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+import pytest
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
+from rich.text import Span, Text
 from textual._compositor import ChopsUpdate
 from textual.app import App, ComposeResult
+from textual.containers import Horizontal
+from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
 
-from tui.panel.terminal.painting import ChangedCells, TitledBorder
+from tui.panel.terminal.painting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
-from tui.panel.widgets.row_list import RowList
+from tui.panel.widgets.row_list import RowList, strip_of
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=40)
 
@@ -46,6 +51,103 @@ def test_half_a_wide_character_is_not_sent() -> None:
     strip = Strip([Segment("ab日本cd")])
     sent = written({0: strip}, [8], (0, 3, 8))
     assert plain(sent) == [("1;4", " 本cd")]
+
+
+ROWS = {
+    "plain": Text("a row"),
+    "appended": Text("A ", style="bold").append("✓ ", style="green").append("name").append("  9%"),
+    "with bars": Text()
+    .append("██▌      12% ", style="green")
+    .append("8.1 GB/80 GB")
+    .append(" A:0"),
+    "too long": Text("word ").append("a name of some length " * 3, style="yellow"),
+    "wide": Text("日本語 ").append("の行", style="red").append(" of a row that is too long for it"),
+    "a mark over all": Text("one two three", spans=[Span(0, 13, "dim"), Span(4, 7, "bold")]),
+    "a style nobody knows": Text("a ").append("row", style="no-such-style"),
+    "nothing": Text(""),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("width", [3, 12, 40])
+def test_a_row_is_painted_as_rich_would_paint_it(row: Text, width: int) -> None:
+    style = Style(color="white", bgcolor="black")
+    whole = row.copy()
+    whole.truncate(width, overflow="ellipsis", pad=True)
+    expected = Strip(
+        Segment(part.text, style + (part.style or Style())) for part in whole.render(CONSOLE)
+    ).adjust_cell_length(width, style)
+    found = strip_of(row, width, CONSOLE, style)
+    assert found.cell_length == width
+    assert found.render(CONSOLE) == expected.simplify().render(CONSOLE)
+
+
+def test_a_row_of_one_style_is_painted_in_it() -> None:
+    strip = strip_of(Text("reading…", style="dim"), 12, CONSOLE, Style(color="white"))
+    assert [(part.text, bool(part.style and part.style.dim)) for part in strip] == [
+        ("reading…    ", True)
+    ]
+
+
+class Overlaid(PaintedOnce[None]):
+    """Two lists side by side, words below them, and a note over one of the lists."""
+
+    CSS = """
+    Overlaid { layers: below above; }
+    Horizontal { height: 6; }
+    RowList { width: 1fr; border: round white; }
+    #note { layer: above; width: 10; height: 2; offset: 2 2; background: red; }
+    """
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield RowList(id="left")
+            yield RowList(id="right")
+        yield Static("words below", id="below")
+        yield Static("a note", id="note")
+
+
+async def test_only_the_widgets_in_which_something_changed_are_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = App[None]()
+    async with app.run_test(size=(40, 10)) as pilot:
+        screen = Overlaid()
+        await app.push_screen(screen)
+        screen.begin_to_paint()
+        left, right = (screen.query_one(name, RowList) for name in ("#left", "#right"))
+        for rows in (left, right):
+            rows.set_rows(("a", "b", "c"), [Text(word) for word in ("one", "two", "three")])
+        await pilot.pause()
+        asked: list[tuple[str | None, int]] = []
+        render = Widget.render_lines
+
+        def noted(widget: Widget, crop: Region) -> list[Strip]:
+            asked.append((widget.id, crop.height))
+            return render(widget, crop)
+
+        monkeypatch.setattr(Widget, "render_lines", noted)
+        compositor = screen._compositor
+        assert isinstance(compositor, ChangedWidgets)
+        right.set_rows(("a", "b", "c"), [Text(word) for word in ("one", "2wo", "three")])
+        compositor.update_widgets({right})
+        update = compositor.render_partial_update()
+        assert update is not None and asked == [("right", 1)]
+        asked.clear()
+        # Under the note: what is seen is the note, and the list beside it.
+        left.refresh(Region(0, 1, 18, 1))
+        compositor.update_widgets({left})
+        update = compositor.render_partial_update()
+        assert update is not None and asked == [("note", 1), ("left", 1)]
+        ((y, first, last),) = update.spans
+        sent = [
+            (start, strip)
+            for start, strip in update.chops[y].items()
+            if strip is not None and first <= start < last
+        ]
+        words = "".join(strip.text for _, strip in sent)
+        line = compositor.render_strips()[y].text
+        assert "a note" in words and words == line[sent[0][0] :][: len(words)]
 
 
 class TwoRows(App[None]):

@@ -23,6 +23,7 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.model.states import is_terminal
+from runners.state.decoding import keep_what_is_read
 from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -42,6 +43,7 @@ _OVERRUNS_EVERY = 30
 _VERIFY_EVERY = 120
 _READ_FOR_S = 0.25  # at a time, of rows that no kept file has: pictures go on meanwhile
 _AT_ONCE_S = 0.01
+_LOOK_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
 _COSTS_EVERY_S = 30.0
 
 
@@ -81,6 +83,7 @@ class SnapshotFeed:
     """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
 
     def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
+        keep_what_is_read()  # the same files every second
         self.state = state
         self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
@@ -98,14 +101,14 @@ class SnapshotFeed:
         self._stop = asyncio.Event()
         # The first picture is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
-        self._next = self._reader.submit(self.take)
+        self._next = self._reader.submit(self._take)
 
-    def first_picture(self) -> PanelSnapshot | None:
+    def first_picture(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
         """The first picture, so that the first screen is painted once and with it; None when
         reading takes longer than a person would notice.
         """
         try:
-            return self._next.result(_FIRST_WITHIN_S)
+            return self._next.result(within_s)
         except (FutureTimeout, CancelledError):
             return None
 
@@ -130,7 +133,7 @@ class SnapshotFeed:
                 except asyncio.TimeoutError:  # a class of its own before Python 3.11
                     pass
                 self._hurry.clear()
-                self._next = self._reader.submit(self.take)
+                self._next = self._reader.submit(self._take)
                 notices = notices or asyncio.create_task(self._take_notice())
         finally:
             self._stop.set()
@@ -152,13 +155,13 @@ class SnapshotFeed:
         folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
         try:
             async for _ in awatch(
-                *folders, recursive=False, debounce=200, step=50, stop_event=self._stop
+                *folders, recursive=False, debounce=200, step=_LOOK_MS, stop_event=self._stop
             ):
                 self._hurry.set()
         except OSError:
             return
 
-    def take(self) -> PanelSnapshot:
+    def _take(self) -> PanelSnapshot:
         """Read everything once; a problem becomes a line in the picture, never an exception."""
         problem = ""
         try:

@@ -1,17 +1,19 @@
-"""How little is painted: of a line what changed in it, of a pane its border when only its title
-changed, and of a new screen no half of it.
+"""How little is painted: of a screen the widgets that changed, of a line what changed in it, of a
+pane its border when only its title changed, and of a new screen no half of it.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.control import Control
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, Compositor
 from textual.content import Content
 from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 
 Result = TypeVar("Result")
@@ -37,6 +39,45 @@ class ChangedCells(ChopsUpdate):
                     strip = strip.crop(begin - start, until - start)
                 sent += [Control.move_to(begin, y).segment.text, strip.render(console)]
         return "".join(sent)
+
+
+class ChangedWidgets(Compositor):
+    """Of a screen of which parts changed, renders these parts alone.
+
+    Textual's own renders every line of every widget that lies in the smallest rectangle around all
+    changes, which for a row at the top and one at the bottom is the whole screen.
+    """
+
+    _changed: tuple[Region, ...] = ()
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        """What changed since the last update; None when nothing did."""
+        self._changed = tuple(self._dirty_regions)
+        try:
+            return super().render_partial_update()
+        finally:
+            self._changed = ()
+
+    def _get_renders(
+        self, crop: Region | None = None
+    ) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        if not self._changed:
+            yield from super()._get_renders(crop)
+            return
+        left = list(self._changed)
+        # From front to back: what is behind a widget that holds a change whole is not seen there.
+        for widget, (region, clip) in self.visible_widgets.items():
+            seen = region.intersection(clip)
+            touched = [change for change in left if seen.overlaps(change)]
+            if not touched:
+                continue
+            top = max(seen.y, min(change.y for change in touched))
+            bottom = min(seen.bottom, max(change.bottom for change in touched))
+            band = Region(seen.x, top, seen.width, bottom - top)
+            yield region, band, widget.render_lines(band.translate((-region.x, -region.y)))
+            left = [change for change in left if not seen.contains_region(change)]
+            if not left:
+                return
 
 
 class TitledBorder(Widget):
@@ -66,6 +107,10 @@ class PaintedOnce(Screen[Result]):
     """
 
     _paints = False
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._compositor = ChangedWidgets()
 
     def begin_to_paint(self) -> None:
         """Paint now, and from now on whatever changes."""

@@ -5,14 +5,15 @@ Rows are painted one by one: over SSH, what did not change is not sent again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
+from rich.text import Span, Text
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region, Size
@@ -81,15 +82,16 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
             self.refresh()
             return
         width, seen = self.scrollable_content_region.width, self._rows_seen
+        changed = []
         for row, old in list(self._painted.items()):
             if row not in seen:
                 del self._painted[row]
             elif old != (new := self._row_at(row)):
                 self._painted[row] = new
-                self._refresh_row(row, *changed_cells(old, new, width))
+                changed.append((row, *changed_cells(old, new, width)))
         if cursor != self._cursor_row:
-            self._refresh_row(cursor)
-            self._refresh_row(self._cursor_row)
+            changed += [(row, 0, width) for row in (cursor, self._cursor_row) if row is not None]
+        self._refresh_cells(changed)
 
     def put_cursor(self, key: str) -> bool:
         """Put the cursor on a key and scroll to it; whether it was elsewhere."""
@@ -204,12 +206,20 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
     def _cursor_row(self) -> int | None:
         return len(self._above) + self.cursor if self.keys else None
 
-    def _refresh_row(self, row: int | None, start: int = 0, end: int | None = None) -> None:
+    def _refresh_row(self, row: int | None) -> None:
         if row is not None:
-            end = self.scrollable_content_region.width if end is None else end
-            y = row + self._top - round(self.scroll_offset.y)
-            if y >= self._top:
-                self.refresh(Region(start, y, end - start, 1))
+            self._refresh_cells([(row, 0, self.scrollable_content_region.width)])
+
+    def _refresh_cells(self, changed: Iterable[tuple[int, int, int]]) -> None:
+        """Paint of each row the cells from one number to another, all at once."""
+        above = self._top - round(self.scroll_offset.y)
+        regions = [
+            Region(start, row + above, end - start, 1)
+            for row, start, end in changed
+            if row + above >= self._top
+        ]
+        if regions:  # without any, Textual would paint all of it
+            self.refresh(*regions)
 
 
 def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:
@@ -225,10 +235,43 @@ def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:
 
 def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
     """A row as a strip of `width` cells, its end cut with an ellipsis."""
-    text = row.copy()
-    text.truncate(width, overflow="ellipsis", pad=True)
-    segments = [
-        Segment(s.text, style + (s.style or Style())) for s in text.render(console) if s.text
-    ]
-    # Neighbours of one style as one: each has its colours sent, though they are the same.
-    return Strip(segments).simplify().adjust_cell_length(width, style)
+    plain, spans = row.plain, row.spans
+    # Text after text, each a cell a character, as nearly all rows are: rich's own rendering, which
+    # knows of spans within spans, takes several times as long.
+    pieces: Iterable[tuple[str, Style]]
+    if (not plain.isascii() and cell_len(plain) != len(plain)) or not _in_turn(spans):
+        text = row.copy()
+        text.truncate(width, overflow="ellipsis", pad=True)
+        pieces = [(s.text, s.style or Style()) for s in text.render(console) if s.text]
+    else:
+        cut = f"{plain[: width - 1]}…" if len(plain) > width else plain.ljust(width)
+        pieces = _pieces(cut, spans, row.style, console)
+    segments: list[Segment] = []
+    for words, own in pieces:
+        look = style + own
+        # Neighbours of one style as one: each has its colours sent, though they are the same.
+        if segments and segments[-1].style == look:
+            segments[-1] = Segment(segments[-1].text + words, look)
+        else:
+            segments.append(Segment(words, look))
+    return Strip(segments).adjust_cell_length(width, style)
+
+
+def _in_turn(spans: list[Span]) -> bool:
+    return all(left.end <= right.start for left, right in pairwise(spans))
+
+
+def _pieces(
+    plain: str, spans: list[Span], base: str | Style, console: Console
+) -> Iterator[tuple[str, Style]]:
+    """The words of each span and those between them, with their styles."""
+    plainly = console.get_style(base, default="")
+    at = 0
+    for start, end, name in spans:
+        if at < start:
+            yield plain[at:start], plainly
+        if words := plain[start:end]:
+            yield words, plainly + console.get_style(name, default="")
+        at = end
+    if at < len(plain):
+        yield plain[at:], plainly

@@ -1,0 +1,87 @@
+"""Keys as the terminal sends them, in pieces, and the end of the terminal."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import fcntl
+import os
+import termios
+import threading
+from collections.abc import Iterator
+
+import pytest
+from textual import events
+from textual.app import App
+from textual.message import Message
+
+from tests.support import eventually
+from tui.panel.terminal.driver import TerminalDriver
+
+
+class Keys(TerminalDriver):
+    """A driver that reads a pipe and keeps the keys."""
+
+    def __init__(self) -> None:
+        super().__init__(App())
+        self.fileno, self.typed = os.pipe()
+        self.keys: list[str] = []
+
+    def process_message(self, message: Message) -> None:
+        if isinstance(message, events.Key):
+            self.keys.append(message.key if message.character is None else message.character)
+
+    def type(self, piece: bytes) -> None:
+        """Send a piece and wait until it was read, so that the next one is a read of its own."""
+        os.write(self.typed, piece)
+        unread = array.array("i", [1])
+        eventually(
+            lambda: fcntl.ioctl(self.fileno, termios.FIONREAD, unread) == 0 and not unread[0]
+        )
+
+
+async def _made() -> Keys:
+    return Keys()  # in a loop, as Textual's drivers want
+
+
+@pytest.fixture
+def driver() -> Iterator[Keys]:
+    driver = asyncio.run(_made())
+    thread = threading.Thread(target=driver.run_input_thread)
+    thread.start()
+    yield driver
+    driver.exit_event.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_keys_that_come_in_pieces(driver: Keys) -> None:
+    for piece in (b"a", b"\xc3", b"\xa9", b"\x1b[A", b"\xe6\x97", b"\xa5"):
+        driver.type(piece)
+    eventually(lambda: driver.keys == ["a", "é", "up", "日"], what="all keys")
+
+
+def test_escape_alone_is_a_key(driver: Keys) -> None:
+    driver.type(b"\x1b")
+    eventually(lambda: driver.keys == ["\x1b"])
+    driver.type(b"q")
+    eventually(lambda: driver.keys == ["\x1b", "q"])
+
+
+def test_a_terminal_that_is_gone_is_waited_for_without_work(driver: Keys) -> None:
+    driver.type(b"a")
+    os.close(driver.typed)
+    eventually(lambda: driver.keys == ["a"])
+
+
+def test_the_end_can_come_twice() -> None:
+    driver = asyncio.run(_made())
+    for _ in range(2):  # suspended, continued, ended
+        thread = threading.Thread(target=driver.run_input_thread)
+        thread.start()
+        driver.type(b"a")
+        driver.exit_event.set()
+        thread.join(30)
+        assert not thread.is_alive()
+        driver.exit_event.clear()
+    assert driver.keys == ["a", "a"]
