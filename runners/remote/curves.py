@@ -15,7 +15,7 @@ _MOST = 1000
 _MOST_IN_ALL = 24_000
 _MOST_ADDED = 2_400
 _FEWEST = 60
-_PER_BUCKET = 5
+_PER_BUCKET = 4
 
 Line = Sequence[tuple[Run, Mapping[str, Series]]]
 """A run, the last, and those it was resumed from, with their series."""
@@ -102,8 +102,8 @@ def _goes_on(one: Series, known: _Sent) -> bool:
 
 
 def thinned(values: Sequence[float], first: int, end: int, most: int) -> list[int]:
-    """Indices of at most `most` values from `first` to `end` that draw like all of them: of each
-    bucket the first, the last, the least and the greatest, and one that is not finite.
+    """Indices of about `most` values from `first` to `end` that draw like all of them: of each
+    bucket the first, the last, the least and the greatest, and one that is not finite if any is.
     """
     if end - first <= most:
         return list(range(first, end))

@@ -41,11 +41,13 @@ _ALL_WITHIN_S = 600.0
 """So long for the others to end by their stop ladders: then their machines are not reached."""
 _LOOK_S = 0.2
 _LATELY_S = 14 * 86400.0
-# What is left of a program whose partner went away (gloo, NCCL, torch's store).
+# What is left of a program whose partner went away (gloo, NCCL, torch's store), and what the doctor
+# calls that.
 _ECHO = re.compile(
     r"closed by peer|Connection (?:reset|refused|closed)|Broken pipe|remote process (?:exited|has)"
     r"|ncclRemoteError|ncclSystemError|Socket Timeout|recv, 0 bytes|TCPStore|heartbeat|Gloo|gloo"
-    r"|DistNetworkError|DistBackendError|DistStoreError|RendezvousC\w+Error|NCCL",
+    r"|DistNetworkError|DistBackendError|DistStoreError|RendezvousC\w+Error|NCCL"
+    r"|another rank (?:ended|did not come)|a (?:collective|barrier) timed out|meeting point",
 )
 
 

@@ -31,7 +31,7 @@ def main() -> None:
     """Train, print, and take everything away again."""
     with tempfile.TemporaryDirectory(prefix="fresnel-bench-") as folder:
         os.environ["FRESNEL_STATE_DIR"] = f"{folder}/state"
-        lab = Lab(Path(folder))
+        lab = Lab(Path(folder), user="anna")
         try:
             for name in ("a", "b"):
                 lab.set_up(name)

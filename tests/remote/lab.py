@@ -12,7 +12,7 @@ import msgspec
 from runners.remote.registry import RemoteHost, RemoteRegistry
 from tests.remote.conftest import put_away
 from tests.remote.network import FarMachine, HomeLine, Network
-from tests.remote.users import MachineDisk
+from tests.remote.users import MachineDisk, make_user
 
 _WRONG_HOSTS = f"127.0.1.1 NAME {os.uname().nodename}\n10.250.0.1 a\n10.250.0.2 b\n"
 _TALKING = "echo welcome to your GPU; printf 'no newline: {\"id\":1}'\n"
@@ -22,8 +22,12 @@ USERS = {"gate": "warden", "a": "anna", "b": "ben", "old": "olga"}
 class Lab:
     """The machines, and the command line of the machine `home`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, user: str = "") -> None:
+        """`user`: who logs in everywhere, with one number, as it is where disks are shared; else
+        each machine has a user of its own.
+        """
         folder.mkdir(exist_ok=True)
+        self._user = user
         self.shared = folder / "shared"
         """A folder that all machines see, and everybody may write to."""
         self.shared.mkdir()
@@ -78,7 +82,10 @@ class Lab:
     ) -> FarMachine:
         folder = self._folder / f"machine-{name}"
         shown = [self.shared, *shown]
-        machine = FarMachine(self.network, folder, name, USERS[name], more, shown, alter)
+        user = self._user or USERS[name]
+        number = 0 if self._user else self.network.names.index(name)
+        made = make_user(user, number, self.network.etc(name))
+        machine = FarMachine(self.network, folder, name, made, more, shown, alter)
         self.machines.append(machine)
         return machine
 

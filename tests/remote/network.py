@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.machines import RentedMachine, why_not
-from tests.remote.users import MachineDisk, make_user, why_no_users
+from tests.remote.users import LabUser, MachineDisk, why_no_users
 from tests.support import REPOSITORY
 
 _ETC = Path("/etc/netns")
@@ -156,7 +156,7 @@ class FarMachine(RentedMachine):
         network: Network,
         folder: Path,
         name: str,
-        user: str,
+        user: LabUser,
         more: str = "",
         shown: Sequence[Path] = (),
         alter: Callable[[MachineDisk], None] = lambda _: None,
@@ -165,11 +165,11 @@ class FarMachine(RentedMachine):
         else its users see.
         """
         self.network = network
-        self.user = make_user(user, network.names.index(name), network.etc(name))
+        self.user = user
         folder.mkdir(parents=True)
         shown = [REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *shown]
         (folder / "home").mkdir()
-        disk = MachineDisk(folder, folder / "home", self.user, shown)
+        disk = MachineDisk(folder, folder / "home", user, shown)
         alter(disk)
         super().__init__(folder, name, more, "0.0.0.0", network.space(name), disk)
 

@@ -35,12 +35,14 @@ def find_python(version: str) -> OtherPython | None:
     return None
 
 
-def download_needs(python: OtherPython, folder: Path) -> str:
-    """Take what the panel needs in this Python into a folder; why that fails, or nothing."""
+def download_needs(python: OtherPython, folder: Path, *more: str) -> str:
+    """Take what the panel needs in this Python, and `more`, into a folder; why that fails, or
+    nothing.
+    """
     words = ["-m", "pip", "download", "--quiet", "--only-binary", ":all:", "-d", str(folder)]
     try:
         done = subprocess.run(
-            [python.path, *words, *requirements()],
+            [python.path, *words, *requirements(), *more],
             capture_output=True,
             text=True,
             check=False,

@@ -111,6 +111,9 @@ def test_who_lost_the_connection_is_not_the_cause() -> None:
     lost = "RuntimeError: [../gloo/transport/tcp/pair.cc] Connection closed by peer [10.0.0.2]"
     nodes = [node("a", "failed", lost, 10.0), node("b", "failed", "killed by SIGKILL", 10.5, 1)]
     assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: killed by SIGKILL")
+    told = "rank 0: another rank ended, or the network broke (line 12)"
+    nodes = [node("a", "failed", told, 10.0), node("b", "failed", "has had enough", 10.5, 1)]
+    assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: has had enough")
     nodes = [node("a", "failed", "rank 0: out of memory", 11.0), node("b", "failed", "no", 10.0)]
     assert find_cause(nodes) == (1, "node 1 on b failed: no")
     nodes = [node("a", "failed", lost, 10.0), Ended(NodeRun("b", "run"), None, is_reached=False)]

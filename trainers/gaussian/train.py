@@ -205,7 +205,12 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         stop,
         decoder,
         model,
-        torch.optim.AdamW(decoder.parameters(), lr=settings.lr, weight_decay=1e-5),
+        torch.optim.AdamW(
+            decoder.parameters(),
+            lr=settings.lr,
+            weight_decay=1e-5,
+            fused=ranks.device.type == "cpu" or None,
+        ),
         Precision(settings.precision, ranks.device),
         Ema(decoder, settings.ema) if settings.ema else None,
         lpips.to(ranks.device) if lpips else None,

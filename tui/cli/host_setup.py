@@ -39,7 +39,7 @@ def set_up(arguments: argparse.Namespace) -> int:
         "gpus": gpus_text(found, used),
         "folder": host.folder,
         "copies_by": "rsync" if host.has_rsync else "the link alone: no rsync there",
-        "at_logout": _logout_text(lingers),
+        "at_logout": _logout_text(lingers, host.name),
         "session": _session(ssh, arguments.budget),
     }
     if arguments.json:
@@ -70,10 +70,13 @@ def gpus_text(found: FoundMachine, used: FoundPython) -> str:
     return f"{there}; {seen}"
 
 
-def _logout_text(lingers: bool | None) -> str:
+def _logout_text(lingers: bool | None, host: str) -> str:
     if lingers is None:
         return "runs go on (no systemd)"
-    return "runs go on" if lingers else "see `fresnel-tui doctor --host` (lingering is off)"
+    if lingers:
+        return "runs go on"
+    doctor = f"fresnel-tui doctor --host {host}"
+    return f"lingering is off and was refused: {doctor} says whether runs go on"
 
 
 def _session(ssh: Ssh, budget: str | None) -> str:

@@ -49,6 +49,7 @@ class HostMetricsScreen(MetricsScreen):
     def show(self, picture: PanelSnapshot) -> None:
         """What this machine and the other have now."""
         super().show(self._with_far(picture))
+        self._show_line()
 
     def _curves_came(self) -> None:
         """In the link's thread: have them drawn in the page's own."""
