@@ -10,6 +10,7 @@ from runners.model.labels import Labels
 from runners.model.states import State
 from runners.watch.metrics.final import FinalMetric
 from tests.support import make_run
+from tui.panel.screens.compare import draw_comparison
 from tui.views.comparison import change, compare, differing
 from tui.views.comparison_text import csv_rows, spread_text, tables_of, to_json
 from tui.views.run_facts import RunFacts
@@ -88,6 +89,20 @@ def test_runs_that_differ_in_their_seeds_are_one_row_of_means() -> None:
     title, table = tables_of(found)[-1]
     assert "seeds" in title and [row[:2] for row in table[1:]] == [("lr=1", "2"), ("lr=2", "3")]
     assert not compare([fact("x", 1, lr="1"), fact("y", 2, lr="1")]).seeds, "no seed, no mean"
+
+
+def test_on_a_narrow_screen_names_are_shortened_and_numbers_are_not() -> None:
+    long = "vit-base-patch16-cosine-warmup-augmented-"
+    runs = [
+        fact(long + end, loss, data=f"/data/imagenet/a/long/path/{end}")
+        for end, loss in (("trial", 0.123456), ("retry", 0.2))
+    ]
+    text = draw_comparison(compare(runs), 76).plain
+    assert max(map(len, text.splitlines())) <= 76 and long not in text
+    assert "nted-trial" in text and "nted-retry" in text, "names keep the end that differs"
+    assert text.count("0.1235 at ") == 1 and "/trial" in text
+    wide = draw_comparison(compare(runs), 400).plain
+    assert long + "trial" in wide and "/data/imagenet/a/long/path/retry" in wide
 
 
 def test_a_baseline_is_named_or_tagged_and_the_others_are_measured_by_it() -> None:
