@@ -53,9 +53,10 @@ def step_parts(size: int, rounds: int) -> dict[str, list[float]]:
     from trainers.gaussian.render import Camera, Gaussians, Rendering, render
 
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # as every trainer of ours
     torch.manual_seed(0)
     decoder = make_decoder(DecoderSettings())
-    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-3)
+    optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-3, fused=True)
     features, image = torch.randn(4, 384, 37, 37), torch.rand(4, 3, size, size)
     least: dict[str, list[float]] = {}
     for _ in range(rounds):
