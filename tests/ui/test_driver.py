@@ -6,6 +6,7 @@ import array
 import asyncio
 import fcntl
 import os
+import signal
 import termios
 import threading
 from collections.abc import Iterator
@@ -38,6 +39,15 @@ class Keys(TerminalDriver):
         eventually(
             lambda: fcntl.ioctl(self.fileno, termios.FIONREAD, unread) == 0 and not unread[0]
         )
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """A driver takes these signals for itself."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 async def _made() -> Keys:
@@ -85,3 +95,15 @@ def test_the_end_can_come_twice() -> None:
         assert not thread.is_alive()
         driver.exit_event.clear()
     assert driver.keys == ["a", "a"]
+
+
+async def test_a_signal_only_asks_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, done = Keys(), []
+    for step in ("suspend_application_mode", "resume_application_mode"):
+        monkeypatch.setattr(driver, step, lambda step=step: done.append(step))
+    monkeypatch.setattr(driver, "_writer_thread", object())
+    os.kill(os.getpid(), signal.SIGCONT)
+    # Whatever the loop's thread was doing, it goes on with it first.
+    assert not done
+    await asyncio.sleep(0)
+    assert done == ["suspend_application_mode", "resume_application_mode"]

@@ -4,7 +4,8 @@ import ast
 from importlib.metadata import version
 
 import pytest
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, Compositor
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
@@ -33,12 +34,16 @@ async def test_the_private_names_are_there() -> None:
     assert callable(Screen._compositor_refresh) and callable(ChopsUpdate.render_segments)
     assert {"_border_title", "_border_subtitle"} <= vars(Widget()).keys() | vars(Widget).keys()
     assert hasattr(Screen(), "_dirty_widgets")
+    compositor = Screen()._compositor
+    assert type(compositor) is Compositor and isinstance(compositor._dirty_regions, set)
+    assert callable(compositor._get_renders) and callable(compositor.render_partial_update)
+    assert callable(XTermParser.feed) and callable(XTermParser.tick)
     app = App[None]()
     assert hasattr(app, "_driver") and isinstance(app._filters, list)
     for name in ("_disable_mouse_support", "_enable_mouse_support", "_sigcont_application"):
         assert callable(getattr(LinuxDriver, name)), name
     driver = LinuxDriver(app)
-    for name in ("_mouse", "_must_signal_resume", "_auto_restart", "_writer_thread"):
+    for name in ("_mouse", "_must_signal_resume", "_auto_restart", "_writer_thread", "_loop"):
         assert hasattr(driver, name), name
     assert callable(WebDriver.run_input_thread)
 

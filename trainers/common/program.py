@@ -112,3 +112,5 @@ def run_main(
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return 130
+    finally:
+        torch.set_flush_denormal(False)

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from codecs import getincrementaldecoder
+from contextlib import suppress
 from typing import Any
 
 from textual import constants
@@ -88,6 +89,12 @@ class TerminalDriver(LinuxDriver):
         signal.signal(signal.SIGTSTP, ours)
 
     def _sigcont_application(self, *_: Any) -> None:
+        # Not here: a signal comes between any two lines of the loop's thread, also while it holds
+        # the lock of the queue into which starting afresh writes.
+        with suppress(RuntimeError):  # the loop has ended, and so will the panel
+            self._loop.call_soon_threadsafe(self._start_afresh)
+
+    def _start_afresh(self) -> None:
         # Textual 8.2.8 takes each SIGCONT for the end of a Ctrl+Z. After SIGSTOP, which nobody can
         # catch, it would read keys in a second thread beside the first, and hang when the panel is
         # to end.
