@@ -3,11 +3,16 @@ CPU.
 """
 
 import math
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.support import REPOSITORY  # noqa: E402
 from trainers.gaussian import tiles  # noqa: E402
 from trainers.gaussian.geometry import (  # noqa: E402
     Layout,
@@ -22,9 +27,7 @@ BACKENDS = [
     "torch",
     pytest.param(
         "compiled",
-        marks=pytest.mark.skipif(
-            pytest.importorskip("importlib.util").find_spec("numba") is None, reason="no numba"
-        ),
+        marks=pytest.mark.skipif(find_spec("numba") is None, reason="no numba"),
     ),
 ]
 
@@ -294,3 +297,22 @@ def test_a_view_from_the_right_moves_what_is_near_to_the_left() -> None:
         one_gaussian(0, 0, -2.0), torch.deg2rad(torch.tensor([[30.0, 0.0]], dtype=torch.float64))
     )
     assert above.positions[0, 0, 1] < -0.4
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="no numba")
+def test_compiled_loops_leave_torch_the_threads_it_was_given() -> None:
+    code = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from trainers.gaussian.cpu_kernels import use_threads_of_torch\n"
+        "import numba\n"
+        "use_threads_of_torch(); print(torch.get_num_threads(), numba.get_num_threads())\n"
+    )
+    # Two threads in numba's pool, however many cores and settings there are here.
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_NUM_THREADS": "2", "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "1"]

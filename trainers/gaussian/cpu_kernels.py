@@ -24,10 +24,19 @@ def draw_compiled(table: Tensor, ellipses: Ellipses, width: int) -> Tensor:
     """Draw a splat table (B,N,10) as (B,5,width,width): red, green, blue, distance, coverage."""
     tile = 8 if width <= 256 else 16
     order, boxes = tile_boxes(ellipses, width, tile)
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    use_threads_of_torch()
     starts, members = list_members(boxes.numpy(), order.numpy(), -(-width // tile))
     canvas: Tensor = CompiledDrawing.apply(table, starts, members, width, tile)  # type: ignore[no-untyped-call]
     return canvas
+
+
+def use_threads_of_torch() -> None:
+    """Have numba compute with as many threads as torch."""
+    threads = torch.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    # Numba's pool, when it starts, tells OpenMP its own size, which torch would use from then on:
+    # with one thread asked for and one core free, both would mostly wait for each other.
+    torch.set_num_threads(threads)
 
 
 class CompiledDrawing(torch.autograd.Function):
