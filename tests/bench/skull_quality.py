@@ -90,14 +90,17 @@ def measure(seed: int, members: int, place: Path) -> float:
     print(f"seed {seed}: {spent} = {total:.0f} s of processors ({total / BUDGET:.0%} of {BUDGET})")
     tables = {"drawn": judge(place, members, False), "true points": judge(place, members, True)}
     for kind, plain in tables["drawn"]["mirror"].items():
-        columns = [
-            f"{name} {found['found'][kind]['dice']:.3f} / {found['found'][kind]['hd95_mm']:5.1f} mm"
-            for name, found in tables.items()
-        ]
-        columns.append(f"mirror {plain['dice']:.3f} / {plain['hd95_mm']:5.1f} mm")
+        columns = [_told(name, found["found"][kind]) for name, found in tables.items()]
+        columns.append(_told("mirror", plain))
         print(f"  {kind:<16}" + "   ".join(columns), flush=True)
     print(f"  {time.monotonic() - begun:.0f} s in all", flush=True)
     return tables["drawn"]["found"]["all"]["dice"]
+
+
+def _told(name: str, found: dict[str, float | None]) -> str:
+    # All implants of a kind may be empty: such a kind has no distance.
+    far = found["hd95_mm"]
+    return f"{name} {found['dice']:.3f} / {'no implant' if far is None else f'{far:5.1f} mm'}"
 
 
 def main() -> int:
