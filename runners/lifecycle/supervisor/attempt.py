@@ -14,7 +14,6 @@ from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.subreaper import become_subreaper
-from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 from runners.lifecycle.supervisor.minders import (
     LateMinder,
     Minder,
@@ -128,7 +127,6 @@ class Attempt:
             self.stop,
             self.output,
             UnmarkedProcesses(self.processes, self.write),
-            CheckpointKeeper(self.run, self.plan, started, self.alert),
             KeepAlive(
                 home.guard / "guard.lock",
                 lambda: helpers.spawn("guard", home.root),
@@ -139,6 +137,11 @@ class Attempt:
         look = lambda: helpers.spawn("watcher", home.root)  # noqa: E731
         first_s = min(_WATCHED_AFTER_S, (self.plan["stall_after_s"] or _WATCHED_AFTER_S) / 2)
         minders.append(LateMinder(KeepAlive(home.watcher_lock, look, _WATCHER_ANEW_S), first_s))
+        if self.plan["checkpoints"]:
+            # Most supervisors live without: dozens of them stay in memory for days.
+            from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
+
+            minders.append(CheckpointKeeper(self.run, self.plan, started, self.alert))
         if self.plan["gpus"]:
             start = lambda: helpers.spawn("start-sampler", home.root)  # noqa: E731
             minders.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))

@@ -3,7 +3,6 @@
 Standard library only: the supervisor imports it.
 """
 
-from runners.host.newest_file import newest
 from runners.lifecycle.supervisor.queue_wait import attempt_report
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields
@@ -31,6 +30,9 @@ class CheckpointChoice:
 
         None without a checkpoint written since `started` (unix seconds).
         """
+        # Most supervisors never start anything again, and do without.
+        from runners.host.newest_file import newest
+
         checkpoint = newest(
             [*plan["checkpoints"], *self._printed],
             # One second earlier: some file systems keep whole seconds only.
