@@ -69,7 +69,9 @@ def test_stacks_of_a_run_are_shown_saved_and_shown_again_once_it_has_ended(
     cli.run("stop", run.id, "--force", "--wait")
     saved = cli.json("stacks", run.id)
     assert [one["place"].split(" in ")[-1] for one in saved["ranks"]] == ["wait_for_ever"]
-    assert "has no saved stacks" in cli.run("stacks", cli.command("true").id, exits=3).stderr
+    short = cli.command("true")
+    cli.ended(short)
+    assert "has no saved stacks" in cli.run("stacks", short.id, exits=3).stderr
 
 
 def test_a_stop_that_comes_to_sigkill_saves_the_stacks_first(cli: CommandLine) -> None:
