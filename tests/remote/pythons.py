@@ -1,4 +1,4 @@
-"""A machine that has no Python but one of a certain version, and packages for it without an index."""
+"""A machine that has only Python of a certain version, and packages for it without an index."""
 
 import shutil
 import subprocess

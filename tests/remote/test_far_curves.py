@@ -1,4 +1,4 @@
-"""The metrics page on a run of a rented machine: its curves come over the link, and go on coming."""
+"""The metrics page on a run of a rented machine: its curves come over the link and go on."""
 
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine

@@ -1,4 +1,4 @@
-"""Setting up a rented machine whose only Python is too old: uv brings one, or it is said why not."""
+"""Setting up a rented machine whose only Python is too old: uv brings one, or says why not."""
 
 import json
 import platform

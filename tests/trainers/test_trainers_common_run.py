@@ -168,3 +168,16 @@ def test_errors_are_one_line_and_say_what_they_are_by_exit_code(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     code, _, told = run(tmp_path, "--device", "auto")
     assert code == 2 and "PyTorch sees none" in told and told.count("\n") == 1
+
+
+def test_numbers_too_small_to_matter_are_zero_while_training_and_no_longer(toy: ModuleType) -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor always computes with them")
+
+    def smallest() -> float:
+        return float(torch.full((8,), 1e-40).mul(1.0)[0])
+
+    seen: list[float] = []
+    code = program.run_main(lambda _: seen.append(smallest()) or 0, toy.make_parser(), [*QUIET])
+    assert code == 0 and seen == [0.0]
+    assert smallest() > 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
@@ -20,6 +21,7 @@ from textual.widgets import Static
 
 from tui.panel.terminal.painting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
+from tui.panel.widgets.metrics import settings_pane
 from tui.panel.widgets.row_list import RowList, strip_of
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=40)
@@ -220,3 +222,22 @@ async def test_the_hints_keep_help_and_quit_where_there_is_little_room() -> None
         await pilot.click(KeyBar, offset=(line.index("q Leave"), 0))
         await pilot.pause()
         assert app.left
+
+
+async def test_details_asked_for_before_their_page_is_made_come_with_the_next_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings_pane, "describe", lambda *_: {})
+    monkeypatch.setattr(settings_pane, "draw_details", lambda *_: Text("settings"))
+    view: Any = SimpleNamespace(run=SimpleNamespace(id="a", name="a"))
+    store: Any = SimpleNamespace(settings=lambda _: {}, notes=lambda _: [])
+    app = App[None]()
+    async with app.run_test() as pilot:
+        pane = settings_pane.SettingsPane()
+        mounted = app.mount(pane)
+        assert not pane.query(Static)
+        pane.show(view, "A", (), store)
+        await mounted
+        await pilot.pause()
+        pane.show(view, "A", (), store)
+        assert str(pane.query_one(Static).content) == "settings"
