@@ -1,7 +1,9 @@
 """The engine's figures: output, launching, supervisors, lists of many runs, many runs at once."""
 
 import json
+import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 from measure import Row, Screen, Table, cpu_fine_s, memory_mib, pairwise, pump, spread, timed, wall
 from place import FRESNEL, PYTHON, Bench, Place
 
@@ -28,6 +31,24 @@ with open(result + ".new", "w") as out:
     out.write(repr(took))
 os.rename(result + ".new", result)
 """
+# Writes lines from when `go` is there until it is gone, and notes the moment after every `each`.
+STEADY = """\
+import json, os, sys, time
+go, result, each = sys.argv[1], sys.argv[2], int(sys.argv[3])
+line = b"epoch 3 step 12345 loss 0.1234 lr 1e-4 samples/s 123.4 and so on".ljust(99) + b"\\n"
+os.write(1, b"ready to go\\n")
+while not os.path.exists(go):
+    time.sleep(0.005)
+moments = []
+while os.path.exists(go):
+    for _ in range(each):
+        os.write(1, line)
+    moments.append(time.monotonic())
+with open(result + ".new", "w") as out:
+    json.dump(moments, out)
+os.rename(result + ".new", result)
+"""
+SLICE_S, SETTLE_S = 0.3, 0.1
 FIRST_BYTE = "import os, time; os.write(1, b'%d\\n' % time.monotonic_ns())"
 CEILING_S = 120.0
 
@@ -36,12 +57,14 @@ def measure(bench: Bench) -> Table:
     """The table of the engine."""
     return Table(
         "Engine",
-        timed(bench, _throughput, _launch, _supervisor, _lists, _hundred),
+        timed(bench, _throughput, _told_apart, _launch, _supervisor, _lists, _hundred),
         "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per "
         "write; `panel attached` is "
         "the real panel in a terminal that is read, following that run's log, beside `child "
         ">>file`. Supervisors' "
-        "processor time comes from the scheduler's nanoseconds.",
+        "processor time comes from the scheduler's nanoseconds. `Of it`: within one child's output, in "
+        "turns of 0.3 s, some of ours are halted (SIGSTOP) and go on; the mean of the pairs and its "
+        "standard error, beside the same turns with nobody halted, which is what such pairs say of nothing.",
     )
 
 
@@ -103,6 +126,80 @@ def _chatty(place: Place, count: int, lines: int, attached: bool) -> float:
     place.run("wait", run_id)
     (place.state / "runs" / run_id / "output.log").unlink()
     return float(result.read_text())
+
+
+def _told_apart(bench: Bench) -> list[Row]:
+    place = bench.place("told-apart")
+    (place.folder / "steady.py").write_text(STEADY)
+    everyone = {"the panel": ("panel",), "supervisor and sampler": ("supervisor", "sampler")}
+    pairs: dict[str, list[float]] = {name: [] for name in (*everyone, "nobody")}
+    for _ in range(bench.count(8, 1)):
+        for name, found in pairs.items():
+            found += _slices(place, everyone.get(name, ()), bench.count(8, 2))
+    noise = _mean(pairs.pop("nobody"))
+    return [
+        Row(
+            f"of it: {name} at work against halted, a line at a time",
+            _mean(found),
+            f"nobody halted: {noise}",
+        )
+        for name, found in pairs.items()
+    ]
+
+
+def _mean(found: list[float]) -> str:
+    error = statistics.stdev(found) / math.sqrt(len(found)) if len(found) > 1 else math.inf
+    return f"{statistics.fmean(found):.3f} × (± {error:.3f}, {len(found)} pairs)"
+
+
+def _slices(place: Place, kinds: tuple[str, ...], count: int) -> list[float]:
+    """Return a child's speed while processes of these kinds work over that while they are halted,
+    once for each of `count` pairs of slices.
+    """
+    go, result = place.folder / "go", place.folder / "moments"
+    result.unlink(missing_ok=True)
+    run_id = place.launch("steady", *PYTHON, "steady.py", str(go), str(result), "500")
+    spans: list[tuple[float, float]] = []
+    with Screen(FRESNEL, place.env, place.folder) as panel:
+        panel.until("ready to go")
+        panel.quiet()
+        pids = [panel.pid] if "panel" in kinds else []
+        pids += [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if str(place.state) in (words := " ".join(process.info["cmdline"] or ()))
+            and any(kind in words for kind in kinds)
+        ]
+        go.touch()
+        pump([panel], 0.5)
+        for number in range(2 * count):
+            # Work, halt; halt, work; …: neither is always first.
+            halts = number % 4 in (1, 2)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP if halts else signal.SIGCONT)
+            pump([panel], SETTLE_S)
+            began = time.monotonic()
+            pump([panel], SLICE_S)
+            spans.append((began, time.monotonic()))
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        go.unlink()
+        pump([panel], CEILING_S, each=lambda: not result.exists())
+    place.run("wait", run_id)
+    (place.state / "runs" / run_id / "output.log").unlink()
+    moments = json.loads(result.read_text())
+    speeds = [_speed(moments, *span) for span in spans]
+    ratios = []
+    for pair in range(count):
+        first, second = speeds[2 * pair : 2 * pair + 2]
+        ratios.append(second / first if pair % 2 else first / second)
+    return ratios
+
+
+def _speed(moments: list[float], began: float, ended: float) -> float:
+    """Blocks a second between the first and the last moment within a span."""
+    within = [moment for moment in moments if began <= moment <= ended]
+    return (len(within) - 1) / (within[-1] - within[0])
 
 
 # ── launching ─────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ pytest.importorskip("yaml")
 
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.voxelization.config import architecture, read_config  # noqa: E402
+from trainers.voxelization.dpsr import DPSR  # noqa: E402
 from trainers.voxelization.model import (  # noqa: E402
     Architecture,
     Voxelizer,
@@ -18,7 +19,9 @@ from trainers.voxelization.model import (  # noqa: E402
     load_weights,
     local_coordinates,
 )
+from trainers.voxelization.orientation import Orientation, turn_normals  # noqa: E402
 from trainers.voxelization.state import load_published  # noqa: E402
+from trainers.voxelization.validation import psr_loss  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
@@ -194,3 +197,53 @@ def test_a_key_that_cannot_act_is_refused_with_the_reason(tmp_path, text, words)
         read_config(path)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def sphere() -> tuple[torch.Tensor, torch.Tensor]:
+    """Points (1, 600, 3) on a sphere, and its grid (1, 16, 16, 16)."""
+    i = torch.arange(600) + 0.5
+    polar, turn = torch.acos(1 - i / 300), torch.pi * (1 + 5**0.5) * i
+    outward = [turn.cos() * polar.sin(), turn.sin() * polar.sin(), polar.cos()]
+    axis = torch.arange(16) / 16 - 0.5
+    far = torch.stack(torch.meshgrid(axis, axis, axis, indexing="ij")).norm(dim=0)
+    return 0.5 + 0.3 * torch.stack(outward, -1)[None], (far - 0.3).sign()[None] / 2
+
+
+def sphere_loss(points: torch.Tensor, normals: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return psr_loss(DPSR(16, 1.0)(points, normals), target, True, 1.0)
+
+
+def drawn(seed: int) -> Voxelizer:
+    torch.manual_seed(seed)
+    return Voxelizer(TINY)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 9])
+def test_weights_drawn_inside_out_are_turned_round_and_learn(seed) -> None:
+    points, target = sphere()
+
+    def after_some_steps(network: Voxelizer) -> float:
+        optimiser = torch.optim.Adam(network.parameters(), lr=2e-3)
+        for _ in range(60):
+            loss = sphere_loss(*network(points), target)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        return loss.item()
+
+    turned = drawn(seed)
+    found = turn_normals(turned, sphere_loss, [(points, target)])
+    assert found.is_turned
+    with torch.no_grad():
+        assert sphere_loss(*turned(points), target).item() == pytest.approx(found.turned)
+    assert after_some_steps(turned) < 0.05
+    assert after_some_steps(drawn(seed)) > 0.3
+
+
+def test_weights_that_point_the_right_way_stay_to_the_bit() -> None:
+    network, same = drawn(6), drawn(6)
+    found = turn_normals(network, sphere_loss, [sphere()])
+    assert not found.is_turned
+    assert found.drawn < found.turned
+    assert all(map(torch.equal, network.state_dict().values(), same.state_dict().values()))
+    assert not Orientation(float("nan"), float("nan")).is_turned

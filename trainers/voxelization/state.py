@@ -27,6 +27,7 @@ from trainers.common.stopping import StopRequest
 from trainers.voxelization.data import VoxelPairs
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.model import Voxelizer, load_weights
+from trainers.voxelization.orientation import Orientation
 from trainers.voxelization.settings import NETWORK
 
 TRAINER = "voxelization"
@@ -67,6 +68,7 @@ class VoxelRun:
     ema: Ema | None
     rate: float
     steps_per_epoch: int
+    orientation: Orientation
     position: Position = field(default_factory=Position)
 
     @property

@@ -56,6 +56,7 @@ from trainers.voxelization.data import Pair, VoxelPairs, check_pairs, read_manif
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
+from trainers.voxelization.orientation import LOOKED_AT, Orientation, turn_normals
 from trainers.voxelization.settings import make_parser
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
 from trainers.voxelization.telling import VoxelReporter
@@ -131,6 +132,8 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
     network = Voxelizer(architecture(settings.values)).to(ranks.device)
+    solver = DPSR(settings.values["model.grid_res"], settings.values["model.psr_sigma"])
+    orientation = orient(settings, network, solver, training)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     fused = ranks.device.type == "cuda"
@@ -153,13 +156,34 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         evaluation=evaluation,
         network=network,
         model=model,
-        solver=DPSR(settings.values["model.grid_res"], settings.values["model.psr_sigma"]),
+        solver=solver,
         optimiser=optimiser,
         precision=Precision(settings.precision, ranks.device),
         ema=Ema(network, settings.ema) if settings.ema else None,
         rate=rate,
         steps_per_epoch=math.ceil(len(batches) / settings.accumulate),
+        orientation=orientation,
     )
+
+
+def orient(
+    settings: argparse.Namespace, network: Voxelizer, solver: DPSR, training: VoxelPairs
+) -> Orientation:
+    """Have the weights as drawn make skulls with their inside inside; every rank finds the same."""
+    device = next(network.parameters()).device
+    chosen = range(0, len(training), math.ceil(len(training) / LOOKED_AT))
+    items = [to_device(training[index], device) for index in chosen]
+    return turn_normals(
+        network,
+        lambda points, normals, target: loss_of(settings, solver(points, normals), target),
+        [(item["inputs"][None], item["gt_psr"][None]) for item in items],
+    )
+
+
+def loss_of(settings: argparse.Namespace, predicted: Tensor, target: Tensor) -> Tensor:
+    """Return the loss of predicted grids (B, X, Y, Z)."""
+    values = settings.values
+    return psr_loss(predicted, target, values["model.psr_tanh"], values["train.w_psr"])
 
 
 def announce(run: VoxelRun, resumed_from: Path | None) -> None:
@@ -187,6 +211,12 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
     reporter.say(f"memory       {need}")
+    if resumed_from is None and run.orientation.is_turned:
+        drawn, turned = run.orientation
+        reporter.say(
+            f"normals      turned round: as drawn they made skulls inside out"
+            f" (loss {drawn:.3f}, now {turned:.3f})"
+        )
     shared = skulls[0] & skulls[1]
     if shared:
         reporter.warn(
@@ -200,12 +230,10 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
 
 def forward(run: VoxelRun, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
     """Return the loss of a batch and its oriented points and normals."""
-    values = run.values
     with run.precision.autocast():
         points, normals = run.model(batch["inputs"])
     predicted = run.solver(points, normals)
-    loss = psr_loss(predicted, batch["gt_psr"], values["model.psr_tanh"], values["train.w_psr"])
-    return loss, points, normals
+    return loss_of(run.settings, predicted, batch["gt_psr"]), points, normals
 
 
 def take_step(run: VoxelRun, group: list[dict[str, Any]], meter: Meter) -> tuple[float, float]:
