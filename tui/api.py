@@ -30,12 +30,12 @@ from runners.lifecycle.control.trash import delete
 from runners.lifecycle.control.variation import varied
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
+from runners.model.parameters import format_value
 from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import command_spec
-from runners.presets.parameters import format_value
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory

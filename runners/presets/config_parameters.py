@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from runners.model.errors import WrongInput
+from runners.model.placeholders import substitute
 from runners.presets.config_file import ConfigText, read_config, value_in
-from runners.presets.placeholders import substitute
 from runners.presets.reading.diagnostics import Diagnostics
 from runners.state.layout import TRAINERS
 

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_value
+from runners.model.placeholders import check_placeholders
 from runners.model.spec import ConfigFile, Needs, Parameter, RunSpec
 from runners.presets.build import (
     as_text,
@@ -31,8 +33,7 @@ from runners.presets.build import (
 from runners.presets.config_parameters import config_parameters
 from runners.presets.declared_checks import build_checks, build_verify
 from runners.presets.expectations import build_expectation
-from runners.presets.parameters import build_parameter, parse_scalar, parse_value, with_value
-from runners.presets.placeholders import check_placeholders
+from runners.presets.parameters import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.presets.renamed_keys import known_key, rename_keys

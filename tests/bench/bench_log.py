@@ -18,7 +18,9 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 STAMP = re.compile(rb"T=(\d{12,})\.")
 LINE = (
@@ -30,6 +32,8 @@ COLOURED = (
     "\x1b[32m2026-11-20 12:00:00\x1b[0m | \x1b[1mINFO\x1b[0m | "
     "\x1b[36mtrain\x1b[0m:\x1b[36m71\x1b[0m - epoch 3 loss 0.12"
 )
+OFTEN = "loss"
+"""A word of nearly every line."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 OPEN = """
@@ -69,10 +73,31 @@ def run_app(path: str) -> None:
     from tui.panel.widgets.log.pane import LogPane
 
     class Only(App[None]):
+        BINDINGS: ClassVar = [("f2", "filter"), ("f3", "search")]
+
         def compose(self) -> ComposeResult:
-            pane = LogPane()
-            pane.show(Path(path))
-            yield pane
+            self.pane = LogPane()
+            self.pane.show(Path(path))
+            yield self.pane
+
+        def action_filter(self) -> None:
+            self.pane.filter(OFTEN)
+            self.tell(lambda document: document.filter.lines.complete)
+
+        def action_search(self) -> None:
+            self.pane.filter("")
+            self.pane.search(OFTEN)
+            self.tell(lambda document: document.search.matches.complete)
+
+        def tell(self, is_done: Callable[[Any], bool]) -> None:
+            """Leave a file beside the log once it is done."""
+
+            def look() -> None:
+                if is_done(self.pane.reader.document):
+                    timer.stop()
+                    Path(path + ".done").touch()
+
+            timer = self.set_interval(0.02, look)
 
     Only().run()
 
@@ -255,10 +280,36 @@ def measure_big(folder: Path, gigabytes: float) -> None:
         spent = terminal.cpu() - cpu
         print(f"| {which.name} | {took:.3f} | {terminal.memory():.0f} | {100 * spent / 5:.1f} |")
         terminal.close()
+    measure_often(path)
     measure_search(path, "search")
     make_big(path, gigabytes, COLOURED)
     measure_search(path, "search, four colours a line")
     path.unlink()
+
+
+def measure_often(path: Path) -> None:
+    """The table of filtering by, and looking for, what nearly all lines hold, with keys pressed
+    meanwhile.
+    """
+    print("\n| in the pane, nearly all lines match | whole s | key ms p50 | p95 | most | keys |")
+    print("|---" * 6 + "|")
+    done = Path(f"{path}.done")
+    for words, key in (("filter", b"\x1bOQ"), ("search", b"\x1bOR")):
+        terminal = Terminal(path)
+        terminal.until(b"the last line")
+        terminal.burst(1.0)
+        began = time.monotonic()
+        os.write(terminal.descriptor, key)
+        answers = []
+        while not done.exists() and time.monotonic() - began < 120:
+            for pressed, told in ((b"g", b"paused"), (b"G", b"following")):
+                os.write(terminal.descriptor, pressed)
+                answers.append(1000 * terminal.until(told))
+        took = time.monotonic() - began
+        done.unlink()
+        terminal.close()
+        row = (f"{quantile(answers, share):.0f}" for share in (0.5, 0.95, 1.0))
+        print(f"| {words} | {took:.2f} | {' | '.join(row)} | {len(answers)} |", flush=True)
 
 
 def measure_search(path: Path, title: str) -> None:

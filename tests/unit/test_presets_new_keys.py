@@ -9,9 +9,9 @@ from runners.lifecycle.launch.resume import changes_on_resume, resume_arguments,
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
+from runners.model.scaling import batch_notes
 from runners.model.spec import Expectation, Retention, RunSpec
 from runners.presets.load import command_spec, load_preset
-from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.progress import ProgressTracker

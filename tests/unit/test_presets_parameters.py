@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from runners.presets.parameters import arguments_of, build_parameter
+from runners.model.parameters import arguments_of
+from runners.presets.parameters import build_parameter
 from runners.presets.schema_program import ParameterKeys
 
 

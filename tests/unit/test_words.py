@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.presets.placeholders import WORDS, check_placeholders, substitute, used_words
+from runners.model.placeholders import WORDS, check_placeholders, substitute, used_words
 
 OURS = {name: f"<{name}>" for name in WORDS}
 ENVIRONMENT = {"HOME": "/home/anna", "EMPTY": "", "run_dir": "from the environment", "lower": "low"}

@@ -13,11 +13,12 @@ from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_several
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_values
+from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
-from runners.presets.scaling import devices_of, rescaled, with_values
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_value, with_values
 from runners.model.spec import RunSpec
 from runners.presets.flags import change_flag, change_flags, flag_names
-from runners.presets.parameters import parse_scalar, parse_value, with_value
-from runners.presets.scaling import with_values
+from runners.presets.parameters import parse_scalar, parse_value
 
 
 def _as_patterns(text: str) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
+from runners.model.placeholders import substitute
 from runners.model.spec import Expectation, RunSpec
 from runners.presets.config_file import edited, read_config
-from runners.presets.placeholders import substitute
 
 _GIB = 1 << 30
 

@@ -30,10 +30,10 @@ from runners.lifecycle.launch.words import (
 )
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
+from runners.model.parameters import arguments_of
 from runners.model.plan import LaunchPlan, Origin
+from runners.model.scaling import batch_notes
 from runners.model.spec import MetricRule, Price, RestartRule, RunSpec
-from runners.presets.parameters import arguments_of
-from runners.presets.scaling import batch_notes
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
 from runners.state.layout import RunDirectory

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_value
+from runners.model.scaling import batch_of
 from runners.model.spec import Parameter, ResumeRule, RunSpec
-from runners.presets.parameters import with_value
-from runners.presets.scaling import batch_of
 
 
 def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:

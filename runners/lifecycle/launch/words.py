@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.model.errors import WrongInput
+from runners.model.placeholders import substitute, used_words
 from runners.model.spec import RunSpec
-from runners.presets.placeholders import substitute, used_words
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 

@@ -13,10 +13,11 @@ from runners.lifecycle.probe.results import ProbeResult, ProbeStep, keep_probe
 from runners.lifecycle.probe.search import largest, next_batch
 from runners.lifecycle.probe.trial import TrialFailed, TrialLength, trial_spec, try_batch
 from runners.model.errors import DeniedError, WrongInput
+from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
+from runners.model.scaling import batch_of
 from runners.model.spec import Parameter, RunSpec
-from runners.presets.scaling import batch_of, with_values
 from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

@@ -17,10 +17,11 @@ from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.probe.results import ProbeStep
 from runners.model.errors import FresnelError
+from runners.model.parameters import with_values
 from runners.model.run import Run
+from runners.model.scaling import batch_of
 from runners.model.spec import ParameterValue, RestartRule, RunSpec, StopRule
 from runners.model.states import State
-from runners.presets.scaling import batch_of, with_values
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run

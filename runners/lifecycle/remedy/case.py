@@ -8,11 +8,11 @@ import msgspec
 
 from runners.doctor.verdict import Diagnosis, NotKnown
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_value
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.config_file import ConfigText, read_config
-from runners.presets.parameters import with_value
 from runners.state.layout import StateDirectory
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from runners.lifecycle.remedy.case import Case, Unfit
 from runners.lifecycle.remedy.command_line import whole, with_flag
+from runners.model.scaling import batch_of
 from runners.model.spec import Parameter
-from runners.presets.scaling import batch_of
 
 BATCH = ("batch_size", "bs", "batch", "per_device_train_batch_size", "train_batch_size")
 RATE = ("lr", "learning_rate", "base_lr")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from runners.doctor.verification.facts import CommandFacts, FileFacts, PathFacts
+from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
 from runners.presets.declared_checks import PARAMETER
-from runners.presets.placeholders import substitute
 
 _KEPT = 5
 _HEADING = re.compile(r"[A-Za-z_ ]*(?:path|file|name|image|id|defective)")

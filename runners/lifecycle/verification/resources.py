@@ -19,10 +19,11 @@ from runners.doctor.verification.facts import (
 from runners.lifecycle.probe.results import ProbeResult
 from runners.lifecycle.verification.data import matching
 from runners.model.gpus import GpuSnapshot
+from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
+from runners.model.scaling import batch_of
 from runners.model.spec import RunSpec
-from runners.presets.scaling import batch_of, with_values
 from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu
 from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory

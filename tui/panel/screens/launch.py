@@ -23,9 +23,9 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
+from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import PresetEntry, find_preset
-from runners.presets.scaling import describe_batch
 from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory

@@ -11,6 +11,7 @@ import msgspec
 from runners.lifecycle.control.variation import CHANGEABLE, varied
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
     command_name,
@@ -21,7 +22,6 @@ from runners.presets.command_line import (
 )
 from runners.presets.load import command_spec
 from runners.presets.reading.units import parse_gpu_request
-from runners.presets.scaling import devices_of, rescaled
 from runners.presets.sweeps import SampleRange, varied_keys
 from tui.panel.command_log import gpu_words
 from tui.panel.widgets.gpu.picker import spell_request

@@ -6,9 +6,10 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
 from runners.model.errors import WrongInput
+from runners.model.parameters import with_value
+from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
-from runners.presets.parameters import parse_value, with_value
-from runners.presets.placeholders import check_placeholders
+from runners.presets.parameters import parse_value
 
 _MARK = "✎ "
 _SHORT = 14

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from runners.model.parameters import with_values
+from runners.model.scaling import batch_notes, batch_of, describe_batch, rescaled
 from runners.model.spec import RunSpec, Scaling, ScalingRule
 from runners.presets.parameters import build_parameter
-from runners.presets.scaling import batch_notes, batch_of, describe_batch, rescaled, with_values
 
 
 def spec(bs: int = 8, lr: float = 2e-4, **scaling: object) -> RunSpec:

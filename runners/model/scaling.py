@@ -7,12 +7,11 @@ neural networks", 2014 (arXiv:1404.5997).
 """
 
 import math
-from collections.abc import Mapping
 
 import msgspec
 
+from runners.model.parameters import with_values
 from runners.model.spec import GpuRequest, ParameterValue, RunSpec, ScalingRule
-from runners.presets.parameters import with_value
 
 WARM_UP_ABOVE = 4.0
 """Growth of the batch from which a warm-up is advised."""
@@ -198,11 +197,3 @@ def _agrees(batch: Batch) -> bool:
 def _number(spec: RunSpec, name: str) -> float | None:
     found = next((parameter.value for parameter in spec.parameters if parameter.name == name), None)
     return None if isinstance(found, bool) or not isinstance(found, (int, float)) else found
-
-
-def with_values(spec: RunSpec, values: Mapping[str, ParameterValue]) -> RunSpec:
-    """`spec` with other parameter values; ValueError when type, range or choices forbid one."""
-    parameters = tuple(
-        with_value(one, values[one.name]) if one.name in values else one for one in spec.parameters
-    )
-    return msgspec.structs.replace(spec, parameters=parameters)

@@ -1,0 +1,87 @@
+"""Values of a run's parameters: checked against their type and range, and as command-line words."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from runners.model.spec import Parameter, ParameterValue, RunSpec
+
+_TYPE_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "list": "a list",
+}
+
+
+def with_value(parameter: Parameter, value: ParameterValue) -> Parameter:
+    """The same parameter with another value; ValueError when type, range or choices forbid it."""
+    fields = {name: getattr(parameter, name) for name in parameter.__struct_fields__}
+    fields["value"] = _check(parameter, value)
+    return Parameter(**fields)
+
+
+def with_values(spec: RunSpec, values: Mapping[str, ParameterValue]) -> RunSpec:
+    """`spec` with other parameter values; ValueError when type, range or choices forbid one."""
+    parameters = tuple(
+        with_value(one, values[one.name]) if one.name in values else one for one in spec.parameters
+    )
+    return msgspec.structs.replace(spec, parameters=parameters)
+
+
+def arguments_of(parameter: Parameter) -> list[str]:
+    """The command-line words for one parameter: nothing for null and false, the bare flag for
+    true.
+    """
+    value = parameter.value
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [parameter.flag] if parameter.flag else []
+    values = (
+        [format_value(item) for item in value] if isinstance(value, list) else [format_value(value)]
+    )
+    if not values:
+        return []
+    if parameter.flag.endswith("="):
+        return [parameter.flag + ",".join(values)]
+    return ([parameter.flag] if parameter.flag else []) + values
+
+
+def format_value(value: bool | int | float | str) -> str:
+    """A value as a program expects it on its command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def type_of(value: object) -> str:
+    """The name of a value's type as presets have it: bool, int, float, list or str."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    if isinstance(value, float):
+        return "float"
+    return "list" if isinstance(value, list) else "str"
+
+
+def _check(parameter: Parameter, value: ParameterValue) -> ParameterValue:
+    if value is None:
+        return None
+    actual = type_of(value)
+    if parameter.type == "float" and actual == "int":
+        value = float(value)  # type: ignore[arg-type]
+    elif parameter.type == "str" and actual in ("int", "float"):
+        value = str(value)
+    elif parameter.type != actual:
+        raise ValueError(f"expected {_TYPE_WORDS[parameter.type]}, got {value!r}")
+    if parameter.choices and value not in parameter.choices:
+        raise ValueError(f"expected one of {', '.join(map(str, parameter.choices))}, got {value!r}")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if parameter.minimum is not None and value < parameter.minimum:
+            raise ValueError(f"expected at least {parameter.minimum:g}, got {value!r}")
+        if parameter.maximum is not None and value > parameter.maximum:
+            raise ValueError(f"expected at most {parameter.maximum:g}, got {value!r}")
+    return value
