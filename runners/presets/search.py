@@ -1,7 +1,6 @@
 """`--sampler`: a sweep whose values one of optuna's samplers suggests."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from importlib.util import find_spec
 
 from runners.model.errors import WrongInput
@@ -58,6 +57,8 @@ def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) ->
             "--sampler cmaes chooses numbers from ranges, and none varies",
             "give a range, lr=1e-5..1e-3:log; or --sampler tpe, which chooses from values too",
         )
+    from importlib.metadata import version  # 20 ms, which a launch without it does not pay
+
     if ranges == 1 and int(version("optuna").partition(".")[0]) < _CMAES_OF_ONE:
         raise WrongInput(
             f"--sampler cmaes of optuna {version('optuna')} needs two ranges or more",

@@ -22,11 +22,9 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
-from tui.cli.logs import OutputFollower
-from tui.cli.output import print_json, print_pairs, print_summary, say
+from tui.cli.output import print_json, print_pairs, print_summary, run_exit_code, say
 from tui.cli.specs import specs_from
 from tui.views.plan_text import describe_plan, estimate_text
-from tui.views.run_text import run_exit_code
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -100,6 +98,8 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
 
 
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+    from tui.cli.logs import OutputFollower  # most launches do not wait for their output
+
     for run in runs:
         say(f"run {run.id}  ·  {run.directory}")
     label = len(runs) > 1

@@ -5,13 +5,20 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from runners.model.errors import ExitCode
 from runners.model.run import Run
+from runners.model.states import State
 from tui.views.safe import safe_cell, safe_json
 
 
 def say(text: str) -> None:
     """A sentence for the person at the terminal."""
     print(text, file=sys.stderr, flush=True)
+
+
+def run_exit_code(run: Run) -> ExitCode:
+    """0 when the run did what it was started for, 1 otherwise."""
+    return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED
 
 
 def print_json(value: Any) -> None:

@@ -20,10 +20,9 @@ from runners.lifecycle.remedy.remedies import (
 from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json, say
+from tui.cli.output import print_json, run_exit_code, say
 from tui.views.diagnosis_text import diagnose_run, diagnosis_pairs
 from tui.views.run_json import to_json
-from tui.views.run_text import run_exit_code
 from tui.views.run_view import view_run
 
 

@@ -1,16 +1,12 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
-from pathlib import Path
 
 import msgspec
 
 from runners.gpus.client import read_gpus
-from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.control.variation import CHANGEABLE, varied, with_flags
 from runners.lifecycle.launch.nodes import place_on_nodes
-from runners.lifecycle.launch.resume import changes_on_resume, resumed
 from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_several
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
@@ -23,7 +19,6 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say
 from tui.cli.sweep import SpecsMaker, swept
-from tui.views.resume_text import resumed_text
 
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -41,7 +36,9 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
     if arguments.resume is not None:
-        specs = [_resumed(arguments)]
+        from tui.cli.resumed_spec import resumed_spec  # reads checkpoints: few launches do
+
+        specs = [resumed_spec(arguments, _gpu_request(arguments))]
     else:
         specs = swept(arguments, *_maker(arguments))
     _check_together(arguments, specs)
@@ -51,6 +48,8 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
 def _maker(arguments: argparse.Namespace) -> tuple[SpecsMaker, Several]:
     """What makes the specs of one launch, and whether a key's value may be several."""
     if arguments.again is not None:
+        from runners.lifecycle.control.relaunch import relaunch_spec
+
         state = StateDirectory()
         spec = relaunch_spec(state, find_run(state, arguments.again))
         if arguments.command_words is not None:
@@ -90,41 +89,6 @@ def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None
             f"--scale: {names} {'does' if len(specs) == 1 else 'do'} not say what the batch is",
             "give the preset the key `scaling`",
         )
-
-
-def _resumed(arguments: argparse.Namespace) -> RunSpec:
-    """The spec that goes on from a run or a checkpoint file; what it goes on from is said."""
-    state = StateDirectory()
-    spec: RunSpec | None = None
-    if arguments.preset is not None:
-        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
-        if len(specs) > 1:
-            raise WrongInput(f"--resume: `{arguments.preset}` starts several runs", "resume one")
-        spec = specs[0]
-    elif arguments.again is not None:
-        spec = relaunch_spec(state, find_run(state, arguments.again))
-    elif arguments.command_words is not None:
-        raise WrongInput("--resume goes with a preset or a run, not with a command behind --")
-    path = Path(arguments.resume).expanduser()
-    if path.exists():
-        if spec is None:
-            raise WrongInput(
-                f"--resume {path}: resume it with which preset?",
-                f"fresnel-tui launch PRESET --resume {path}",
-            )
-        say(f"resumes from {path.resolve()}")
-        return resumed(spec, path.resolve())
-    found = resume_run(state, find_run(state, arguments.resume), spec)
-    said = resumed_text(found.parent, found.checkpoint)
-    say(f"resumes {found.parent.id}: {said}")
-    if spec is not None:
-        return found.spec
-    changed = varied(found.spec, arguments.overrides, arguments.name)
-    before = relaunch_spec(state, found.parent)
-    old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
-    new_devices = devices_of(changed, _gpu_request(arguments) or changed.gpus, old_devices)
-    notes = changes_on_resume(before, changed, (old_devices, new_devices))
-    return msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))
 
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:

@@ -13,10 +13,9 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
-from tui.cli.output import print_json, say
+from tui.cli.output import print_json, run_exit_code, say
 from tui.views.format import duration
 from tui.views.run_json import to_json
-from tui.views.run_text import run_exit_code
 from tui.views.run_view import view_run
 
 

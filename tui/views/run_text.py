@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
-from runners.model.errors import ExitCode
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
-from runners.model.states import SIGNS, State
+from runners.model.states import SIGNS
 from tui.views.diagnosis_text import diagnosis_pairs
 from tui.views.expectation_text import shortfalls
 from tui.views.format import (
@@ -29,11 +28,6 @@ from tui.views.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
 _UNITS = {"psnr": " dB"}
-
-
-def run_exit_code(run: Run) -> ExitCode:
-    """0 when the run did what it was started for, 1 otherwise."""
-    return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED
 
 
 def describe_run(view: RunView) -> list[tuple[str, str]]:
