@@ -10,9 +10,13 @@ from pathlib import Path
 import pexpect
 import pyte
 import pytest
+from rich.style import Style
 from textual import on
 from textual.app import App, ComposeResult
+from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widget import Widget
 
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import CEILING, append, until
@@ -66,6 +70,50 @@ async def opened(
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield app, pilot
+
+
+def cells(strips: list[Strip]) -> list[list[tuple[str, Style | None]]]:
+    """Every cell of some rows, with its style."""
+    return [
+        [(letter, segment.style) for segment in strip for letter in segment.text]
+        for strip in strips
+    ]
+
+
+async def test_rows_with_a_kept_border_are_those_that_textual_would_paint(tmp_path: Path) -> None:
+    path = tmp_path / "colours.log"
+    path.write_bytes(
+        b"".join(
+            b"\x1b[3%dmstep %d\x1b[0m loss \x1b[1;38;2;9;%d;9m0.5\x1b[0m %s\n"
+            % (at % 8, at, at, "日本é".encode() * (at % 50))
+            for at in range(200)
+        )
+    )
+    async with opened(path, (60, 16)) as (app, pilot):
+        pane = app.pane
+
+        async def compared() -> list[list[tuple[str, Style | None]]]:
+            await pilot.pause()
+            whole = Region(0, 0, *pane.region.size)
+            ours = cells(pane.render_lines(whole))
+            pane._styles_cache.clear()
+            assert ours == cells(Widget.render_lines(pane, whole))
+            part = Region(3, 2, 20, 5)
+            pane._styles_cache.clear()
+            assert cells(pane.render_lines(part)) == cells(Widget.render_lines(pane, part))
+            return ours
+
+        focused = await compared()
+        app.screen.set_focus(None)
+        assert await compared() != focused  # the border is another one
+        pane.focus()
+        for key in ("k", "l", "v", "j", "escape", "W", "g"):
+            await pilot.press(key)
+            await compared()
+        app.theme = "textual-light"
+        await compared()
+        await pilot.resize_terminal(47, 12)
+        await compared()
 
 
 @pytest.fixture

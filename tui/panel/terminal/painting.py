@@ -4,19 +4,22 @@ pane its border when only its title changed, and of a new screen no half of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.control import Control
 from textual._compositor import ChopsUpdate, Compositor
 from textual.content import Content
+from textual.filter import LineFilter
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
 Result = TypeVar("Result")
+
+_KEPT_ROWS = 500
 
 
 class ChangedCells(ChopsUpdate):
@@ -98,6 +101,60 @@ class TitledBorder(Widget):
         if size:
             above = Region(-inner.x, -inner.y, size.width, 1)
             self.refresh(above, above.translate((0, size.height - 1)))
+
+
+class KeptRows(Widget):
+    """A widget with a border whose rows move or are many, as those of a log are.
+
+    Textual puts the border around each row by itself, two dozen questions to the style sheet for
+    each, and keeps the result by its place on the screen, where another row is soon. Here it does
+    so for one row; the others get the same border, and a row seen before is the same strip, whose
+    sequences for the terminal are known.
+    """
+
+    _framed: dict[int, tuple[Strip, Strip]]
+    _frame_of: tuple[object, ...] = ()
+    _border: tuple[Strip, Strip] | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a part of the widget."""
+        styles, above = self.styles, self.styles.gutter.top
+        if self.opacity != 1 or styles.text_opacity != 1 or styles.tint.a:
+            return super().render_lines(crop)
+        filters = self.get_line_filters()
+        look = self.region.size, styles.border, self.background_colors, self.app.ansi_theme
+        if (*look, *filters) != self._frame_of or len(self._framed) > _KEPT_ROWS:
+            self._frame_of, self._framed, self._border = (*look, *filters), {}, None
+        inside = range(above, above + self.content_region.height)
+        width = self.region.width
+        strips = [
+            self._framed_row(self.render_line(y - above), y, filters)
+            if y in inside
+            else super(KeptRows, self).render_lines(Region(0, y, width, 1))[0]
+            for y in crop.line_range
+        ]
+        first, end = crop.column_span
+        if (first, end) == (0, width):
+            return strips
+        return [strip.crop(first, end) for strip in strips]
+
+    def _framed_row(self, content: Strip, y: int, filters: Sequence[LineFilter]) -> Strip:
+        kept = self._framed.get(id(content))
+        if kept is not None and kept[0] is content:
+            return kept[1]
+        if self._border is None:
+            framed = super().render_lines(Region(0, y, self.region.width, 1))[0]
+            begin = self.styles.gutter.left
+            end = begin + content.cell_length
+            self._border = framed.crop(0, begin), framed.crop(end, framed.cell_length)
+        else:
+            row = content
+            for one in filters:
+                row = row.apply_filter(one, self.background_colors[1])
+            left, right = self._border
+            framed = Strip([*left, *row, *right], self.region.width)
+        self._framed[id(content)] = content, framed
+        return framed
 
 
 class PaintedOnce(Screen[Result]):

@@ -25,7 +25,7 @@ from runners.watch.logs.file import Change
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import ErrorPattern, Pattern
 from tui.panel.terminal.osc import CAP
-from tui.panel.terminal.painting import TitledBorder
+from tui.panel.terminal.painting import KeptRows, TitledBorder
 from tui.panel.widgets.log.instead import line_instead
 from tui.panel.widgets.log.messages import (
     InputWanted,
@@ -48,7 +48,7 @@ _WRAPPED = {False: "from the first again", True: "from the last again"}
 """What is said when a search goes on at the other end, by whether it goes backward."""
 
 
-class LogPane(TitledBorder, StyleOnce, ScrollView):
+class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     """One log on the screen; it follows the end until its reader scrolls up, and again after G."""
 
     DEFAULT_CSS = """
