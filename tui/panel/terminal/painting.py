@@ -128,7 +128,7 @@ class KeptRows(Widget):
         inside = range(above, above + self.content_region.height)
         width = self.region.width
         strips = [
-            self._framed_row(self.render_line(y - above), y, filters)
+            self._framed_row(self.render_line(y - above), y, width, filters)
             if y in inside
             else super(KeptRows, self).render_lines(Region(0, y, width, 1))[0]
             for y in crop.line_range
@@ -138,21 +138,22 @@ class KeptRows(Widget):
             return strips
         return [strip.crop(first, end) for strip in strips]
 
-    def _framed_row(self, content: Strip, y: int, filters: Sequence[LineFilter]) -> Strip:
+    def _framed_row(
+        self, content: Strip, y: int, width: int, filters: Sequence[LineFilter]
+    ) -> Strip:
         kept = self._framed.get(id(content))
         if kept is not None and kept[0] is content:
             return kept[1]
         if self._border is None:
-            framed = super().render_lines(Region(0, y, self.region.width, 1))[0]
+            framed = super().render_lines(Region(0, y, width, 1))[0]
             begin = self.styles.gutter.left
             end = begin + content.cell_length
             self._border = framed.crop(0, begin), framed.crop(end, framed.cell_length)
         else:
-            row = content
+            row, (left, right) = content, self._border
             for one in filters:
                 row = row.apply_filter(one, self.background_colors[1])
-            left, right = self._border
-            framed = Strip([*left, *row, *right], self.region.width)
+            framed = Strip([*left, *row, *right], width)
         self._framed[id(content)] = content, framed
         return framed
 

@@ -100,6 +100,8 @@ def _draw_row(row: Row, look: StripLook, mark: Style) -> Strip:
     if safe.text.isascii():
         # One cell a character: what lies beside the screen need not be drawn.
         start, end, left = start + left, min(end, start + left + width), 0
+        if not safe.runs and marks is None:
+            return Strip([Segment(safe.text[start:end].ljust(width), base)], width)
     strip = draw(safe, min(start, end), end, base, marks, mark)
     return strip.crop_extend(left, left + width, base)
 
