@@ -8,11 +8,12 @@ import numpy as np
 
 @numba.njit(cache=True)
 def keep_apart(
-    points: np.ndarray, cells: np.ndarray, shape: np.ndarray, squared: float
+    points: np.ndarray, cells: np.ndarray, shape: np.ndarray, squared: float, most: int
 ) -> np.ndarray:  # pragma: no cover - compiled
     """Return the indices of points (N, 3) that keep a squared distance from all kept before them.
 
-    cells (N, 3) are the points' cells in a grid of that shape, no smaller than the distance.
+    No more than `most` of them. cells (N, 3) are the points' cells in a grid of that shape, no
+    smaller than the distance.
     """
     heads = np.full(shape[0] * shape[1] * shape[2], -1, np.int32)
     following = np.full(len(points), -1, np.int32)
@@ -37,4 +38,6 @@ def keep_apart(
             heads[cell] = index
             kept[found] = index
             found += 1
+            if found == most:
+                break
     return kept[:found]
