@@ -153,3 +153,32 @@ def test_no_module_imports_itself_over_others(package: str) -> None:
         for name in outside:
             del arrows[name]
     assert not {name: sorted(needed & set(arrows)) for name, needed in arrows.items()}
+
+
+TRAINER_PROGRAMS = sorted(
+    path for path in (REPOSITORY / "trainers").rglob("*.py") if "sys.path[:] =" in path.read_text()
+)
+
+
+@pytest.mark.parametrize(
+    "path", TRAINER_PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.name}"
+)
+def test_a_trainer_s_threads_are_told_to_sleep_before_torch_is_loaded(
+    path: Path, tmp_path: Path
+) -> None:
+    """OpenMP asks once, when torch loads it; spinning threads halve a busy machine's speed."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "import os, sys\nprint('waits', os.environ.get('OMP_WAIT_POLICY'))\nsys.exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(path), "--help"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "waits None" not in done.stdout
+    if "\nimport torch\n" in path.read_text():
+        assert done.stdout == "waits PASSIVE\n"

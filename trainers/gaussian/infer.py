@@ -17,6 +17,10 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
+import trainers  # noqa: F401 - before torch: how its threads wait
+
+# isort: split
+
 import argparse
 import math
 
