@@ -305,6 +305,7 @@ def measure_often(path: Path) -> None:
             for pressed, told in ((b"g", b"paused"), (b"G", b"following")):
                 os.write(terminal.descriptor, pressed)
                 answers.append(1000 * terminal.until(told))
+                terminal.burst(0.2)  # as fast as somebody who looks at the answer
         took = time.monotonic() - began
         done.unlink()
         terminal.close()
