@@ -236,6 +236,8 @@ class Screen:
             while time.monotonic() < until:
                 if os.waitpid(pid, os.WNOHANG) != (0, 0):
                     os.close(self.descriptor)
+                    with suppress(ProcessLookupError):
+                        os.killpg(pid, signal.SIGKILL)  # leet's other half outlives its first
                     return
                 if self.ended:
                     time.sleep(0.01)
