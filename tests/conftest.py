@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Workers share the cores: threads of torch that wait for each other sleep (trainers/__init__.py).
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+import trainers  # noqa: F401 - before torch: workers share the cores, and its threads wait asleep
 
 # A busy machine is no failure: what takes long is measured in tests/bench.
 settings.register_profile("patient", deadline=None)

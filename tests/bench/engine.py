@@ -58,13 +58,12 @@ def measure(bench: Bench) -> Table:
     return Table(
         "Engine",
         timed(bench, _throughput, _told_apart, _launch, _supervisor, _lists, _hundred),
-        "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per "
-        "write; `panel attached` is "
-        "the real panel in a terminal that is read, following that run's log, beside `child "
-        ">>file`. Supervisors' "
-        "processor time comes from the scheduler's nanoseconds. `Of it`: within one child's output, in "
-        "turns of 0.3 s, some of ours are halted (SIGSTOP) and go on; the mean of the pairs and its "
-        "standard error, beside the same turns with nobody halted, which is what such pairs say of nothing.",
+        "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per write; "
+        "`panel attached` is the real panel in a terminal that is read, following that run's log, "
+        "beside `child >>file`. Supervisors' processor time comes from the scheduler's "
+        "nanoseconds. `Of it`: within one child's output, in turns of 0.3 s, some of ours are "
+        "halted (SIGSTOP) and go on; the mean of the pairs and its standard error, beside the same "
+        "turns with nobody halted, which is what such pairs say of nothing.",
     )
 
 
@@ -172,17 +171,19 @@ def _slices(place: Place, kinds: tuple[str, ...], count: int) -> list[float]:
         ]
         go.touch()
         pump([panel], 0.5)
-        for number in range(2 * count):
-            # Work, halt; halt, work; …: neither is always first.
-            halts = number % 4 in (1, 2)
+        try:
+            for number in range(2 * count):
+                # Work, halt; halt, work; …: neither is always first.
+                halts = number % 4 in (1, 2)
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP if halts else signal.SIGCONT)
+                pump([panel], SETTLE_S)
+                began = time.monotonic()
+                pump([panel], SLICE_S)
+                spans.append((began, time.monotonic()))
+        finally:
             for pid in pids:
-                os.kill(pid, signal.SIGSTOP if halts else signal.SIGCONT)
-            pump([panel], SETTLE_S)
-            began = time.monotonic()
-            pump([panel], SLICE_S)
-            spans.append((began, time.monotonic()))
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGCONT)
         go.unlink()
         pump([panel], CEILING_S, each=lambda: not result.exists())
     place.run("wait", run_id)

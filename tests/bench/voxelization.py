@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import platform
 import statistics
 import subprocess
@@ -23,9 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-# Threads that spin while they wait slow each other down on a busy machine.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+import trainers  # noqa: E402, F401 - before torch: how its threads wait
 
+# isort: split
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 

@@ -232,7 +232,7 @@ def test_weights_drawn_inside_out_are_turned_round_and_learn(seed) -> None:
         return loss.item()
 
     turned = drawn(seed)
-    found = turn_normals(turned, sphere_loss, [(points, target)])
+    found = turn_normals(turned, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}])
     assert found.is_turned
     with torch.no_grad():
         assert sphere_loss(*turned(points), target).item() == pytest.approx(found.turned)
@@ -242,7 +242,8 @@ def test_weights_drawn_inside_out_are_turned_round_and_learn(seed) -> None:
 
 def test_weights_that_point_the_right_way_stay_to_the_bit() -> None:
     network, same = drawn(6), drawn(6)
-    found = turn_normals(network, sphere_loss, [sphere()])
+    points, target = sphere()
+    found = turn_normals(network, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}])
     assert not found.is_turned
     assert found.drawn < found.turned
     assert all(map(torch.equal, network.state_dict().values(), same.state_dict().values()))

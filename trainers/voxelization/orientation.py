@@ -10,12 +10,15 @@ wall. Turned round before the first step, all fourteen train alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
+from trainers.common.loading import to_device
 from trainers.voxelization.model import Voxelizer
 
 LOOKED_AT = 4
@@ -38,18 +41,23 @@ class Orientation(NamedTuple):
 def turn_normals(
     network: Voxelizer,
     loss_of: Callable[[Tensor, Tensor, Tensor], Tensor],
-    pairs: list[tuple[Tensor, Tensor]],
+    pairs: Dataset[dict[str, Any]],
 ) -> Orientation:
     """Turn the normals of a network round where that fits the skulls better, and say how well.
 
-    `loss_of` takes points, normals (both (1, 7N, 3)) and a target (1, X, Y, Z); pairs are inputs
-    (1, N, 3) with their target.
+    `loss_of` takes points, normals (both (1, 7N, 3)) and a target (1, X, Y, Z); of the pairs, items
+    with `inputs` (N, 3) and `gt_psr` (X, Y, Z), a few are looked at. Every rank finds the same.
     """
+    device = next(network.parameters()).device
+    count = len(pairs)  # type: ignore[arg-type]
+    chosen = range(0, count, math.ceil(count / LOOKED_AT))
     drawn = turned = 0.0
-    for inputs, target in pairs:
-        points, normals = network(inputs)
-        drawn += loss_of(points, normals, target).item() / len(pairs)
-        turned += loss_of(points, -normals, target).item() / len(pairs)
+    for index in chosen:
+        item = to_device(pairs[index], device)
+        points, normals = network(item["inputs"][None])
+        target = item["gt_psr"][None]
+        drawn += loss_of(points, normals, target).item() / len(chosen)
+        turned += loss_of(points, -normals, target).item() / len(chosen)
     found = Orientation(drawn, turned)
     if found.is_turned:
         # The last layer is linear: its negative gives the negative of every normal.

@@ -60,7 +60,7 @@ from trainers.voxelization.data import Pair, VoxelPairs, check_pairs, read_manif
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
-from trainers.voxelization.orientation import LOOKED_AT, Orientation, turn_normals
+from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.settings import make_parser
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
 from trainers.voxelization.telling import VoxelReporter
@@ -137,7 +137,11 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     seed_everything(settings.seed)
     network = Voxelizer(architecture(settings.values)).to(ranks.device)
     solver = DPSR(settings.values["model.grid_res"], settings.values["model.psr_sigma"])
-    orientation = orient(settings, network, solver, training)
+    orientation = turn_normals(
+        network,
+        lambda points, normals, target: loss_of(settings, solver(points, normals), target),
+        training,
+    )
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     fused = ranks.device.type == "cuda"
@@ -167,20 +171,6 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         rate=rate,
         steps_per_epoch=math.ceil(len(batches) / settings.accumulate),
         orientation=orientation,
-    )
-
-
-def orient(
-    settings: argparse.Namespace, network: Voxelizer, solver: DPSR, training: VoxelPairs
-) -> Orientation:
-    """Have the weights as drawn make skulls with their inside inside; every rank finds the same."""
-    device = next(network.parameters()).device
-    chosen = range(0, len(training), math.ceil(len(training) / LOOKED_AT))
-    items = [to_device(training[index], device) for index in chosen]
-    return turn_normals(
-        network,
-        lambda points, normals, target: loss_of(settings, solver(points, normals), target),
-        [(item["inputs"][None], item["gt_psr"][None]) for item in items],
     )
 
 
