@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from runners.guard.spawn import ensure_guard
 from runners.guard.sweep_watch import ensure_sweep_watches
 from runners.host import helpers
-from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.trash import expired
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 

@@ -27,8 +27,8 @@ from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.trash import delete
-from runners.lifecycle.control.variation import varied
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.model.parameters import format_value
 from runners.model.run import Run
@@ -40,8 +40,8 @@ from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
-from tui.views.run_json import to_json
-from tui.views.run_view import RunView, view_run
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import RunView, view_run
 
 __all__ = [
     "DeniedError",

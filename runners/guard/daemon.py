@@ -37,8 +37,8 @@ from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event
 from runners.host.locks import acquire
 from runners.host.ownership import permission_problem
-from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.errors import FresnelError
 from runners.model.quantities import duration_text
 from runners.model.run import Run

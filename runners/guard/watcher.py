@@ -16,7 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from runners.doctor.stacks import StackDump, take_stacks
+from runners.diagnosis.stacks import StackDump, take_stacks
+from runners.health.episodes import EpisodeTracker
+from runners.health.judge import judge
+from runners.health.observer import RunObserver
+from runners.health.signs import RunSigns
+from runners.health.store import read_health
 from runners.host import helpers
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
@@ -31,11 +36,6 @@ from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
-from runners.watch.health.episodes import EpisodeTracker
-from runners.watch.health.judge import judge
-from runners.watch.health.observer import RunObserver
-from runners.watch.health.signs import RunSigns
-from runners.watch.health.store import read_health
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25

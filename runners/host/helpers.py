@@ -57,17 +57,17 @@ HELPERS = {
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
     ),
     "explain": HelperProcess(
-        "runners.watch.ending", "tells a supervisor why a program failed, in a few words"
+        "runners.diagnosis.ending", "tells a supervisor why a program failed, in a few words"
     ),
     "stacks": HelperProcess(
-        "runners.doctor.stacks", "saves where every rank of a run hangs, before it is killed"
+        "runners.diagnosis.stacks", "saves where every rank of a run hangs, before it is killed"
     ),
     "summarize": HelperProcess(
         "runners.watch.metrics.final_maker", "keeps an ended run's final and best values"
     ),
     "notify": HelperProcess("runners.notify", "delivers one notification"),
     "watch-nodes": HelperProcess(
-        "runners.remote.node_watch", "ends a launch on all machines when it fails on one"
+        "runners.places.ssh.node_watch", "ends a launch on all machines when it fails on one"
     ),
     "empty-trash": HelperProcess(
         "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"

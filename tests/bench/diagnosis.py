@@ -19,9 +19,9 @@ GIGABYTE = 1 << 30
 VERDICTS = """
 import json, sys, time
 from pathlib import Path
-from runners.doctor.diagnosis import diagnose
-from runners.doctor.evidence import Evidence, read_log
-from runners.doctor.signatures import load_signatures
+from runners.diagnosis.diagnosis import diagnose
+from runners.diagnosis.evidence import Evidence, read_log
+from runners.diagnosis.signatures import load_signatures
 took = []
 for _ in range(int(sys.argv[2])):
     began = time.perf_counter()
@@ -36,10 +36,10 @@ print(json.dumps(took))
 ACCURACY = """
 import json, random, sys
 from pathlib import Path
-from runners.doctor.diagnosis import diagnose
-from runners.doctor.evidence import Evidence, LogPart
-from runners.doctor.signatures import load_signatures
-from runners.doctor.verdict import Diagnosis
+from runners.diagnosis.diagnosis import diagnose
+from runners.diagnosis.evidence import Evidence, LogPart
+from runners.diagnosis.signatures import load_signatures
+from runners.diagnosis.verdict import Diagnosis
 folder, signatures = Path(sys.argv[1]), load_signatures(Path("/nowhere"))
 def kind(text, code):
     log = (LogPart("output.log", text.encode()),)

@@ -18,11 +18,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from runners.remote.host_keys import pin_key
-from runners.remote.link import Link
-from runners.remote.registry import RemoteHost, RemoteRegistry
-from runners.remote.snapshot import RemoteSnapshot, SnapshotReader
-from runners.remote.ssh import Ssh
+from runners.places.ssh.host_keys import pin_key
+from runners.places.ssh.link import Link
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.snapshot import RemoteSnapshot, SnapshotReader
+from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tests.remote.machines import RentedMachine, Wire
 from tui.panel.remote.mirror import MirroredLog

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from runners.remote.node_groups import find_group
+from runners.places.ssh.node_groups import find_group
 from tests.remote.lab import Lab
 from tests.support import REPOSITORY, eventually
 from trainers.skulls.made_up import make_up

@@ -26,8 +26,8 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, list_run_ids, read_run
 from tests.support import CEILING_S, REPOSITORY, eventually
 from tests.warm import COMMANDS
-from tui.views.run_json import to_json
-from tui.views.run_view import view_run
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
 
 # -P as the installed script has it: the directory it is started in is no place to import from.
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()

@@ -12,8 +12,8 @@ import pytest
 
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes
-from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.state.layout import RunDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import read_run

@@ -16,7 +16,7 @@ import pytest
 from runners.cost.ledger import Ledger
 from runners.host.clock import Moment
 from runners.host.locks import is_held
-from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.adopt import adopt_orphans
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 

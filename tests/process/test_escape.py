@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.host.procfs import command_of, is_zombie, start_ticks
-from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.state.leases import held_leases
 from tests.process.conftest import COMMAND, CommandLine, events, leader, record
 from tests.support import eventually

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from runners.doctor.stack_parts import find_py_spy
-from runners.doctor.stacks import newest_stacks, stack_text
+from runners.diagnosis.stack_parts import find_py_spy
+from runners.diagnosis.stacks import newest_stacks, stack_text
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 

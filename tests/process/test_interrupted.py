@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.spawn import poke_supervisor, supervisor_of
 from runners.state.leases import held_leases
 from runners.state.runs import read_run

@@ -19,8 +19,8 @@ from runners.host import detach as detaching
 from runners.host import systemd
 from runners.host.identity import boot_id
 from runners.host.ownership import user_name_of
-from runners.lifecycle.control.adopt import adopt_orphans
 from runners.lifecycle.control.start import start_together
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, events

@@ -23,12 +23,12 @@ from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
 from tests.support import CEILING_S, eventually, make_plan
-from tui.panel.feed import SnapshotFeed
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.details import describe
-from tui.views.run_json import to_json
-from tui.views.run_text import describe_run
-from tui.views.run_view import view_run
+from tui.snapshot.feed import SnapshotFeed
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_text import describe_run
+from tui.views.runs.run_view import view_run
 
 HOUR = 3600.0
 GPU = AssignedGpu(0, "GPU-0", "H100", 0)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.control.adopt import adopt, adopt_orphans
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch.adopt import adopt, adopt_orphans
 from runners.lifecycle.launch.dispatch import dispatch
 from runners.model.errors import DeniedError
 from runners.model.states import State

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor.stack_parts import find_py_spy
-from runners.doctor.stacks import newest_stacks, stack_text
+from runners.diagnosis.stack_parts import find_py_spy
+from runners.diagnosis.stacks import newest_stacks, stack_text
 from tests.process.conftest import STUBBORN, CommandLine, events
 from tests.support import SLEEPS_IN, eventually
 
@@ -46,7 +46,7 @@ def no_py_spy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_trainer_of_ours_tells_its_stack_where_nobody_may_trace_it(
     cli: CommandLine, no_py_spy: None
 ) -> None:
-    from runners.doctor.stacks import take_stacks
+    from runners.diagnosis.stacks import take_stacks
 
     run = cli.command(sys.base_prefix + "/bin/python3", "-c", ANSWERS, ready="ready")
     (found,) = take_stacks(run, "a test").ranks
@@ -93,7 +93,7 @@ def test_a_stop_that_comes_to_sigkill_saves_the_stacks_first(cli: CommandLine) -
 def test_where_nobody_may_look_python_itself_tells_as_it_is_killed(
     cli: CommandLine, no_py_spy: None
 ) -> None:
-    from runners.doctor.stacks import take_stacks
+    from runners.diagnosis.stacks import take_stacks
 
     (cli.folder / "train.py").write_text(HANGS)
     run = cli.command(sys.base_prefix + "/bin/python3", "train.py", ready="ready")

@@ -144,7 +144,7 @@ def test_a_launch_is_refused_where_the_preset_asks(cli: CommandLine, more: str) 
 
 
 def test_what_interpreter_and_torch_say(cli: CommandLine) -> None:
-    from runners.lifecycle.verification.program import ask_interpreter
+    from runners.verify.program_facts import ask_interpreter
 
     write(cli)
     (cli.folder / "torch.py").write_text(TORCH.replace("CUDA", "'12.8'"))

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from runners.doctor.stacks import newest_stacks
+from runners.diagnosis.stacks import newest_stacks
 from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, events
 from tests.support import SLEEPS_IN, eventually

@@ -11,8 +11,8 @@ import pytest
 from runners.host.locks import is_held
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.remote.registry import RemoteHost, RemoteRegistry
-from runners.remote.ssh import Ssh
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.remote.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from tests.remote.conftest import put_away
 from tests.remote.network import FarMachine, HomeLine, Network
 from tests.remote.users import MachineDisk, make_user

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.remote.setup import requirements
+from runners.places.ssh.setup import requirements
 from tests.remote.users import MachineDisk
 
 _LOOK = "import ensurepip, sys, venv; print(sys.executable, sys.base_prefix, sep='\\n')"

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.remote.copying import Copied
-from runners.remote.registry import RemoteRegistry
-from runners.remote.ssh import Ssh
-from runners.remote.stream import StreamCopier
+from runners.places.ssh.copying import Copied
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from runners.remote.node_groups import NodeRun, find_group
-from runners.remote.node_watch import Ended, NodeEnding, find_cause
+from runners.places.ssh.node_groups import NodeRun, find_group
+from runners.places.ssh.node_watch import Ended, NodeEnding, find_cause
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.lab import Lab

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from runners.host.files import replace
-from runners.remote.older import MOST_OLDER
+from runners.places.ssh.older import MOST_OLDER
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.views.chart_svg import SvgCurve, chart_svg
-from tui.views.curves import BestValue, Curve
+from tui.views.metrics.chart_svg import SvgCurve, chart_svg
+from tui.views.metrics.curves import BestValue, Curve
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,9 +11,9 @@ from runners.model.states import State
 from runners.watch.metrics.final import FinalMetric
 from tests.support import make_run
 from tui.panel.screens.compare import draw_comparison
-from tui.views.comparison import change, compare, differing
-from tui.views.comparison_text import csv_rows, spread_text, tables_of, to_json
-from tui.views.run_facts import RunFacts
+from tui.views.runs.comparison import change, compare, differing
+from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
+from tui.views.runs.run_facts import RunFacts
 from tui.views.settings import argv_settings, same
 
 

@@ -31,7 +31,7 @@ from runners.host.clock import Moment
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.state.layout import StateDirectory
-from tui.views.guard_text import guard_alarm, guard_json, guard_text
+from tui.views.money.guard_text import guard_alarm, guard_json, guard_text
 
 HOUR = 3600
 

@@ -11,8 +11,8 @@ from runners.cost.sessions import Session
 from runners.guard.rule import GuardState, GuardView, Stage, new_rule
 from runners.host.clock import moment_now
 from runners.model.spec import Price
-from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.meter import MeterBar
+from tui.snapshot.feed import PanelSnapshot
 
 NOON = 1_790_000_000.0
 SESSION = Session(NOON - 9000, "here", Price("15.92", "machine", "session"), 8, "100")

@@ -12,7 +12,7 @@ from runners.state.layout import StateDirectory
 from runners.watch.metrics.lineage import ancestors
 from runners.watch.metrics.series import Series
 from tests.support import make_plan, make_run
-from tui.views.curves import AxisName, Stretch, curve_of, join, places
+from tui.views.metrics.curves import AxisName, Stretch, curve_of, join, places
 
 
 def told(name: str, values: list[float], first: int = 1, start: float = 1000.0) -> Series:

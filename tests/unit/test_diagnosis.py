@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor.diagnosis import diagnose
-from runners.doctor.evidence import (
+from runners.diagnosis.diagnosis import diagnose
+from runners.diagnosis.evidence import (
     HEAD_BYTES,
     TAIL_BYTES,
     Evidence,
@@ -16,8 +16,8 @@ from runners.doctor.evidence import (
     gather_evidence,
     read_log,
 )
-from runners.doctor.signatures import load_signatures
-from runners.doctor.verdict import Diagnosis, NotKnown, cause_words, to_json
+from runners.diagnosis.signatures import load_signatures
+from runners.diagnosis.verdict import Diagnosis, NotKnown, cause_words, to_json
 from runners.model.gpus import Xid
 from runners.model.states import State
 from tests.support import REPOSITORY, make_run

@@ -10,8 +10,8 @@ from runners.state.labels import change_labels
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from tests.support import make_plan
-from tui.views import ended_index
-from tui.views.ended_index import EndedIndex
+from tui.views.runs import ended_index
+from tui.views.runs.ended_index import EndedIndex
 
 
 def an_ended_run(state: StateDirectory, number: int, loss: float) -> str:

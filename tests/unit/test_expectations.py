@@ -8,10 +8,10 @@ from runners.model.run import Progress
 from runners.model.spec import Expectation
 from runners.model.states import State
 from tests.support import make_plan, make_run
-from tui.views.expectation_text import shortfalls
-from tui.views.gpu_text import host_text
-from tui.views.run_row import row_of_view
-from tui.views.run_view import RunView
+from tui.views.health.expectation_text import shortfalls
+from tui.views.machines.gpu_text import host_text
+from tui.views.runs.run_row import row_of_view
+from tui.views.runs.run_view import RunView
 
 GIB = 1 << 30
 EXPECT = Expectation((60.0, 80.0), 40 * GIB, 10.0, 120.0, {"stage 3": Expectation(memory=70 * GIB)})

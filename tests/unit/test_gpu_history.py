@@ -26,7 +26,7 @@ from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot, Xid
 from runners.state.layout import RunDirectory, StateDirectory
-from tui.views.run_text import energy_pairs
+from tui.views.runs.run_text import energy_pairs
 
 RUN = "20261121-101500-gaussian-7f3a"
 GIB = 1 << 30

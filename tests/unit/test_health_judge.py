@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from runners.health.episodes import EpisodeTracker
+from runners.health.judge import judge
+from runners.health.losses import LossHistory, plain_baseline
+from runners.health.paces import PaceHistory
+from runners.health.signs import BaselineSign, GpuSign, RunSigns
 from runners.model.health import Condition, Finding, RankSign
 from runners.model.spec import MetricRule
-from runners.watch.health.episodes import EpisodeTracker
-from runners.watch.health.judge import judge
-from runners.watch.health.losses import LossHistory, plain_baseline
-from runners.watch.health.paces import PaceHistory
-from runners.watch.health.signs import BaselineSign, GpuSign, RunSigns
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.reading import OutputReader
 

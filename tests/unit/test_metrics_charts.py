@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from runners.model.run import Run
 from runners.model.states import State
 from tests.support import make_run
-from tui.panel.widgets.metrics import curve_store
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, RunCurve
-from tui.views.curves import Curve, smooth
+from tui.snapshot import curve_store
 from tui.views.format import axis_time
-from tui.views.scales import scale_for, short
+from tui.views.metrics.curves import Curve, smooth
+from tui.views.metrics.scales import scale_for, short
 
 SIMPLE = settings(max_examples=150, deadline=None)
 

@@ -20,7 +20,7 @@ from tui.panel.widgets.metrics.chart_request import (
     order,
     turned,
 )
-from tui.views.curves import AXES, Curve
+from tui.views.metrics.curves import AXES, Curve
 
 EMPTY = ChartRequest((), 100, 30, ChartOptions())
 

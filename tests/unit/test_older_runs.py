@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from runners.remote.older import OlderQuestion, OlderRuns
-from runners.remote.protocol import LinkMessage
-from runners.remote.snapshot import RemoteRun, RemoteSnapshot
+from runners.places.ssh.older import OlderQuestion, OlderRuns
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot
 
 
 class Line:

@@ -14,8 +14,8 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.watch.pictures import PictureFinder, find_pictures
 from tests.support import make_plan, make_run
-from tui.views.picture_album import PictureAlbum, place_words
-from tui.views.picture_file import UnreadablePicture, load_picture
+from tui.views.metrics.picture_album import PictureAlbum, place_words
+from tui.views.metrics.picture_file import UnreadablePicture, load_picture
 
 PIL = pytest.importorskip("PIL.Image")
 STARTED, ENDED = 1000.0, 2000.0

@@ -1,7 +1,7 @@
 """Which process of a run is which rank, by what launchers put into the environment."""
 
-from runners.doctor.rank_processes import ProcessState, by_one_name, rank_of
-from runners.doctor.stack_verdict import RankStack, absent_ranks
+from runners.diagnosis.stack_verdict import RankStack, absent_ranks
+from runners.state.rank_processes import ProcessState, by_one_name, rank_of
 
 
 def test_a_launcher_inside_a_slurm_job_is_none_of_its_ranks() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from runners.doctor.remedies import REMEDIES
-from runners.doctor.signatures import load_signatures
-from runners.lifecycle.remedy import surroundings
-from runners.lifecycle.remedy.case import Case, Unfit
-from runners.lifecycle.remedy.plan_diff import plan_diff
-from runners.lifecycle.remedy.remedies import FUNCTIONS
+from runners.diagnosis.remedy import surroundings
+from runners.diagnosis.remedy.case import Case, Unfit
+from runners.diagnosis.remedy.plan_diff import plan_diff
+from runners.diagnosis.remedy.remedies import FUNCTIONS
+from runners.diagnosis.remedy_names import REMEDIES
+from runners.diagnosis.signatures import load_signatures
 from runners.model.plan import AssignedGpu
 from runners.model.spec import ConfigFile, Parameter, ResumeRule, RunSpec, Scaling
 from runners.model.states import State

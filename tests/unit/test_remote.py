@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.model.errors import FresnelError, WrongInput
-from runners.remote.difference import apply, difference
-from runners.remote.following import FollowedOutput
-from runners.remote.protocol import MARKER, LinkNoise, MessageReader, pack
-from runners.remote.registry import RemoteHost, RemoteRegistry, parse_address
-from runners.remote.ssh import Ssh, Trouble, quoted
+from runners.places.ssh.difference import apply, difference
+from runners.places.ssh.following import FollowedOutput
+from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.places.ssh.ssh import Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.elsewhere import take_host
 

@@ -5,11 +5,11 @@ import pytest
 from runners.model.errors import WrongInput
 from runners.model.states import State
 from tests.unit.test_run_query import NOW, row
-from tui.views.run_columns import Look, fit_columns, heading_of, remark_span, short_names
-from tui.views.run_query import parse_query
-from tui.views.run_row import RunRow, age_words
-from tui.views.run_sort import SortKey, parse_sort, sort_rows
-from tui.views.run_table import Arranger, FoldedGroup, TableChoice, group_mark
+from tui.views.runs.run_columns import Look, fit_columns, heading_of, remark_span, short_names
+from tui.views.runs.run_query import parse_query
+from tui.views.runs.run_row import RunRow, age_words
+from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
+from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark
 
 
 def names(rows: object) -> list[str]:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runners.doctor import signatures
-from runners.doctor.diagnosis import diagnose
-from runners.doctor.evidence import Evidence, LogPart
-from runners.doctor.signatures import SHIPPED, load_signatures, read_signatures
+from runners.diagnosis import signatures
+from runners.diagnosis.diagnosis import diagnose
+from runners.diagnosis.evidence import Evidence, LogPart
+from runners.diagnosis.signatures import SHIPPED, load_signatures, read_signatures
 from runners.model.errors import WrongInput
 
 OWN = {

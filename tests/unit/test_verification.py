@@ -6,7 +6,10 @@ import pytest
 
 from runners.doctor.host_facts import HostFacts
 from runners.doctor.logout import LogoutVerdict
-from runners.doctor.verification.facts import (
+from runners.model.gpus import GpuSnapshot
+from runners.model.plan import AssignedGpu
+from runners.model.spec import CommandRule, DeclaredChecks, FileRule, Parameter, RunSpec
+from runners.verify.facts import (
     BatchFacts,
     CheckpointFacts,
     CommandFacts,
@@ -22,11 +25,8 @@ from runners.doctor.verification.facts import (
     TorchDevice,
     TorchFacts,
 )
-from runners.doctor.verification.program_checks import runs_on
-from runners.doctor.verification.table import CHECKS, TableRow, judge
-from runners.model.gpus import GpuSnapshot
-from runners.model.plan import AssignedGpu
-from runners.model.spec import CommandRule, DeclaredChecks, FileRule, Parameter, RunSpec
+from runners.verify.program_checks import runs_on
+from runners.verify.table import CHECKS, TableRow, judge
 from tests.support import make_plan
 
 GIB = 1 << 30

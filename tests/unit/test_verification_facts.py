@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from runners.lifecycle.verification.checkpoint import look_at_checkpoint, named_checkpoint
-from runners.lifecycle.verification.config import unread_keys
-from runners.lifecycle.verification.data import look_at_paths, look_at_rule
-from runners.lifecycle.verification.program import imports_of, script_of
-from runners.lifecycle.verification.resources import (
+from runners.model.plan import LaunchPlan
+from runners.model.spec import FileRule, Parameter, Retention, RunSpec, Scaling
+from runners.state.layout import StateDirectory
+from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
+from runners.verify.config_facts import unread_keys
+from runners.verify.data_facts import look_at_paths, look_at_rule
+from runners.verify.program_facts import imports_of, script_of
+from runners.verify.resource_facts import (
     batch_facts,
     disk_facts,
     output_facts,
     port_facts,
     written_before,
 )
-from runners.model.plan import LaunchPlan
-from runners.model.spec import FileRule, Parameter, Retention, RunSpec, Scaling
-from runners.state.layout import StateDirectory
 from tests.support import make_plan
 
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runners.model.run import Run
-from runners.remote.curves import CurveSender
+from runners.places.ssh.curves import CurveSender
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, read_run
-from tui.panel.widgets.metrics.curve_store import CurveStore
+from tui.snapshot.curve_store import CurveStore
 
 _EVERY_S = 2.0
 _PIECE_S = 1.0

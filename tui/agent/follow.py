@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runners.model.errors import WrongInput
-from runners.remote.following import FollowedOutput
+from runners.places.ssh.following import FollowedOutput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, read_run
 from tui.cli.logs import last_lines_offset

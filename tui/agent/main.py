@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from runners.remote.protocol import MARKER
+from runners.places.ssh.protocol import MARKER
 
 
 def run_agent(words: Sequence[str]) -> int:

@@ -9,12 +9,12 @@ import msgspec
 
 from runners.cost.run_costs import costs_of
 from runners.host.clock import moment_now
-from runners.remote.older import MOST_OLDER
+from runners.places.ssh.older import MOST_OLDER
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
-from tui.panel.remote.tree import told_run
-from tui.views.run_view import view_run
+from tui.snapshot.tree import told_run
+from tui.views.runs.run_view import view_run
 
 
 async def send_older(

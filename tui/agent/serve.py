@@ -19,8 +19,8 @@ from runners import __version__
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name, user_name
 from runners.model.errors import FresnelError
-from runners.remote.protocol import MessageReader, pack
-from runners.remote.source import installed_digest
+from runners.places.ssh.protocol import MessageReader, pack
+from runners.places.ssh.source import installed_digest
 from runners.state.layout import StateDirectory
 
 BEAT_S = 10.0

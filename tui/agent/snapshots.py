@@ -5,10 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from runners.remote.difference import difference
+from runners.places.ssh.difference import difference
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot, SnapshotFeed
-from tui.panel.remote.tree import picture_to_tree
+from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.snapshot.tree import picture_to_tree
 
 _CALM_S = 10.0
 """Where no run lives, so long between two messages about nothing but readings and money."""

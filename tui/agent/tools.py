@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from runners.model.errors import FresnelError
-from runners.remote.protocol import MARKER
-from runners.remote.stream import list_files, pack, unpack
+from runners.places.ssh.protocol import MARKER
+from runners.places.ssh.stream import list_files, pack, unpack
 
 
 def run_tool(words: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ def _have(asked: dict[str, Any], line: Any) -> None:
 
 def _manifest(asked: dict[str, Any], line: Any) -> None:
     """What is to be brought of each run, with its hash; and this machine's ledger."""
-    from runners.remote.manifest import make_manifest
+    from runners.places.ssh.manifest import make_manifest
     from runners.state.layout import StateDirectory
     from runners.state.runs import find_runs
 

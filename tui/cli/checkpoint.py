@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runners.lifecycle.verification.checkpoint_tool import (
+from runners.model.errors import ExitCode, WrongInput
+from runners.presets.catalogue import resolve_preset
+from runners.verify.checkpoint_tool import (
     CheckpointToolError,
     ask_checkpoint_tool,
 )
-from runners.model.errors import ExitCode, WrongInput
-from runners.presets.catalogue import resolve_preset
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import size
 

@@ -12,9 +12,9 @@ from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
 from tui.cli.output import print_json, print_table, say
-from tui.views.comparison import Comparison, compare
-from tui.views.comparison_text import agreements, csv_rows, tables_of, to_json
-from tui.views.run_facts import RunFacts, facts_of, read_diff
+from tui.views.runs.comparison import Comparison, compare
+from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_json
+from tui.views.runs.run_facts import RunFacts, facts_of, read_diff
 
 
 def run_compare(arguments: argparse.Namespace) -> int:

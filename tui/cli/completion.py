@@ -309,7 +309,7 @@ def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
 
 
 def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
-    from runners.remote.registry import RemoteRegistry
+    from runners.places.ssh.registry import RemoteRegistry
 
     return {host.name: host.address for host in RemoteRegistry(StateDirectory()).all()}
 
@@ -323,7 +323,7 @@ def _offer_checks(prefix: str, arguments: argparse.Namespace) -> Offers:
 
 
 def _offer_remedies(prefix: str, arguments: argparse.Namespace) -> Offers:
-    from runners.doctor.remedies import REMEDIES
+    from runners.diagnosis.remedy_names import REMEDIES
 
     return REMEDIES
 

@@ -13,11 +13,11 @@ from runners.cost.statement import Spending
 from runners.model.errors import ExitCode, WrongInput
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_pairs, print_table, say
-from tui.views.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
-from tui.views.guard_text import guard_json
 from tui.views.json_values import number
-from tui.views.money_text import estimate_json, meter_json, session_json, session_pairs
-from tui.views.run_json import money_json
+from tui.views.money.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
+from tui.views.money.guard_text import guard_json
+from tui.views.money.money_text import estimate_json, meter_json, session_json, session_pairs
+from tui.views.runs.run_json import money_json
 
 
 def run_cost(arguments: argparse.Namespace) -> int:

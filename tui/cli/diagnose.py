@@ -4,8 +4,8 @@ import argparse
 import time
 from pathlib import Path
 
-from runners.doctor.signatures import load_signatures
-from runners.doctor.verdict import Diagnosis, to_json
+from runners.diagnosis.signatures import load_signatures
+from runners.diagnosis.verdict import Diagnosis, to_json
 from runners.housekeeping import tend
 from runners.lifecycle.launch.watched import FLIGHT_PREFIX
 from runners.model.errors import ExitCode, WrongInput
@@ -13,8 +13,8 @@ from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json, print_pairs, say
-from tui.views.diagnosis_text import diagnose_run, remedy_pairs
-from tui.views.stack_text import stack_pairs
+from tui.views.health.diagnosis_text import diagnose_run, remedy_pairs
+from tui.views.health.stack_text import stack_pairs
 
 
 def _recorder_pairs(run: Run) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from runners.model.gpus import GpuReading, Xid
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from tui.cli.output import print_json
-from tui.views.guard_text import guard_text
+from tui.views.money.guard_text import guard_text
 
 _PACKAGES = ("textual", "msgspec", "psutil", "PyYAML", "watchfiles")
 _LOOK_BACK = 200

@@ -16,8 +16,8 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, memory, percent
-from tui.views.gpu_text import gpu_label, process_words, trouble
 from tui.views.json_values import iso
+from tui.views.machines.gpu_text import gpu_label, process_words, trouble
 
 _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")

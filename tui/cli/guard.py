@@ -17,13 +17,13 @@ from runners.host.clock import moment_now
 from runners.host.locks import is_held
 from runners.housekeeping import tend
 from runners.lifecycle.control.fetched import mark_fetched, unfetched_runs
-from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import duration
-from tui.views.guard_text import (
+from tui.views.money.guard_text import (
     consequences,
     guard_json,
     guard_text,

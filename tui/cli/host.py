@@ -10,15 +10,15 @@ import msgspec
 
 from runners.cost.prices import list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.remote.connection import AgentConnection, LineLost
-from runners.remote.host_keys import pin_key
-from runners.remote.registry import RemoteHost, RemoteRegistry, check_name, parse_address
-from runners.remote.source import source_digest
-from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
+from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.host_keys import pin_key
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.places.ssh.source import source_digest
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH
-from tui.views.remote_text import offset_text
+from tui.views.machines.remote_text import offset_text
 
 
 def run_host(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,11 @@ import sys
 import threading
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.remote.link import Link, LinkState, LinkStatus
-from runners.remote.remote_log import RemoteOutput
-from runners.remote.ssh import Ssh, Trouble
+from runners.places.ssh.link import Link, LinkState, LinkStatus
+from runners.places.ssh.remote_log import RemoteOutput
+from runners.places.ssh.ssh import Ssh, Trouble
 from tui.cli.output import say
-from tui.views.remote_text import link_text
+from tui.views.machines.remote_text import link_text
 
 _NEEDS_YOU = (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT)
 

@@ -12,8 +12,8 @@ import msgspec
 
 from runners.host.identity import user_name
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
-from runners.remote.connection import AgentConnection, LineLost
-from runners.remote.node_groups import (
+from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.node_groups import (
     NodeGroup,
     NodeRun,
     find_group,
@@ -21,10 +21,10 @@ from runners.remote.node_groups import (
     new_name,
     save_group,
 )
-from runners.remote.node_watch import start_watcher
-from runners.remote.pushed import pushed_overrides
-from runners.remote.registry import RemoteRegistry
-from runners.remote.ssh import RemoteTrouble, Ssh, Trouble
+from runners.places.ssh.node_watch import start_watcher
+from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import launched_there, output_there, said_over
 from tui.cli.output import print_json, print_table, say

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.remote.connection import AgentConnection, LineLost
-from runners.remote.protocol import new_request_name
-from runners.remote.pushed import pushed_overrides
-from runners.remote.registry import RemoteHost, RemoteRegistry
-from runners.remote.ssh import RemoteTrouble, Ssh, Trouble, quoted
+from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.protocol import new_request_name
+from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.output import say

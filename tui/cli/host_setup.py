@@ -4,9 +4,9 @@ import argparse
 import json
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.remote.registry import RemoteRegistry
-from runners.remote.setup import FoundMachine, FoundPython, choose_python, install, look_at
-from runners.remote.ssh import Ssh
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.setup import FoundMachine, FoundPython, choose_python, install, look_at
+from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import output_there
 from tui.cli.output import print_json, print_pairs, say

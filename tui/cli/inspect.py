@@ -14,11 +14,11 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import find_runs, list_runs
 from tui.cli.output import control, print_details, print_json, say
-from tui.views.code_diff import DiffKind, diff_lines, diff_text, diff_words
 from tui.views.format import dollars
-from tui.views.run_details import describe_details
-from tui.views.run_json import to_json
-from tui.views.run_view import RunView, view_run
+from tui.views.runs.code_diff import DiffKind, diff_lines, diff_text, diff_words
+from tui.views.runs.run_details import describe_details
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import RunView, view_run
 
 _COLOURS: dict[DiffKind, str] = {"file": "1", "place": "36", "added": "32", "removed": "31"}
 

@@ -10,9 +10,9 @@ import msgspec
 from runners.guard.rule import read_guard
 from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
-from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.planner import preview
 from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
@@ -24,7 +24,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import print_json, print_pairs, print_summary, run_exit_code, say
 from tui.cli.specs import specs_from
-from tui.views.plan_text import describe_plan, estimate_text
+from tui.views.runs.plan_text import describe_plan, estimate_text
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -57,8 +57,8 @@ def run_launch(arguments: argparse.Namespace) -> int:
 
 
 def _told(runs: list[Run]) -> list[dict[str, Any]]:
-    from tui.views.run_json import to_json  # most launches print an id and no more
-    from tui.views.run_view import view_run
+    from tui.views.runs.run_json import to_json  # most launches print an id and no more
+    from tui.views.runs.run_view import view_run
 
     return [to_json(view_run(run, thorough=True)) for run in runs]
 

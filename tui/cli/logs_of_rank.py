@@ -15,8 +15,8 @@ from runners.watch.logs.rank_lines import RankLines, is_in_output
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
 from tui.cli.output import print_json, print_table, say
-from tui.views.diagnosis_text import diagnose_run
 from tui.views.format import DASH, duration
+from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell
 
 _BLOCK = 1 << 20

@@ -18,7 +18,7 @@ from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import DASH, metric
 from tui.views.json_values import iso
-from tui.views.sparkline import sparkline
+from tui.views.metrics.sparkline import sparkline
 
 _COURSE = 24
 _EVERY_S = 1.0

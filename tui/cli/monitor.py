@@ -24,10 +24,10 @@ from runners.watch.logs.render import plain
 from tui.cli.gpus import print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
-from tui.views.health_text import health_remark
-from tui.views.money_text import meter_json, session_pairs
-from tui.views.run_json import to_json
-from tui.views.run_view import RunView, view_run
+from tui.views.health.health_text import health_remark
+from tui.views.money.money_text import meter_json, session_pairs
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import RunView, view_run
 
 _TAIL_BYTES = 16 << 10
 _CLEAR = "\x1b[H\x1b[2J"

@@ -9,7 +9,7 @@ from runners.watch.pictures import RunPicture, find_pictures
 from tui.cli.output import print_json, print_table, say
 from tui.views.format import size
 from tui.views.json_values import iso
-from tui.views.picture_album import place_words
+from tui.views.metrics.picture_album import place_words
 
 _HEADINGS = ("picture", "place", "size", "written", "file", "caption")
 

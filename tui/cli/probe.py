@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from runners.lifecycle.probe.probe import ProbeWatcher, probe, rate_for, request_for
-from runners.lifecycle.probe.results import ProbeResult, ProbeStep
-from runners.lifecycle.probe.trial import TrialLength
+from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.presets.reading.units import parse_duration
+from runners.probe.probe import ProbeWatcher, probe, rate_for, request_for
+from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_table, say
 from tui.cli.specs import specs_from

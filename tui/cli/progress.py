@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runners.remote.copying import Copier
+from runners.places.ssh.copying import Copier
 
 _CELLS = 20
 

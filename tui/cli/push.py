@@ -5,13 +5,13 @@ import time
 from pathlib import Path
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.remote.copier_choice import make_copier
-from runners.remote.copying import Copied, Copier
-from runners.remote.push import EXCLUDES, PushItem, plan_push
-from runners.remote.pushed import PushedPreset, note_pushed
-from runners.remote.registry import RemoteRegistry
-from runners.remote.source import source_digest
-from runners.remote.ssh import Ssh
+from runners.places.ssh.copier_choice import make_copier
+from runners.places.ssh.copying import Copied, Copier
+from runners.places.ssh.push import EXCLUDES, PushItem, plan_push
+from runners.places.ssh.pushed import PushedPreset, note_pushed
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.source import source_digest
+from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_table, say
 from tui.cli.progress import progress_line

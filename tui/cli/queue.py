@@ -12,8 +12,8 @@ from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs
 from tui.cli.output import print_json, say
-from tui.views.run_json import to_json
-from tui.views.run_view import view_run
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
 
 
 def run_priority(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,7 @@ from typing import Any
 
 import msgspec
 
-from runners.doctor.verdict import to_json as verdict_json
-from runners.housekeeping import tend
-from runners.lifecycle.control.wait import wait_until_ended
-from runners.lifecycle.remedy.remedies import (
+from runners.diagnosis.remedy.remedies import (
     FUNCTIONS,
     Proposal,
     combined_diff,
@@ -17,13 +14,16 @@ from runners.lifecycle.remedy.remedies import (
     propose,
     treat,
 )
+from runners.diagnosis.verdict import to_json as verdict_json
+from runners.housekeeping import tend
+from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json, run_exit_code, say
-from tui.views.diagnosis_text import diagnose_run, diagnosis_pairs
-from tui.views.run_json import to_json
-from tui.views.run_view import view_run
+from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
 
 
 def run_remedy(arguments: argparse.Namespace) -> int:

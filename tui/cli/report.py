@@ -11,9 +11,9 @@ from runners.state.layout import StateDirectory
 from tui.cli.compare import gather
 from tui.cli.output import print_json, say
 from tui.views.format import size
-from tui.views.report import MARK, report_html
-from tui.views.report_parts import make_report
-from tui.views.run_facts import RunFacts
+from tui.views.report.report import MARK, report_html
+from tui.views.report.report_parts import make_report
+from tui.views.runs.run_facts import RunFacts
 
 _HEAD_BYTES = 1 << 30
 

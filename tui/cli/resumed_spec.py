@@ -7,8 +7,8 @@ import msgspec
 
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.control.variation import varied
 from runners.lifecycle.launch.resume import changes_on_resume, resumed
+from runners.lifecycle.launch.variation import varied
 from runners.model.errors import WrongInput
 from runners.model.scaling import devices_of
 from runners.model.spec import GpuRequest, RunSpec
@@ -16,7 +16,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say
-from tui.views.resume_text import resumed_text
+from tui.views.runs.resume_text import resumed_text
 
 
 def resumed_spec(arguments: argparse.Namespace, request: GpuRequest | None) -> RunSpec:

@@ -15,9 +15,9 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
 from tui.cli.output import print_json, print_table, say
-from tui.views.run_columns import COLUMNS, EXTRA, Look, table_text
-from tui.views.run_row import RunRow, row_of_ended, row_of_view
-from tui.views.run_view import view_run
+from tui.views.runs.run_columns import COLUMNS, EXTRA, Look, table_text
+from tui.views.runs.run_row import RunRow, row_of_ended, row_of_view
+from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
 _TEXTS = ("state", "preset", "name", "tag", "since")
@@ -38,7 +38,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         rows, costs = _newest(state, ids, arguments)
         more = len(ids) - len(rows)
     if arguments.json:
-        from tui.views.run_json import to_json
+        from tui.views.runs.run_json import to_json
 
         runs = [read_run(state, row.id) for row in rows]
         print_json([to_json(view_run(run, costs=costs)) for run in runs])
@@ -53,7 +53,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         say("no run matches")
     guard = read_guard(state)
     if guard.is_urgent:
-        from tui.views.guard_text import guard_text
+        from tui.views.money.guard_text import guard_text
 
         say(f"guard: {guard_text(guard, moment_now())}")
     if more > 0:
@@ -101,9 +101,9 @@ def _chosen(
     state: StateDirectory, ids: list[str], arguments: argparse.Namespace
 ) -> tuple[list[RunRow], Costs, int]:
     """The runs that were asked for, in the order that was, and how many more there are."""
-    from tui.views.ended_index import EndedIndex
-    from tui.views.run_query import checked_query
-    from tui.views.run_sort import parse_sort, sort_rows
+    from tui.views.runs.ended_index import EndedIndex
+    from tui.views.runs.run_query import checked_query
+    from tui.views.runs.run_sort import parse_sort, sort_rows
 
     words = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
     query = checked_query(" ".join(word for word in words if word), time.time())
@@ -116,7 +116,7 @@ def _chosen(
     runs = [read_run(state, run_id) for run_id in others]
     costs = costs_of(state, runs, ids=ids)
     if "cost" in query.text or any(key.column == "cost" for key in keys):
-        from tui.views.ended_costs import ended_costs
+        from tui.views.money.ended_costs import ended_costs
 
         index.take_costs(ended_costs(state))
     everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
@@ -168,7 +168,7 @@ def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) ->
 
 
 def _heading(key: str, rows: list[RunRow], metric: str | None) -> str:
-    from tui.views.run_columns import headings_agree
+    from tui.views.runs.run_columns import headings_agree
 
     if key == "last":
         return metric or headings_agree(rows) or "last"

@@ -9,7 +9,7 @@ from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
-from runners.lifecycle.control.preview import preview
+from runners.lifecycle.launch.planner import preview
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
 from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput

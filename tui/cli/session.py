@@ -31,7 +31,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import print_json, print_pairs, say
 from tui.views.format import dollars, duration
-from tui.views.money_text import meter_json, session_pairs
+from tui.views.money.money_text import meter_json, session_pairs
 
 
 def run_session(arguments: argparse.Namespace) -> int:

@@ -5,9 +5,9 @@ import argparse
 import msgspec
 
 from runners.gpus.client import read_gpus
-from runners.lifecycle.control.variation import CHANGEABLE, varied, with_flags
 from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_several
+from runners.lifecycle.launch.variation import CHANGEABLE, varied, with_flags
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.scaling import devices_of, rescaled

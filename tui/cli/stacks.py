@@ -2,14 +2,14 @@
 
 import argparse
 
-from runners.doctor.stack_parts import find_py_spy
-from runners.doctor.stacks import StackDump, newest_stacks, stack_text, take_stacks
+from runners.diagnosis.stack_parts import find_py_spy
+from runners.diagnosis.stacks import StackDump, newest_stacks, stack_text, take_stacks
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json, print_table, say
-from tui.views.stack_text import stacks_json
+from tui.views.health.stack_text import stacks_json
 
 
 def run_stacks(arguments: argparse.Namespace) -> int:

@@ -15,8 +15,8 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
 from tui.cli.output import print_json, run_exit_code, say
 from tui.views.format import duration
-from tui.views.run_json import to_json
-from tui.views.run_view import view_run
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
 
 
 def run_stop(arguments: argparse.Namespace) -> int:

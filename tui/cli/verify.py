@@ -4,14 +4,14 @@ import argparse
 import sys
 from typing import Any
 
-from runners.lifecycle.verification.verify import Verification, verify
 from runners.model.errors import ExitCode, WrongInput
 from runners.presets.declared_checks import GROUPS
 from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
+from runners.verify.verify import Verification, verify
 from tui.cli.output import print_json, say
 from tui.cli.specs import specs_from
-from tui.views.verification_text import counts_text
+from tui.views.health.verification_text import counts_text
 
 
 def run_verify(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,6 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.reading.settings import Settings, read_settings
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
 from tui.panel.run_commands import RunCommands
@@ -34,6 +33,7 @@ from tui.panel.theme.themes import (
     remember_theme,
     remembered_theme,
 )
+from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 
 _LAST_WORDS_S = 1.0
 _PAINTED_S = 1.0

@@ -8,8 +8,8 @@ from typing import Any
 from textual.app import App
 
 from runners.model.errors import FresnelError
-from tui.panel.feed import SnapshotFeed
 from tui.panel.notifications import notify_error
+from tui.snapshot.feed import SnapshotFeed
 
 
 def in_thread(app: App[Any], feed: SnapshotFeed, do: Callable[[], object]) -> None:

@@ -13,9 +13,9 @@ from runners.host.clock import moment_now
 from runners.state.layout import StateDirectory
 from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
-from tui.panel.feed import SnapshotFeed
-from tui.views.guard_text import consequences, postponed_text, too_late_text
-from tui.views.money_text import ended_text
+from tui.snapshot.feed import SnapshotFeed
+from tui.views.money.guard_text import consequences, postponed_text, too_late_text
+from tui.views.money.money_text import ended_text
 
 
 class MoneyCommands:
@@ -70,7 +70,7 @@ class MoneyCommands:
         from runners.guard.rule import set_rule
         from runners.guard.spawn import ensure_guard
         from runners.guard.wish import rule_from
-        from runners.lifecycle.control.preconditions import refuse_untrusted
+        from runners.lifecycle.launch.preconditions import refuse_untrusted
 
         def do() -> None:
             refuse_untrusted(self._state)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from textual.app import App
 
 from runners.model.run import Run
-from tui.panel.feed import PanelSnapshot
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import duration
 
 Severity = Literal["information", "warning", "error"]

@@ -17,12 +17,12 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
-from tui.panel.feed import SnapshotFeed
 from tui.panel.label_commands import LabelCommands
+from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
 
 if TYPE_CHECKING:
-    from runners.lifecycle.remedy.case import Case
+    from runners.diagnosis.remedy.case import Case
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 
@@ -79,7 +79,7 @@ class RunCommands:
 
     def apply_remedy(self, case: Case, name: str, started: Callable[[str], None]) -> None:
         """Launch an ended run again with a remedy; `started` is called with the new run's id."""
-        from runners.lifecycle.remedy.remedies import launch_treated, treat
+        from runners.diagnosis.remedy.remedies import launch_treated, treat
 
         self.log.note(["remedy", case.run.id, "--apply", name])
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from runners.doctor.stacks import ALL_RANKS, StackDump, newest_stacks, take_stacks
+from runners.diagnosis.stacks import ALL_RANKS, StackDump, newest_stacks, take_stacks
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from tui.panel.widgets.log.area import LogArea

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from runners.lifecycle.control.preconditions import refuse_untrusted
+from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.labels import Labels
 from runners.model.run import Run

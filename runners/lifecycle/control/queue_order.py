@@ -3,9 +3,9 @@
 from runners.host.files import read_json, write_json
 from runners.host.identity import user_name
 from runners.host.locks import locked
-from runners.lifecycle.control.preconditions import refuse_elsewhere, refuse_untrusted_run
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.dispatch import dispatch
+from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.run import Run
 from runners.state.codec import read_plan

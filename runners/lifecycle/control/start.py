@@ -10,8 +10,6 @@ import msgspec
 from runners.host.files import replace
 from runners.host.locks import acquire, locked
 from runners.host.procfs import HELPER_MARK, MARK, is_mounted
-from runners.lifecycle.control.preconditions import refuse_untrusted
-from runners.lifecycle.control.preview import check_texts, new_run_id, price_of, reading_for, warned
 from runners.lifecycle.control.stop import reserve
 from runners.lifecycle.launch.dispatch import (
     candidate_of,
@@ -23,7 +21,9 @@ from runners.lifecycle.launch.dispatch import (
 )
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.outlook import plan_launch
+from runners.lifecycle.launch.planner import check_texts, new_run_id, price_of, reading_for, warned
 from runners.lifecycle.launch.planning import Planned, masked_spec
+from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.lifecycle.launch.requirements import missing_packages
 from runners.lifecycle.launch.words import SECRET_PREFIX
 from runners.lifecycle.supervisor.kept_environment import keep_environment
@@ -69,7 +69,7 @@ def start_together(
         check_texts(spec)
     if any(spec.verify for spec in specs):
         # This opens the run's interpreter and its data: only where a preset asks for it.
-        from runners.lifecycle.verification.verify import refuse_failing
+        from runners.verify.verify import refuse_failing
 
         specs = refuse_failing(state, specs)
     # Before the lock: a slow driver must not keep every launch waiting.

@@ -7,8 +7,8 @@ import msgspec
 from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
-from runners.lifecycle.control.adopt import adopt
-from runners.lifecycle.control.preconditions import refuse_elsewhere, refuse_untrusted_run
+from runners.lifecycle.launch.adopt import adopt
+from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
 from runners.model.errors import FresnelError
 from runners.model.run import Run, StopIntent

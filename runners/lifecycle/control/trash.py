@@ -15,8 +15,8 @@ from runners.cost.ledger import append_missing
 from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import locked
-from runners.lifecycle.control.preconditions import refuse_untrusted
 from runners.lifecycle.control.removal import reasons_to_stay
+from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.model.states import State

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

@@ -16,7 +16,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
-from runners.lifecycle.control.adopt import adopt_orphans
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound

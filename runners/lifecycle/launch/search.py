@@ -11,7 +11,7 @@ import shutil
 import msgspec
 
 from runners.host.files import replace
-from runners.lifecycle.control.variation import varied
+from runners.lifecycle.launch.variation import varied
 from runners.model.errors import FresnelError
 from runners.model.search import Search, SearchRecord
 from runners.model.spec import RunSpec

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from runners.doctor.rank_processes import RankFinder, state_of
 from runners.host.tail import read_tail
 from runners.state.layout import RunDirectory
+from runners.state.rank_processes import RankFinder, state_of
 from runners.watch.logs.rank_lines import RankLines, tags_in
 from runners.watch.logs.rank_logs import has_rank_logs, rank_logs
 from runners.watch.metrics.epoch_timing import median

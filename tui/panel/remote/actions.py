@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from textual.app import App
 
-from runners.remote.link import RemoteRequest
-from runners.remote.snapshot import RemoteRun
+from runners.places.ssh.link import RemoteRequest
+from runners.places.ssh.snapshot import RemoteRun
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.remote.links import LinkedHost

@@ -13,20 +13,20 @@ import msgspec
 from textual.app import App
 
 from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
-from runners.remote.link import LinkState
-from runners.remote.node_watch import start_watchers
-from runners.remote.snapshot import RemoteGpu, RemoteRun
+from runners.places.ssh.link import LinkState
+from runners.places.ssh.node_watch import start_watchers
+from runners.places.ssh.snapshot import RemoteGpu, RemoteRun
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from tui.panel.command_log import CommandLog
-from tui.panel.feed import PanelSnapshot
 from tui.panel.notifications import Notification
 from tui.panel.remote.actions import RemoteActions, RunElsewhere
 from tui.panel.remote.links import LinkedHost, LinkedHosts
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import dollars
-from tui.views.remote_rows import RowsElsewhere
-from tui.views.remote_text import link_text
-from tui.views.run_row import RunRow
+from tui.views.machines.remote_text import link_text
+from tui.views.runs.remote_rows import RowsElsewhere
+from tui.views.runs.run_row import RunRow
 
 ALL = "*"
 

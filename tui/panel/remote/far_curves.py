@@ -6,12 +6,12 @@ import msgspec
 
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.remote.connection import RefusedThere, refuse
-from runners.remote.curves import CurveReader
-from runners.remote.protocol import LinkMessage
+from runners.places.ssh.connection import RefusedThere, refuse
+from runners.places.ssh.curves import CurveReader
+from runners.places.ssh.protocol import LinkMessage
 from runners.watch.metrics.sample import higher_is_better
 from tui.panel.remote.links import LinkedHost
-from tui.panel.widgets.metrics.curve_store import CurveStore, Line
+from tui.snapshot.curve_store import CurveStore, Line
 
 
 class FollowedCurves:

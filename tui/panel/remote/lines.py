@@ -6,14 +6,14 @@ from decimal import Decimal
 from rich.text import Text
 
 from runners.model.states import SIGNS, State
-from runners.remote.link import LinkState
-from runners.remote.snapshot import RemoteGpu, RemoteRun, RemoteSnapshot
+from runners.places.ssh.link import LinkState
+from runners.places.ssh.snapshot import RemoteGpu, RemoteRun, RemoteSnapshot
 from tui.panel.remote.links import LinkedHost
 from tui.panel.theme.palette import STATE_STYLES, bar
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
-from tui.views.remote_text import link_text, offset_text
+from tui.views.machines.remote_text import link_text, offset_text
+from tui.views.metrics.sparkline import sparkline
 from tui.views.safe import safe_cell
-from tui.views.sparkline import sparkline
 
 _MOST_GPUS = 8
 _SIGNS = {LinkState.UP: "●", LinkState.CONNECTING: "◌", LinkState.DOWN: "○"}

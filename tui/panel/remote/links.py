@@ -9,17 +9,17 @@ from typing import Any
 
 from textual.app import App
 
-from runners.remote.link import Link, LinkState, LinkStatus, RemoteRequest
-from runners.remote.older import OlderRuns
-from runners.remote.protocol import LinkMessage
-from runners.remote.pushed import pushed_overrides
-from runners.remote.registry import RemoteHost, RemoteRegistry
-from runners.remote.snapshot import RemoteRun, RemoteSnapshot, SnapshotReader
-from runners.remote.ssh import Ssh
+from runners.places.ssh.link import Link, LinkState, LinkStatus, RemoteRequest
+from runners.places.ssh.older import OlderRuns
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot, SnapshotReader
+from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.panel.remote.mirror import MirroredLog
-from tui.views.remote_rows import row_of_remote
-from tui.views.run_row import RunRow
+from tui.views.runs.remote_rows import row_of_remote
+from tui.views.runs.run_row import RunRow
 
 _CLOCK_STEP_S = 1.0
 

@@ -4,9 +4,9 @@ import os
 import threading
 from pathlib import Path
 
-from runners.remote.connection import RefusedThere
-from runners.remote.protocol import LinkMessage
-from runners.remote.remote_log import RemoteOutput
+from runners.places.ssh.connection import RefusedThere
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.remote_log import RemoteOutput
 
 FIRST = 512 << 10
 """Bytes before the end with which a log begins; what is before stays over there."""

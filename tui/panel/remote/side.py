@@ -11,12 +11,12 @@ from textual.screen import Screen
 
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
-from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_row import RunRow
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_row import RunRow
 
 if TYPE_CHECKING:
     from tui.panel.remote.cockpit_hosts import CockpitHosts

@@ -15,7 +15,6 @@ from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import key_name, words_of_key
 from tui.panel.notifications import notify_error
 from tui.panel.run_commands import RunCommands
@@ -28,9 +27,10 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
+from tui.snapshot.feed import PanelSnapshot
 
 if TYPE_CHECKING:
-    from runners.lifecycle.remedy.case import Case
+    from runners.diagnosis.remedy.case import Case
     from tui.panel.run_actions import RunActions
 
 
@@ -115,7 +115,7 @@ class CockpitScreen(Cockpit):
         view = next((one for one in runs if one.run.id == self._shown), None)
         words: list[str] = []
         if picture is not None and view is not None and view.run.state is State.QUEUED:
-            from tui.views.queue_text import queue_lines
+            from tui.views.runs.queue_text import queue_lines
 
             live = [one for one in runs if one.run.is_live]
             words = queue_lines(view, live, picture.leases)

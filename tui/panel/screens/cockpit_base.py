@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.remote.side import RemoteSide
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
-from tui.views.run_view import RunView
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_view import RunView
 
 if TYPE_CHECKING:
     from tui.panel.money_commands import MoneyCommands

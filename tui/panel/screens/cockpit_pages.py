@@ -27,7 +27,7 @@ def open_stacks(screen: Cockpit) -> None:
 def copy_command(screen: Cockpit) -> None:
     """Hand the selected run's command to the terminal's clipboard."""
     from tui.panel.terminal.osc import describe_copied, osc52, send
-    from tui.views.run_text import command_of
+    from tui.views.runs.run_text import command_of
 
     view = screen.query_one(RunPane).selected
     if view is None or view.run.plan is None:
@@ -57,7 +57,7 @@ def open_metrics(screen: Cockpit) -> None:
 
 def open_pictures(screen: Cockpit) -> None:
     """The pictures of the selected run, or of two marked ones, on a page of their own."""
-    from tui.views.picture_file import MISSING, has_pillow
+    from tui.views.metrics.picture_file import MISSING, has_pillow
 
     views = screen.chosen_views(2)
     if not views or screen.picture is None:

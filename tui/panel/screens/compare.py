@@ -18,9 +18,9 @@ from runners.cost.run_costs import costs_of
 from runners.host.clock import moment_now
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from tui.views.comparison import Comparison, compare, label_of
-from tui.views.comparison_text import agreements, tables_of
-from tui.views.run_facts import RunFacts, facts_of
+from tui.views.runs.comparison import Comparison, compare, label_of
+from tui.views.runs.comparison_text import agreements, tables_of
+from tui.views.runs.run_facts import RunFacts, facts_of
 
 _NUMBERS = re.compile("metrics|by |mean")
 """Titles of tables whose numbers stand in full."""

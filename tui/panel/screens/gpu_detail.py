@@ -18,10 +18,10 @@ from textual.widgets import Static
 from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import run_colour
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import memory, percent
-from tui.views.gpu_detail_text import (
+from tui.views.machines.gpu_detail_text import (
     health_facts,
     launch_facts,
     place_facts,
@@ -29,7 +29,7 @@ from tui.views.gpu_detail_text import (
     process_heading,
     process_rows,
 )
-from tui.views.gpu_text import gpu_label, trouble
+from tui.views.machines.gpu_text import gpu_label, trouble
 
 _COURSE = 38
 _SPARKS = "▁▂▃▄▅▆▇█"

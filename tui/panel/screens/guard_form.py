@@ -22,7 +22,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.money_commands import MoneyCommands
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.widgets.launch.fields import FormField
-from tui.views.guard_text import consequences, guard_text, postponed_text
+from tui.views.money.guard_text import consequences, guard_text, postponed_text
 
 _FIELDS = (
     ("budget_stop", "budget stop", "session total in dollars, or part of its budget: 95%"),

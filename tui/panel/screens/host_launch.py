@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Label, Static
 
 from runners.model.errors import WrongInput
-from runners.remote.link import RemoteRequest
+from runners.places.ssh.link import RemoteRequest
 from tui.panel.remote.links import LinkedHost
 from tui.views.safe import safe_cell
 

@@ -10,16 +10,16 @@ import msgspec
 from runners.cost.run_costs import RunCost
 from runners.model.run import Checkpoint, Progress, Run, RunRecord
 from runners.model.states import State
-from runners.remote.snapshot import RemoteRun
+from runners.places.ssh.snapshot import RemoteRun
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.remote.far_curves import FarCurveStore
 from tui.panel.remote.lines import machine_time
 from tui.panel.remote.links import LinkedHost
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
-from tui.views.remote_text import link_text
-from tui.views.run_view import RunView
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.machines.remote_text import link_text
+from tui.views.runs.run_view import RunView
 
 
 class HostMetricsScreen(MetricsScreen):

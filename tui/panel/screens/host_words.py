@@ -8,7 +8,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from runners.remote.link import RemoteRequest
+from runners.places.ssh.link import RemoteRequest
 from tui.views.safe import safe_cell
 
 

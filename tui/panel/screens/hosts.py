@@ -18,18 +18,18 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.helpers import ROOT
-from runners.remote.link import RemoteRequest
-from runners.remote.snapshot import RemoteSnapshot
+from runners.places.ssh.link import RemoteRequest
+from runners.places.ssh.snapshot import RemoteSnapshot
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.remote.actions import RunElsewhere
 from tui.panel.remote.cockpit_hosts import CockpitHosts
 from tui.panel.remote.lines import here_heading, host_heading, machine_time, run_line, totals
 from tui.panel.remote.links import LinkedHost
-from tui.panel.remote.tree import told
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
+from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.tree import told
 from tui.views.safe import safe_cell
 
 _ENDED_SHOWN = 5

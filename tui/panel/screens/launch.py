@@ -16,9 +16,9 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from runners.lifecycle.control.preview import preview
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.launch.planner import preview
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
@@ -30,7 +30,6 @@ from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
-from tui.panel.feed import PanelSnapshot
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.widgets.gpu.picker import Peaks
 from tui.panel.widgets.launch.fields import FormField
@@ -38,8 +37,9 @@ from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
 from tui.panel.widgets.launch.presets import LaunchChoice, own_command, read_choices
 from tui.panel.widgets.launch.sweeps import sweep_text
-from tui.views.plan_text import describe_plan
-from tui.views.resume_text import resumed_text
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.plan_text import describe_plan
+from tui.views.runs.resume_text import resumed_text
 
 _RULE_WORDS = {
     "linear": "linear",

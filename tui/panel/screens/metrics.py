@@ -17,7 +17,6 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_order import keep_pinned_charts, pinned_charts
@@ -33,7 +32,8 @@ from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
 from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
-from tui.views.run_view import RunView
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_view import RunView
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read
 _LIST_FROM = 100

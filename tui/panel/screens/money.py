@@ -17,11 +17,12 @@ from runners.guard.rule import GuardView
 from runners.host.clock import moment_now
 from runners.model.errors import FresnelError
 from runners.state.layout import StateDirectory
-from tui.panel.feed import PanelSnapshot
 from tui.panel.money_commands import MoneyCommands
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
-from tui.views.cost_report import (
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.format import DASH
+from tui.views.money.cost_report import (
     CostReport,
     CostTable,
     cost_notes,
@@ -29,10 +30,9 @@ from tui.views.cost_report import (
     padded,
     read_report,
 )
-from tui.views.format import DASH
-from tui.views.guard_text import guard_text, watched_text
-from tui.views.money_text import ended_text, session_pairs
-from tui.views.run_columns import short_names
+from tui.views.money.guard_text import guard_text, watched_text
+from tui.views.money.money_text import ended_text, session_pairs
+from tui.views.runs.run_columns import short_names
 
 _AGAIN_S = 15.0
 _LEAST_NAME = 12

@@ -14,13 +14,13 @@ from textual.widgets import Static
 
 from runners.model.run import Run
 from runners.watch.pictures import NEWEST, PictureFinder, Place, RunPicture
-from tui.panel.feed import PanelSnapshot
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.terminal.graphics import terminal_graphics
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
-from tui.views.picture_album import PictureAlbum, place_words
-from tui.views.run_view import RunView
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.metrics.picture_album import PictureAlbum, place_words
+from tui.views.runs.run_view import RunView
 
 _LOOK_EVERY_S = 3.0
 _MOST_LOOKED_AT = 50

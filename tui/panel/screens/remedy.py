@@ -13,13 +13,13 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from runners.doctor.verdict import Diagnosis, NotKnown
-from runners.lifecycle.remedy.case import Case
-from runners.lifecycle.remedy.remedies import Proposal, open_case, propose
+from runners.diagnosis.remedy.case import Case
+from runners.diagnosis.remedy.remedies import Proposal, open_case, propose
+from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
-from tui.views.diagnosis_text import diagnose_run
+from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell
 
 _SIGNS = {"-": "red", "+": "green"}

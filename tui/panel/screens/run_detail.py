@@ -18,14 +18,14 @@ from textual.widgets import Static
 from runners.model.states import SIGNS
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_copied, osc52, send
 from tui.panel.theme.palette import STATE_STYLES
-from tui.views.code_diff import DiffKind, DiffLine, diff_lines, diff_words
-from tui.views.run_details import describe_details
-from tui.views.run_text import command_of
-from tui.views.run_view import view_run
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.code_diff import DiffKind, DiffLine, diff_lines, diff_words
+from tui.views.runs.run_details import describe_details
+from tui.views.runs.run_text import command_of
+from tui.views.runs.run_view import view_run
 
 _EVERY = 3
 """Of so many pictures, one has everything read again."""

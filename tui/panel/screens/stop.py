@@ -12,11 +12,11 @@ from textual.widgets import Button, Static
 
 from runners.model.spec import Rung
 from runners.model.states import State
-from tui.panel.feed import PanelSnapshot
 from tui.panel.screens.dialogs import QuestionScreen
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
-from tui.views.run_text import projection_text
-from tui.views.run_view import RunView
+from tui.views.runs.run_text import projection_text
+from tui.views.runs.run_view import RunView
 
 _SECOND_S = 1.0
 

@@ -13,13 +13,13 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from runners.lifecycle.verification.verify import Verification, verify
 from runners.model.errors import FresnelError
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
+from runners.verify.verify import Verification, verify
 from tui.panel.hotkeys import hotkey
+from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
-from tui.views.verification_text import counts_text
 
 _ORDER = {"FAIL": 0, "WARN": 1, "PASS": 2}
 _STYLES = {"FAIL": "bold red", "WARN": "yellow", "PASS": "dim"}

@@ -10,10 +10,10 @@ from textual.widget import Widget
 
 from runners.cost.meter import Meter
 from runners.host.clock import moment_now
-from tui.panel.feed import PanelSnapshot
 from tui.panel.theme.palette import bar
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars
-from tui.views.guard_text import guard_mark, guard_text
+from tui.views.money.guard_text import guard_mark, guard_text
 
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7

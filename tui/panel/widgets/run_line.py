@@ -9,9 +9,9 @@ from textual.theme import Theme
 
 from runners.model.states import SIGNS
 from tui.panel.theme.palette import STATE_STYLES, run_colour
-from tui.views.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
-from tui.views.run_row import RunRow
-from tui.views.run_sort import SortKey
+from tui.views.runs.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
+from tui.views.runs.run_row import RunRow
+from tui.views.runs.run_sort import SortKey
 
 MARGIN = 4
 """Cells before the first column: a letter or mark, and the state's sign."""

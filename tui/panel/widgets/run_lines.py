@@ -11,14 +11,14 @@ from rich.text import Text
 from textual.theme import Theme
 
 from runners.model.states import State
-from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
-from tui.views.ended_index import EndedRows
-from tui.views.remote_rows import RowsElsewhere, as_of
-from tui.views.run_columns import Cell, Look, fit_columns, headings_agree, short_names
-from tui.views.run_row import RunRow, row_of_view
-from tui.views.run_sort import SORTABLE
-from tui.views.run_table import (
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.ended_index import EndedRows
+from tui.views.runs.remote_rows import RowsElsewhere, as_of
+from tui.views.runs.run_columns import Cell, Look, fit_columns, headings_agree, short_names
+from tui.views.runs.run_row import RunRow, row_of_view
+from tui.views.runs.run_sort import SORTABLE
+from tui.views.runs.run_table import (
     Arrangement,
     FoldedGroup,
     Line,

@@ -16,15 +16,15 @@ from textual.message import Message
 
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.run_lines import RunLines
-from tui.views.run_query import RunQuery, parse_query
-from tui.views.run_row import RunRow
-from tui.views.run_sort import SortKey
-from tui.views.run_table import Arrangement, Arranger, FoldedGroup, Line
-from tui.views.run_view import RunView, view_run
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_query import RunQuery, parse_query
+from tui.views.runs.run_row import RunRow
+from tui.views.runs.run_sort import SortKey
+from tui.views.runs.run_table import Arrangement, Arranger, FoldedGroup, Line
+from tui.views.runs.run_view import RunView, view_run
 
 _FEW = 500
 """So many runs are arranged at once; more of them aside."""

@@ -16,13 +16,13 @@ from runners.gpus.client import is_stale
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.leases import Lease
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, memory, percent, size
-from tui.views.gpu_text import host_text, instance_number, instances_of, strangers, trouble
-from tui.views.run_columns import fitted
+from tui.views.machines.gpu_text import host_text, instance_number, instances_of, strangers, trouble
+from tui.views.runs.run_columns import fitted
 
 _CORNERS = 4
 _LEAST_NAME = 6

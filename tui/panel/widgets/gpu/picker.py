@@ -13,12 +13,12 @@ from textual.message import Message
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.spec import GpuRequest
 from runners.presets.reading.units import parse_gpu_ids
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.row_list import RowList
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, indices, memory
-from tui.views.gpu_text import gpu_label, instances_of, strangers
+from tui.views.machines.gpu_text import gpu_label, instances_of, strangers
 
 _MOST_ROWS = 8
 Peaks = Mapping[str, tuple[str, GpuUse]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from runners.lifecycle.control.variation import CHANGEABLE, varied
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
+from runners.lifecycle.launch.variation import CHANGEABLE, varied
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule

@@ -18,7 +18,6 @@ from textual.widgets import Input, Label, Static
 from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
 from runners.model.errors import WrongInput
 from runners.model.spec import Parameter, RunSpec
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.launch.details import (
@@ -37,6 +36,7 @@ from tui.panel.widgets.launch.sweeps import (
     sweep_wish,
     sweep_words,
 )
+from tui.snapshot.feed import PanelSnapshot
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
 _SHELL = "as in a shell: pipes, variables and `cd … && …` work"

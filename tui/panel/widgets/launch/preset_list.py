@@ -13,9 +13,9 @@ from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from tui.panel.feed import PanelSnapshot
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.launch.presets import LaunchChoice, describe_choice, last_runs
+from tui.snapshot.feed import PanelSnapshot
 
 
 class PresetList(Vertical):

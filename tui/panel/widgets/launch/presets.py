@@ -12,10 +12,10 @@ from runners.lifecycle.launch.fitness import why_not_here
 from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import PresetEntry, list_presets
 from runners.presets.load import command_spec
-from tui.panel.feed import PanelSnapshot
 from tui.panel.widgets.gpu.picker import spell_ids
+from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import dollars, duration
-from tui.views.run_view import RunView
+from tui.views.runs.run_view import RunView
 
 OWN_COMMAND = "own command"
 

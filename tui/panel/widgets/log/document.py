@@ -14,8 +14,8 @@ from runners.watch.logs.index import LineIndex
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import AllOf, Pattern
-from tui.panel.widgets.log.filter import LogFilter
-from tui.panel.widgets.log.search import LogSearch
+from tui.panel.widgets.log.log_filter import LogFilter
+from tui.panel.widgets.log.search_state import LogSearch
 
 _INDEX_AT_ONCE = 8 << 20  # bytes counted on the spot: two or three milliseconds
 _FILTER_AT_ONCE = 256 << 10  # bytes appended that are filtered on the spot

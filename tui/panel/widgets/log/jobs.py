@@ -14,8 +14,8 @@ from runners.watch.logs.file import LogFile
 from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.index import LineIndex
 from runners.watch.logs.reader import BLOCK, LogSource
-from tui.panel.widgets.log.filter import LogFilter
-from tui.panel.widgets.log.search import LogSearch
+from tui.panel.widgets.log.log_filter import LogFilter
+from tui.panel.widgets.log.search_state import LogSearch
 
 Stopped = Callable[[], bool]
 Tell = Callable[[], None]

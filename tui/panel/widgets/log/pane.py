@@ -36,12 +36,12 @@ from tui.panel.widgets.log.messages import (
 )
 from tui.panel.widgets.log.pane_keys import LOG_KEYS
 from tui.panel.widgets.log.rank_files import next_rank_file
-from tui.panel.widgets.log.reader import LogPlace, LogReader
 from tui.panel.widgets.log.rows import StripCache, StripLook
-from tui.panel.widgets.log.search import LogSearch
+from tui.panel.widgets.log.search_state import LogSearch
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_words, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, watch_file
+from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.style_once import StyleOnce
 
 _WRAPPED = {False: "from the first again", True: "from the last again"}

@@ -16,7 +16,7 @@ from runners.watch.logs.reader import LogSource
 from runners.watch.logs.search import Pattern
 from tui.panel.widgets.log import jobs
 from tui.panel.widgets.log.document import LogDocument
-from tui.panel.widgets.log.search import LogSearch, seek
+from tui.panel.widgets.log.search_state import LogSearch, seek
 from tui.views.format import size
 
 _WRITE = "write"

@@ -10,8 +10,8 @@ from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart_request import ChartOptions
-from tui.views.curves import AxisName, Curve, axis_text
-from tui.views.scales import Scale, axis_numbers, distinct, scale_for, short, stride
+from tui.views.metrics.curves import AxisName, Curve, axis_text
+from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride
 
 Row = tuple[Segment, ...]
 

@@ -16,8 +16,8 @@ from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
 from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
 from tui.panel.widgets.metrics.chart_request import ChartRequest, RunCurve, order
-from tui.panel.widgets.metrics.curve_store import CurveStore, Line
-from tui.views.curves import (
+from tui.snapshot.curve_store import CurveStore, Line
+from tui.views.metrics.curves import (
     AXES,
     SMOOTHINGS,
     AxisName,
@@ -125,8 +125,8 @@ class ChartModel:
 
         Raises OSError where the folder does not take them.
         """
-        from tui.views.chart_files import write_chart
-        from tui.views.chart_svg import SvgCurve
+        from tui.views.metrics.chart_files import write_chart
+        from tui.views.metrics.chart_svg import SvgCurve
 
         found, paths = self._lines(asked), list[Path]()
         for name in names:

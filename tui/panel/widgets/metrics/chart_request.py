@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from runners.model.run import Run
-from tui.views.curves import SMOOTHINGS, AxisName
+from tui.views.metrics.curves import SMOOTHINGS, AxisName
 
 _CURSOR_STEPS = 100
 _MOST_COLUMNS = 5  # 0: as many as there is room for

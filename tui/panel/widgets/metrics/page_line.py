@@ -3,7 +3,7 @@
 from tui.panel.widgets.metrics.chart import RESUMED
 from tui.panel.widgets.metrics.chart_model import ChartPage
 from tui.panel.widgets.metrics.chart_request import ChartRequest
-from tui.views.curves import SMOOTHINGS
+from tui.views.metrics.curves import SMOOTHINGS
 
 
 def page_line(page: ChartPage, asked: ChartRequest) -> str:

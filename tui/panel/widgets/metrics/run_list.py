@@ -10,11 +10,11 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from runners.model.states import SIGNS
-from tui.panel.feed import PanelSnapshot
 from tui.panel.screen_keys import CURVE_KEYS
 from tui.panel.theme.palette import STATE_STYLES, run_colour
 from tui.panel.widgets.row_list import RowList
-from tui.views.run_view import RunView
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_view import RunView
 
 LIST_WIDTH = 27
 """Cells, its border included, as panel.tcss has it."""

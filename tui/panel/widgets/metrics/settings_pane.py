@@ -7,9 +7,9 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tui.panel.widgets.metrics.chart_request import RunCurve
-from tui.panel.widgets.metrics.curve_store import CurveStore
 from tui.panel.widgets.metrics.details import describe, draw_details
-from tui.views.run_view import RunView
+from tui.snapshot.curve_store import CurveStore
+from tui.views.runs.run_view import RunView
 from tui.views.settings import settings_of
 
 _WIDTH = 44

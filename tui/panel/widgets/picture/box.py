@@ -20,8 +20,8 @@ from tui.panel.terminal.graphics import Graphics
 from tui.panel.terminal.osc import send
 from tui.panel.widgets.picture.painting import Painting, paint
 from tui.views.format import duration, size
-from tui.views.picture_album import place_words
-from tui.views.picture_file import UnreadablePicture, load_picture
+from tui.views.metrics.picture_album import place_words
+from tui.views.metrics.picture_file import UnreadablePicture, load_picture
 
 
 class PictureCanvas(Widget):

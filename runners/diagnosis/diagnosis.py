@@ -1,0 +1,311 @@
+"""Why a run ended: the first cause, on what that rests, or plainly that it is not known.
+
+Order of evidence: what was done on purpose, the kernel's memory killer, GPU hardware errors, error
+files of the earliest rank, the earliest line that is no consequence of another, the exit status.
+"""
+
+import re
+import signal
+from collections.abc import Mapping
+
+import msgspec
+
+from runners.diagnosis.evidence import Evidence, LogPart
+from runners.diagnosis.signatures import Signature, Tier
+from runners.diagnosis.suspects import (
+    Suspect,
+    behind_rank,
+    find_suspects,
+    first_failure,
+    root_cause,
+    unknown_error,
+)
+from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.model.states import State
+
+HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
+"""Xids that are the machine's, by the action in NVIDIA's catalogue: reset or replace the GPU."""
+
+_LONGEST = 240
+_OPTIONAL = re.compile(r"\[([^][]*)\]")
+_FIELD = re.compile(r"\{(\w+)\}")
+_SIGNAL_KINDS = {
+    "SIGHUP": ("terminal_closed", "the terminal or session it belonged to was closed"),
+    "SIGSEGV": ("crashed", "a native library touched memory that is not its own"),
+    "SIGBUS": ("crashed", "a bus error: mostly a full /dev/shm or a file cut short under it"),
+    "SIGILL": ("crashed", "an instruction this CPU does not have: a build for another CPU"),
+    "SIGFPE": ("crashed", "an arithmetic error in native code"),
+    "SIGXCPU": ("cpu_limit", "its limit of CPU time (ulimit -t) was reached"),
+    "SIGXFSZ": ("file_size_limit", "its limit of file size (ulimit -f) was reached"),
+}
+_UNKNOWN_SIGNALS = {
+    "SIGKILL": ("killed_unknown", "killed by SIGKILL; by whom is not recorded"),
+    "SIGTERM": ("terminated_unknown", "ended by SIGTERM that this panel did not send"),
+    "SIGINT": ("interrupted_unknown", "interrupted by SIGINT that this panel did not send"),
+    "SIGABRT": ("aborted_unknown", "it aborted; nothing it wrote says why"),
+}
+_SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
+"""Ends that leave no words, so that what stands in the output is the other ranks' surprise."""
+_EXITS = {
+    126: (
+        "not_executable",
+        "the command is there but cannot be executed",
+        "chmod +x, or name its interpreter",
+    ),
+    127: (
+        "command_not_found",
+        "the command, or one it calls, was not found",
+        "see PATH and the preset's command",
+    ),
+}
+
+
+def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
+    """The first cause of a run's end; a pure function of the evidence."""
+    looked = _looked_at(evidence)
+    if evidence.state is State.DONE or evidence.exit_code == 0:
+        return NotKnown("ended_well", "it ended well: there is nothing to explain", looked)
+    done = _own_doing(evidence, looked)
+    if done is not None:
+        return done
+    suspects = find_suspects(evidence.logs, signatures)
+    chosen = choose(suspects, evidence)
+    return (
+        _memory_killer(evidence, chosen, looked)
+        or _hardware(evidence, looked)
+        or _error_file(evidence, signatures, looked)
+        or _from_text(chosen, suspects, evidence, signatures, looked)
+        or _from_exit(evidence, looked)
+    )
+
+
+def choose(suspects: list[Suspect], evidence: Evidence) -> Suspect | None:
+    """The suspect to believe: of the most telling tier, of the rank that failed first, earliest."""
+    if not suspects:
+        return None
+    tier = min(one.tier for one in suspects)
+    best = [one for one in suspects if one.tier is tier]
+    first = root_cause(evidence.logs)
+    of_first = [one for one in best if first is not None and one.rank == first[0]]
+    chosen = (of_first or best)[0]
+    earlier = (one for one in suspects if one.place < chosen.place)
+    return next((one for one in earlier if chosen.signature.kind in one.signature.explains), chosen)
+
+
+def signal_of(code: int | None) -> str:
+    """The name of the signal an exit code tells of (negative, or 128 + number); empty for none."""
+    number = -code if code is not None and code < 0 else (code or 0) - 128
+    try:
+        return signal.Signals(number).name if number > 0 else ""
+    except ValueError:
+        return ""
+
+
+def _looked_at(evidence: Evidence) -> tuple[str, ...]:
+    code = evidence.exit_code
+    name = signal_of(code)
+    looked = ["no exit status" if code is None else f"exit {code}" + (f" ({name})" if name else "")]
+    if evidence.oom_kills is not None:
+        looked.append(f"control group: {evidence.oom_kills} memory kills")
+    if evidence.kernel:
+        looked.append(f"kernel log: {len(evidence.kernel)} records")
+    if evidence.xids:
+        looked.append(f"Xid {', '.join(str(xid.code) for xid in evidence.xids)}")
+    if evidence.errors:
+        looked.append(f"{len(evidence.errors)} error files")
+    for part in evidence.logs:
+        where = f" from byte {part.start:,}" if part.start else ""
+        looked.append(f"{len(part.data):,} bytes of {part.name}{where}")
+    return tuple(looked[:12])
+
+
+def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
+    """What this panel did or saw itself: a stop, a limit, the guard, a start that failed."""
+    reason = evidence.reason
+    if evidence.state is State.CANCELLED:
+        return Diagnosis("cancelled", "", reason, "", ("the queue it was taken out of",), looked)
+    if evidence.state is State.STOPPED:
+        kind = "stopped"
+        if reason.startswith("guard:"):
+            kind = "stopped_by_guard"
+        elif reason.startswith("on_stall:"):
+            kind = "stopped_at_stall"
+        elif evidence.stopped_by == "its limit":
+            kind = "stopped_at_limit"
+        words = reason or "it was stopped"
+        return Diagnosis(kind, "", words, "", ("the stop this panel carried out",), looked)
+    if evidence.exit_code is None and reason.startswith("host rebooted"):
+        remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."
+        return Diagnosis("host_rebooted", "", reason, remedy, ("the boot's own id",), looked)
+    if evidence.exit_code is None and reason.startswith(("could not start", "the launch was")):
+        remedy = "`fresnel-tui plan` shows the command, its folder and environment."
+        return Diagnosis("not_started", "", reason, remedy, ("the supervisor",), looked)
+    return None
+
+
+def _memory_killer(
+    evidence: Evidence, chosen: Suspect | None, looked: tuple[str, ...]
+) -> Diagnosis | None:
+    """Host memory: the control group's counter, or the kernel's record of one of our processes."""
+    first = root_cause(evidence.logs)
+    killed = "SIGKILL" in (signal_of(evidence.exit_code), signal_of(first[1] if first else None))
+    if not killed and (chosen is None or chosen.signature.kind != "dataloader_worker_killed"):
+        return None
+    rests = []
+    if evidence.oom_kills:
+        rests.append(f"the run's control group counted {evidence.oom_kills} memory kills")
+    records = [line for line in evidence.kernel if _names_ours(line, evidence)]
+    if records:
+        rests.append("the kernel's record of the kill")
+    if not rests:
+        return None
+    return Diagnosis(
+        "host_out_of_memory",
+        "",
+        "The host, or the run's memory limit, ran out of memory and the kernel killed it.",
+        "Fewer workers, less preloading, or a higher memory limit.",
+        tuple(rests),
+        looked,
+        records[0] if records else "",
+        first[0] if first and killed else None,
+        title="out of host memory",
+    )
+
+
+def _names_ours(line: str, evidence: Evidence) -> bool:
+    words = line.replace("=", " ").replace(",", " ").split()
+    return any(str(pid) in words for pid in evidence.pids)
+
+
+def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
+    found = next((xid for xid in evidence.xids if xid.code in HARDWARE_XIDS), None)
+    if found is None:
+        return None
+    return Diagnosis(
+        "gpu_hardware",
+        "",
+        f"The GPU reported Xid {found.code}: {found.meaning}.",
+        "This is the machine, not the run: leave this GPU out (--gpu-ids), tell its keeper.",
+        (f"Xid {found.code} of the run's GPU while it ran",),
+        looked,
+        title=f"GPU hardware error (Xid {found.code})",
+    )
+
+
+def _error_file(
+    evidence: Evidence, signatures: tuple[Signature, ...], looked: tuple[str, ...]
+) -> Diagnosis | None:
+    """The earliest error file, or torchrun's report of one, whose message is a known cause."""
+    parts = [
+        LogPart("the earliest error file", error.message.encode(), 0, error.rank)
+        for error in evidence.errors
+    ]
+    reported = first_failure(evidence.logs)
+    for part in [*parts, reported] if reported is not None else parts:
+        suspects = find_suspects([part], signatures)
+        best = min(suspects, key=lambda one: one.tier, default=None)
+        if best is not None and best.tier <= Tier.VAGUE:
+            whose = "a rank" if part.rank is None else f"rank {part.rank}"
+            return _told(best, (f"{part.name}, of {whose}",), looked)
+    return None
+
+
+def _from_text(
+    chosen: Suspect | None,
+    suspects: list[Suspect],
+    evidence: Evidence,
+    signatures: tuple[Signature, ...],
+    looked: tuple[str, ...],
+) -> Diagnosis | NotKnown | None:
+    """What the output tells; None when the exit status tells more than it."""
+    if chosen is not None and (chosen.tier <= Tier.VAGUE or chosen.signature.explains):
+        return _from_line(chosen, suspects, evidence, looked)
+    first = root_cause(evidence.logs)
+    ends = {signal_of(evidence.exit_code), signal_of(first[1] if first else None)}
+    if ends & _SUDDEN and (chosen is None or chosen.tier >= Tier.COLLECTIVE):
+        return None
+    line, rank = unknown_error(evidence.logs, signatures)
+    if line:
+        reported = first_failure(evidence.logs)
+        if rank is None and reported is not None and line.encode() in reported.data:
+            rank = reported.rank
+        whose = "" if rank is None else f" of rank {rank}"
+        line = _shortened(line)
+        return NotKnown("unknown", f"not known; the first error{whose}: {line}", looked, line, rank)
+    return None if chosen is None else _from_line(chosen, suspects, evidence, looked)
+
+
+def _from_line(
+    chosen: Suspect, suspects: list[Suspect], evidence: Evidence, looked: tuple[str, ...]
+) -> Diagnosis:
+    whose = "" if chosen.rank is None else f" of rank {chosen.rank}"
+    rests = [f"the earliest telling line{whose}, {chosen.log} byte {chosen.place[1]:,}"]
+    same = {one.rank for one in suspects if one.signature.kind == chosen.signature.kind}
+    if len(same) > 1:
+        rests.append(f"the same of {len(same)} ranks")
+    name = signal_of(evidence.exit_code)
+    if name:
+        rests.append(f"its end by {name}")
+    found = _told(chosen, tuple(rests), looked)
+    behind = behind_rank(suspects, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
+    if behind is None:
+        return found
+    return msgspec.structs.replace(
+        found,
+        cause=f"{found.cause} Rank {behind[0]} is {behind[1]}.",
+        rank=behind[0],
+        title=f"the others waited for it: {found.headline}",
+    )
+
+
+def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> Diagnosis:
+    signature = suspect.signature
+    cause = fill_cause(signature.cause, suspect.fields)
+    line, rank = _shortened(suspect.line), suspect.rank
+    return Diagnosis(
+        signature.kind,
+        signature.id,
+        cause,
+        signature.remedy,
+        rests,
+        looked,
+        line,
+        rank,
+        signature.remedies,
+        fill_cause(signature.title, suspect.fields),
+        suspect.place[1] if suspect.log == "output.log" else None,
+    )
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def fill_cause(cause: str, fields: Mapping[str, str]) -> str:
+    """`cause` with its {fields}; what stands in [brackets] goes when a field in it is not there."""
+
+    def part(found: re.Match[str]) -> str:
+        named = _FIELD.findall(found[1])
+        return found[1] if all(name in fields for name in named) else ""
+
+    text = _OPTIONAL.sub(part, cause)
+    return _FIELD.sub(lambda found: fields.get(found[1], "?"), text)
+
+
+def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKnown:
+    """What the exit status alone says, the run's own or the one torchrun tells of a rank."""
+    code, rank = evidence.exit_code, None
+    first = root_cause(evidence.logs)
+    if first is not None and not signal_of(code):
+        rank, code = first
+    name = signal_of(code)
+    whose = "" if rank is None else f"rank {rank}: "
+    rests = (f"{whose}the exit status {code}",)
+    if name in _SIGNAL_KINDS:
+        kind, words = _SIGNAL_KINDS[name]
+        return Diagnosis(kind, "", f"{whose}{name}: {words}.", "", rests, looked, "", rank)
+    if code in _EXITS:
+        kind, words, remedy = _EXITS[code]
+        return Diagnosis(kind, "", f"{whose}{words}.", remedy, rests, looked, "", rank)
+    kind, words = _UNKNOWN_SIGNALS.get(name, ("unknown", "no line of its output is a known cause"))
+    return NotKnown(kind, f"not known: {whose}{words}", looked)

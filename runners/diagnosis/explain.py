@@ -1,0 +1,53 @@
+"""A run's verdict from what lies in its folder: evidence gathered, signatures read, line found."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from runners.diagnosis.diagnosis import diagnose
+from runners.diagnosis.evidence import gather_evidence
+from runners.diagnosis.signatures import load_signatures
+from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.host.files import open_plain
+from runners.model.errors import WrongInput
+from runners.model.run import Run
+
+_FAR = 64 << 20
+"""Bytes before a line that are looked through to count it: a screen can show no such number."""
+_NEAR = 1 << 20
+
+
+def explain_run(run: Run) -> Diagnosis | NotKnown:
+    """Why `run`, which has ended badly, did so.
+
+    A mistake in the user's own signatures is told as the verdict: it must not hide the run.
+    """
+    try:
+        signatures = load_signatures()
+    except WrongInput as error:
+        return NotKnown("signatures_unusable", f"not known: {error.message}", ())
+    found = diagnose(gather_evidence(run), signatures)
+    if not isinstance(found, Diagnosis) or found.offset is None:
+        return found
+    number = line_number(Path(run.directory) / "output.log", found.offset, found.line)
+    return msgspec.structs.replace(found, line_number=number)
+
+
+def line_number(path: Path, offset: int, line: str) -> int | None:
+    """Which line of the file, from 1, is `line`, found at or after byte `offset`; None when it is
+    not there as it stands, or too far down to be counted.
+    """
+    wanted = line.removesuffix("…").encode()
+    if offset > _FAR or not wanted:
+        return None
+    try:
+        descriptor = open_plain(path)
+    except OSError:
+        return None
+    try:
+        content = os.pread(descriptor, offset + _NEAR, 0)
+    finally:
+        os.close(descriptor)
+    at = content.find(wanted, offset)
+    return None if at < 0 else content.count(b"\n", 0, at) + 1

@@ -1,0 +1,90 @@
+"""What a remedy works on: an ended run, its spec, and the verdict on it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.model.errors import WrongInput
+from runners.model.parameters import with_value
+from runners.model.plan import LaunchPlan
+from runners.model.run import Run
+from runners.model.spec import Parameter, ParameterValue, RunSpec
+from runners.presets.config_file import ConfigText, read_config
+from runners.state.layout import StateDirectory
+
+
+class Unfit(WrongInput):
+    """Why a remedy cannot be applied to this run."""
+
+
+class FileWork(NamedTuple):
+    """A checkpoint file that has to be written before the launch: what the checkpoint tool does."""
+
+    do: str
+    source: str
+    target: str
+    interpreter: str
+
+
+class Case(NamedTuple):
+    """An ended run, the spec it was launched by with what was changed so far, and its verdict."""
+
+    state: StateDirectory
+    run: Run
+    spec: RunSpec
+    verdict: Diagnosis | NotKnown | None = None
+    work: tuple[FileWork, ...] = ()
+
+    @property
+    def plan(self) -> LaunchPlan:
+        """The plan of the ended run. Raises Unfit when it is gone."""
+        if self.run.plan is None:
+            raise Unfit("its plan is gone")
+        return self.run.plan
+
+    @property
+    def devices(self) -> int:
+        """How many processes compute."""
+        return self.plan.processes
+
+    def changed(self, **fields: object) -> "Case":
+        """The same with other fields of the spec."""
+        return self._replace(spec=msgspec.structs.replace(self.spec, **fields))
+
+    def with_variable(self, name: str, value: str) -> "Case":
+        """The same with an environment variable. Raises Unfit when it has this value already."""
+        if self.spec.environment.get(name) == value:
+            raise Unfit(f"{name}={value} was set already")
+        return self.changed(environment={**self.spec.environment, name: value})
+
+    def parameter(self, *names: str) -> Parameter | None:
+        """The first parameter of one of these names, with any prefix of a configuration file."""
+        for name in names:
+            for one in self.spec.parameters:
+                if one.name == name or one.name.rpartition(".")[2].replace("-", "_") == name:
+                    return one
+        return None
+
+    def with_parameter(self, parameter: Parameter, value: ParameterValue) -> "Case":
+        """The same with another value of a parameter. Raises Unfit when its limits forbid it."""
+        try:
+            changed = with_value(parameter, value)
+        except ValueError as error:
+            raise Unfit(f"{parameter.name}: {error}") from None
+        others = tuple(
+            changed if one.name == parameter.name else one for one in self.spec.parameters
+        )
+        return self.changed(parameters=others)
+
+    def configuration(self) -> ConfigText | None:
+        """The configuration file that the preset names, None when it names none."""
+        if self.spec.config is None or "${" in self.spec.config.path:
+            return None
+        return read_config(Path(self.plan.working_directory) / self.spec.config.path)
+
+
+Remedy = Callable[[Case], Case]
+"""Turns a case into a treated one; raises Unfit."""

@@ -1,0 +1,64 @@
+"""What differs between the plan of a run and the one that would come next, line by line."""
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from runners.diagnosis.remedy.case import FileWork
+from runners.model.plan import LaunchPlan
+
+_PORTS = ("--master-port=", "--main_process_port=")
+
+
+def plan_diff(
+    before: LaunchPlan, after: LaunchPlan, work: Sequence[FileWork] = ()
+) -> tuple[str, ...]:
+    """Lines that begin with `- ` or `+ `; the runs' own folders and ids do not count."""
+    lines = [f"+ writes {one.target} ({one.do} of {one.source})" for one in work]
+    lines += _changes(_words(before), _words(after))
+    lines += _changes(_variables(before), _variables(after))
+    lines += _changes(before.config_changes, after.config_changes)
+    lines += _changes(_rest(before), _rest(after))
+    return tuple(lines)
+
+
+def _words(plan: LaunchPlan) -> list[str]:
+    """Program and flags, each flag with its value."""
+    words: list[str] = []
+    for word in plan.argv:
+        text = _neutral(word, plan)
+        value = words and words[-1].startswith("-") and "=" not in words[-1]
+        if value and " " not in words[-1] and not text.startswith("--") and _is_flag(words[-1]):
+            words[-1] = f"{words[-1]} {text}"
+        else:
+            words.append(text)
+    return words
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("--") or (word.startswith("-") and len(word) == 2)
+
+
+def _variables(plan: LaunchPlan) -> list[str]:
+    return sorted(f"{name}={_neutral(value, plan)}" for name, value in plan.environment.items())
+
+
+def _rest(plan: LaunchPlan) -> list[str]:
+    rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or 'none: the CPU'}"]
+    rest.append(f"directory {plan.working_directory}")
+    if plan.resumed_from:
+        rest.append(f"resumes {_neutral(plan.resumed_from, plan)}")
+    rest += [f"note: {note}" for note in plan.notes if note.startswith("batch ")]
+    return rest
+
+
+def _neutral(text: str, plan: LaunchPlan) -> str:
+    return text.replace(plan.directory, "${run_dir}").replace(plan.run, "${run_id}")
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for what, low, high, new_low, new_high in matcher.get_opcodes():
+        if what == "equal":
+            continue
+        yield from (f"- {line}" for line in before[low:high])
+        yield from (f"+ {line}" for line in after[new_low:new_high])

@@ -1,0 +1,132 @@
+"""Proposing remedies for an ended run, each with the diff of its plan, and launching one."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from runners.diagnosis.remedy import checkpoint_remedies, setting_remedies, surroundings
+from runners.diagnosis.remedy.case import Case, FileWork, Remedy
+from runners.diagnosis.remedy.plan_diff import plan_diff
+from runners.diagnosis.remedy_names import REMEDIES
+from runners.diagnosis.verdict import Diagnosis, NotKnown, remedies_for
+from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.start import start_together
+from runners.lifecycle.launch.planner import preview
+from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.run import Run
+from runners.presets.reading.diagnostics import nearest
+from runners.scheduling.policy import Granted
+from runners.state.layout import StateDirectory
+from runners.verify.checkpoint_tool import (
+    CheckpointToolError,
+    ask_checkpoint_tool,
+)
+
+FUNCTIONS: dict[str, Remedy] = {
+    "another-port": surroundings.another_port,
+    "half-batch": setting_remedies.half_batch,
+    "accumulate": setting_remedies.accumulate,
+    "mixed-precision": setting_remedies.mixed_precision,
+    "expandable-segments": surroundings.expandable_segments,
+    "half-rate": setting_remedies.half_rate,
+    "sqrt-rate": setting_remedies.sqrt_rate,
+    "fewer-workers": setting_remedies.fewer_workers,
+    "more-workers": setting_remedies.more_workers,
+    "remap-checkpoint": checkpoint_remedies.remap_checkpoint,
+    "strip-checkpoint": checkpoint_remedies.strip_checkpoint,
+    "earlier-checkpoint": checkpoint_remedies.earlier_checkpoint,
+    "resume": checkpoint_remedies.resume,
+    "show-gpus": surroundings.show_gpus,
+    "first-gpu-number": surroundings.first_gpu_number,
+    "interface": surroundings.interface,
+    "nccl-debug": surroundings.nccl_debug,
+    "no-nccl-shm": surroundings.no_nccl_shm,
+    "blocking-launches": surroundings.blocking_launches,
+    "architecture-override": surroundings.architecture_override,
+    "torchrun": surroundings.torchrun,
+    "no-compile": surroundings.no_compile,
+}
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A remedy and what it would change.
+
+    `obstacle` says why it cannot be applied, `waits` why it would not start at once.
+    """
+
+    name: str
+    words: str
+    diff: tuple[str, ...] = ()
+    obstacle: str = ""
+    waits: str = ""
+
+
+def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | None) -> Case:
+    """The case of an ended run.
+
+    Raises WrongInput while it is live, NotFound when its plan or spec is gone.
+    """
+    if run.is_live:
+        raise WrongInput(f"`{run.id}` is {run.state}: it has not ended", "fresnel-tui stop RUN")
+    if run.plan is None:
+        raise NotFound(f"{run.id}: its plan is gone", "launch its preset anew")
+    return Case(state, run, relaunch_spec(state, run), verdict)
+
+
+def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
+    """What the remedies `names` would change, one by one; by default those the verdict names."""
+    wanted = names or (remedies_for(case.verdict) if case.verdict is not None else ())
+    return [_propose_one(case, name) for name in wanted]
+
+
+def _propose_one(case: Case, name: str) -> Proposal:
+    words = REMEDIES[name]
+    try:
+        treated = treat(case, [name])
+        # By planning the launch for real: the diff shows what would run, not what the remedy meant.
+        plan, decision = preview(case.state, [treated.spec])[0]
+    except FresnelError as error:
+        return Proposal(name, words, obstacle=error.message)
+    diff = plan_diff(case.plan, plan, treated.work)
+    waits = "" if isinstance(decision, Granted) else decision.reason
+    return Proposal(name, words, diff, "" if diff else "it changes nothing", waits)
+
+
+def treat(case: Case, names: Sequence[str]) -> Case:
+    """The case after these remedies, in order.
+
+    Raises Unfit when one cannot be applied, WrongInput for an unknown one.
+    """
+    for name in names:
+        if name not in FUNCTIONS:
+            hint = f"remedies: {', '.join(FUNCTIONS)}"
+            raise WrongInput(f"no remedy `{name}`{nearest(name, FUNCTIONS)}", hint)
+        case = FUNCTIONS[name](case)
+    # The plan keeps what was done, so that the next failure is read with that in mind.
+    note = f"{' + '.join(names)} after {case.run.id}"
+    return case.changed(warnings=(*case.spec.warnings, f"remedy: {note}"))
+
+
+def combined_diff(case: Case, treated: Case) -> tuple[str, ...]:
+    """What all remedies together change."""
+    plan, _ = preview(case.state, [treated.spec])[0]
+    return plan_diff(case.plan, plan, treated.work)
+
+
+def launch_treated(treated: Case) -> Run:
+    """Write the files that are needed, then launch. Raises WrongInput when one cannot be."""
+    for work in treated.work:
+        write_copy(work)
+    return start_together(treated.state, [treated.spec])[0]
+
+
+def write_copy(work: FileWork) -> None:
+    """Have the checkpoint tool write one file. Raises WrongInput with its error."""
+    request = {"do": work.do, "paths": [work.source], "device": "cpu", "output": work.target}
+    try:
+        ask_checkpoint_tool(work.interpreter, request)
+    except CheckpointToolError as error:
+        if error.answered:
+            raise WrongInput(error.words, "nothing was launched") from None
+        words = f"{work.interpreter} could not write {work.target}: {error.words}"
+        raise WrongInput(words) from None

@@ -1,0 +1,214 @@
+"""The stacks of one process, each by what is permitted: py-spy, a handler of its own, the kernel.
+
+py-spy (Ben Frederickson, MIT licence) reads Python's frames from outside and needs the right to
+trace the process: root, the same user where kernel.yama.ptrace_scope is 0, or CAP_SYS_PTRACE.
+"""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.host.procfs import catches
+from runners.host.signals import signal_process
+from runners.state.decoding import any_json, decode
+from runners.state.rank_processes import wait_channel
+
+STACK_SIGNAL = signal.SIGUSR2
+"""Our own trainers answer it with their stacks (`trainers.common.stacks`)."""
+_SETTLED_S = 0.15
+_ANSWERED_S = 1.5
+_MOST_THREADS = 200
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One frame of a Python stack."""
+
+    function: str
+    file: str
+    line: int
+
+    @property
+    def is_library(self) -> bool:
+        """True for code that nobody wrote for this training: packages and the standard library."""
+        library = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "torch/")
+        return any(part in self.file for part in library) or self.file.startswith("<")
+
+    @property
+    def words(self) -> str:
+        """`train.py:43 in main`."""
+        return f"{Path(self.file).name}:{self.line} in {self.function}"
+
+
+class PythonThread(msgspec.Struct, frozen=True):
+    """One thread of a Python program, its innermost frame first."""
+
+    name: str
+    frames: tuple[Frame, ...]
+    active: bool = False
+
+
+class PythonStacks(msgspec.Struct, frozen=True):
+    """What one way of asking gave: threads, or text; `problem` says why there is neither."""
+
+    threads: tuple[PythonThread, ...] = ()
+    text: str = ""
+    problem: str = ""
+
+
+def find_py_spy() -> str | None:
+    """Where py-spy is: beside our own interpreter, or on PATH."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def ask_py_spy(pid: int, within_s: float) -> PythonStacks:
+    """The threads of Python process `pid` as py-spy reads them, without stopping it if that does.
+
+    At most `within_s` seconds.
+    """
+    program = find_py_spy()
+    if program is None:
+        return PythonStacks(problem="py-spy is not installed (pip install 'fresnel-tui[stacks]')")
+    problem = ""
+    deadline = time.monotonic() + within_s
+    for more in (("--nonblocking",), ()):
+        left = deadline - time.monotonic()
+        if left <= 0.1:
+            break
+        words = [program, "dump", "--json", "--full-filenames", *more, "--pid", str(pid)]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=left, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return PythonStacks(problem=f"py-spy: {_first_line(str(error))}")
+        if done.returncode == 0:
+            return PythonStacks(threads=parse_py_spy(done.stdout))
+        problem = _reason(done.stderr.decode("utf-8", "replace"))
+        if "permi" in problem.lower():
+            break
+    return PythonStacks(problem=problem or "py-spy took too long")
+
+
+def parse_py_spy(content: bytes) -> tuple[PythonThread, ...]:
+    """Threads in the JSON of `py-spy dump`; none when it is something else."""
+    told: Any = decode(content, any_json)
+    try:
+        return tuple(
+            PythonThread(
+                str(thread.get("thread_name") or thread.get("thread_id")),
+                tuple(
+                    Frame(str(one["name"]), str(one["filename"]), int(one["line"]))
+                    for one in thread["frames"]
+                ),
+                bool(thread.get("active")),
+            )
+            for thread in told
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
+
+
+def answer_file(run: Path, pid: int) -> Path:
+    """Where a trainer of ours writes its stacks when it gets STACK_SIGNAL."""
+    return run / "stacks" / f"answer.{pid}.txt"
+
+
+def ask_trainer(run: Path, pid: int, ticks: int) -> PythonStacks:
+    """The stacks that a trainer of ours writes by itself, which needs no right to trace it."""
+    path = answer_file(run, pid)
+    try:
+        before = path.stat().st_size
+    except OSError:
+        return PythonStacks(problem="it has no handler that writes its stacks")
+    if not catches(pid, STACK_SIGNAL) or not signal_process(pid, ticks, STACK_SIGNAL):
+        return PythonStacks(problem="its handler for stacks is gone")
+    grown = _wait_for_growth(path, before)
+    return PythonStacks(text=grown, problem="" if grown else "its handler did not answer")
+
+
+def abort_with_stacks(output: Path, pid: int, ticks: int) -> PythonStacks:
+    """The stacks that Python's faulthandler (PYTHONFAULTHANDLER) writes as the process dies by
+    SIGABRT. Only for one that is to be killed at once: it does not survive this.
+    """
+    if not catches(pid, signal.SIGABRT):
+        return PythonStacks(problem="it has no handler for SIGABRT")
+    with suppress(OSError, ValueError):
+        hard = resource.prlimit(pid, resource.RLIMIT_CORE)[1]
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, hard))  # no core of a hundred gigabytes
+    try:
+        before = output.stat().st_size
+    except OSError:
+        before = 0
+    if not signal_process(pid, ticks, signal.SIGABRT):
+        return PythonStacks(problem="it has ended")
+    return PythonStacks(text=_wait_for_growth(output, before), problem="")
+
+
+def kernel_lines(pid: int) -> list[str]:
+    """One line for each thread: its name, state, wait channel, and kernel stack where permitted."""
+    folder = f"/proc/{pid}/task"
+    try:
+        threads = sorted(os.listdir(folder), key=int)[:_MOST_THREADS]  # noqa: PTH208
+    except (OSError, ValueError):
+        return []
+    found = []
+    for thread in threads:
+        place = f"{folder}/{thread}"
+        fields = _read(f"{place}/stat").rpartition(")")[2].split()
+        name, channel = _read(f"{place}/comm").strip(), wait_channel(place)
+        letter = fields[0] if fields else "?"
+        found.append(f"{thread:>8} {name:<16} {letter} {channel}".rstrip())
+        found += [f"           {line}" for line in _read(f"{place}/stack").splitlines()[:12]]
+    return found
+
+
+def _wait_for_growth(path: Path, before: int) -> str:
+    """What is appended to the file, once that has settled; empty when nothing comes in time."""
+    deadline = time.monotonic() + _ANSWERED_S
+    size, settled = before, 0.0
+    while time.monotonic() < deadline:
+        time.sleep(0.02)
+        try:
+            now = path.stat().st_size
+        except OSError:
+            break
+        if now == size > before:
+            settled += 0.02
+            if settled >= _SETTLED_S:
+                break
+        elif now != size:
+            size, settled = now, 0.0
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(before)
+        return file.read(1 << 20).decode("utf-8", "replace")
+    return ""
+
+
+def _reason(text: str) -> str:
+    lines = [line.removeprefix("Error: ").strip() for line in text.splitlines() if line.strip()]
+    first = lines[0] if lines else "py-spy failed"
+    denied = any("Permission denied" in line or "Operation not permitted" in line for line in lines)
+    if denied:
+        scope = _read("/proc/sys/kernel/yama/ptrace_scope").strip()
+        why = f" (kernel.yama.ptrace_scope is {scope})" if scope not in ("", "0") else ""
+        return f"py-spy is not permitted to look into it{why}; root is"
+    return f"py-spy: {first}"
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0][:200] if text else "failed"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""

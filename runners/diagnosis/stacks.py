@@ -1,0 +1,180 @@
+"""What every rank of a run is doing at one instant, saved in the run's folder.
+
+As a program (`stacks`), it does so for the run in the folder it is given, for a supervisor that is
+about to kill it.
+"""
+
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from runners.diagnosis.stack_parts import (
+    Frame,
+    PythonStacks,
+    PythonThread,
+    abort_with_stacks,
+    ask_py_spy,
+    ask_trainer,
+    kernel_lines,
+)
+from runners.diagnosis.stack_verdict import RankStack, absent_ranks, collective_of, own_place
+from runners.host.files import replace
+from runners.host.procfs import command_of
+from runners.state.decoding import read
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.rank_processes import ProcessState, RankFinder, RankProcess, state_of
+
+WITHIN_S = 6.0
+"""Seconds that asking all ranks may take."""
+ALL_RANKS = "all.txt"
+"""The file in a folder of stacks that has those of every rank."""
+_DUMP = "stacks.json"
+_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_THREAD = re.compile(r"^(?P<current>Current thread|Thread) (?P<name>0x\w+)")
+
+
+class StackDump(msgspec.Struct, frozen=True):
+    """The stacks of all ranks at `time` (unix seconds), why they were taken, and what they show.
+
+    `absent` are the ranks that the others wait for, `verdict` that in words; both may be empty.
+    """
+
+    time: float
+    why: str
+    folder: str
+    ranks: tuple[RankStack, ...]
+    absent: tuple[int, ...] = ()
+    verdict: str = ""
+
+
+_decoder = msgspec.json.Decoder(StackDump)
+
+
+def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
+    """Ask every rank of `run` at once and save what they say; `last` for a run that is killed next.
+
+    No rank is stopped for longer than py-spy needs to read it. OSError when nothing can be saved.
+    """
+    now = time.time()
+    ranks = RankFinder(run).find()
+    before = newest_stacks(run.path)
+    if last and before is not None and not any(rank.rank is not None for rank in ranks):
+        return before  # a launcher alone is left: what its ranks did is worth more
+    folder = run.path / "stacks" / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ThreadPoolExecutor(max(1, len(ranks))) as pool:
+        told = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
+    stacks = tuple(one for one, _ in told)
+    absent, verdict = absent_ranks(stacks)
+    for one, text in told:
+        replace(folder / one.file, text.encode("utf-8", "replace"), sync=False)
+    summary = "".join(f"{one.label}: {one.words}\n" for one in stacks)
+    whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in told)])
+    replace(folder / ALL_RANKS, whole.lstrip().encode("utf-8", "replace"), sync=False)
+    dump = StackDump(now, why, str(folder), stacks, absent, verdict)
+    replace(folder / _DUMP, msgspec.json.encode(dump), sync=False)
+    return dump
+
+
+def newest_stacks(run: Path) -> StackDump | None:
+    """The newest stacks saved in a run's folder; None when there are none."""
+    try:
+        folders = sorted((run / "stacks").iterdir(), reverse=True)
+    except OSError:
+        return None
+    for folder in folders:
+        dump = read(folder / _DUMP, _decoder)
+        if dump is not None:
+            return dump
+    return None
+
+
+def stack_text(dump: StackDump, one: RankStack) -> str:
+    """The saved text of one rank; empty when it is gone."""
+    try:
+        return (Path(dump.folder) / one.file).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def parse_faulthandler(text: str) -> tuple[PythonThread, ...]:
+    """Threads in what Python's faulthandler wrote; the one that got the signal is active."""
+    threads: list[PythonThread] = []
+    frames: list[Frame] = []
+    for line in text.splitlines():
+        head, frame = _THREAD.match(line), _FRAME.match(line)
+        if head is not None:
+            frames = []
+            threads.append(PythonThread(head["name"], (), head["current"] != "Thread"))
+        elif frame is not None and threads:
+            number = int(frame["line"]) if frame["line"].isdecimal() else 0
+            frames.append(Frame(frame["function"], frame["file"], number))
+            threads[-1] = msgspec.structs.replace(threads[-1], frames=tuple(frames))
+    return tuple(thread for thread in threads if thread.frames)
+
+
+def _ask(run: RunDirectory, rank: RankProcess, last: bool) -> tuple[RankStack, str]:
+    """What one rank says: in short, and as the text that is saved."""
+    state = state_of(rank.pid)
+    lines = kernel_lines(rank.pid)
+    stacks, how = ask_py_spy(rank.pid, WITHIN_S), "py-spy"
+    problems = [stacks.problem]
+    if not stacks.threads:
+        stacks, how = ask_trainer(run.path, rank.pid, rank.ticks), "its own handler"
+        problems.append(stacks.problem)
+    if last and not (stacks.threads or stacks.text):
+        output = _stderr_of(rank.pid) or run.output
+        stacks, how = abort_with_stacks(output, rank.pid, rank.ticks), "SIGABRT"
+        problems.append(stacks.problem)
+    threads = stacks.threads or parse_faulthandler(stacks.text)
+    found = RankStack(
+        label=rank.label,
+        rank=rank.rank,
+        pid=rank.pid,
+        state=state.words if state is not None else "has ended",
+        channel=state.channel if state is not None else "",
+        how=how if threads or stacks.text else "",
+        place=own_place(threads),
+        collective=collective_of(threads),
+        problem="" if threads or stacks.text else "; ".join(filter(None, problems)),
+        file="program.txt" if rank.rank is None else f"rank_{rank.rank}.txt",
+    )
+    return found, _text(found, state, stacks, lines)
+
+
+def _stderr_of(pid: int) -> Path | None:
+    """The plain file that process `pid` writes its errors to, if it is one."""
+    try:
+        path = Path(f"/proc/{pid}/fd/2").readlink()
+    except OSError:
+        return None
+    return path if path.is_file() else None
+
+
+def _text(
+    one: RankStack, state: ProcessState | None, stacks: PythonStacks, lines: list[str]
+) -> str:
+    """What is saved of one rank, for people."""
+    head = [f"{one.label}, pid {one.pid}: {one.state}", f"command: {' '.join(command_of(one.pid))}"]
+    if state is not None:
+        head.append(f"threads: {state.threads}, CPU time: {state.cpu_s:.1f} s")
+    if one.problem:
+        head.append(f"no Python stack: {one.problem}")
+    body = [stacks.text.rstrip()] if stacks.text else []
+    for thread in stacks.threads:
+        body.append(f"\nThread {thread.name}{' (active)' if thread.active else ''}")
+        body += [f"  {frame.function} ({frame.file}:{frame.line})" for frame in thread.frames]
+    tail = ["", "threads as the kernel sees them (id, name, state, wait channel):", *lines]
+    return "\n".join([*head, *body, *tail]) + "\n"
+
+
+def main() -> None:
+    """Save the stacks of the run in the folder `argv[1]`, which is killed next, because of
+    `argv[2]`.
+    """
+    folder = Path(sys.argv[1])
+    take_stacks(StateDirectory(folder.parent.parent).run(folder.name), sys.argv[2], last=True)

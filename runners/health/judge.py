@@ -1,0 +1,203 @@
+"""What the signs of a live run mean: a pure function, from evidence to findings."""
+
+from runners.health.signs import GpuSign, RunSigns
+from runners.model.health import Condition, Finding, RankSign
+from runners.model.quantities import duration_text
+
+WARM_UP_S = 1800.0
+"""Compiling and a first epoch take 15 to 30 minutes, in silence."""
+SHORTEST_STALL_S = 600.0
+_IDLE_GPUS_S = 900.0
+"""How long a run that has not begun to step may leave GPUs that it holds idle, in silence."""
+_GAPS = 3.0
+"""How many times its own longest silence a run may be silent."""
+_SLOWER = 1.5
+_NOT_FINITE = 3
+_BELOW = 3
+_MEASURED = 5
+_WAITING_PERCENT = 40.0
+_BUSY_LOADER_PERCENT = 85.0
+_IDLE_GPU_PERCENT = 5.0
+_BUSY_GPU_PERCENT = 50.0
+_IDLE_CPU_PERCENT = 3.0
+_BUSY_CPU_PERCENT = 20.0
+_AS_USUAL = 0.75
+
+
+def judge(signs: RunSigns) -> tuple[Finding, ...]:
+    """Every condition that holds, the gravest first; never empty."""
+    found = [
+        finding
+        for finding in (
+            _stall(signs),
+            _not_finite(signs),
+            _diverging(signs),
+            _waits_for_data(signs),
+            _slow(signs),
+            _flat(signs),
+            _below(signs),
+        )
+        if finding is not None
+    ]
+    if any(finding.condition is Condition.STALL for finding in found):
+        return tuple(found)
+    if signs.stepped:
+        return (*found, Finding(Condition.PROGRESSING, "progressing"))
+    words = f"warming up for {duration_text(signs.now - signs.started)}"
+    return (*found, Finding(Condition.WARMING, words))
+
+
+def stall_after(signs: RunSigns) -> float:
+    """Seconds of silence after which a run may have stalled.
+
+    As its preset says, else by its own longest silence; long while it is busy warming up.
+    """
+    asked = signs.stall_after_s
+    if not signs.stepped:
+        if not _all_idle(signs):
+            return max(2 * WARM_UP_S if _gpus_are_busy(signs) else WARM_UP_S, asked or 0.0)
+        return asked or (_IDLE_GPUS_S if signs.gpus else WARM_UP_S)
+    if asked is not None:
+        return asked
+    return max(SHORTEST_STALL_S, _GAPS * (signs.gap_s or 0.0))
+
+
+def _stall(signs: RunSigns) -> Finding | None:
+    """Silence, and nothing that works as before: 100 % of a GPU is no work without its power."""
+    quiet = signs.quiet_s
+    if signs.waits_for_input or quiet < stall_after(signs):
+        return None
+    # A time that the preset states is meant literally; otherwise silence alone is not a stall.
+    if signs.stall_after_s is None and _works_as_usual(signs):
+        return None
+    evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
+    evidence += [_gpu_words(gpu) for gpu in signs.gpus]
+    evidence += _rank_words(signs.ranks)
+    # One rank that died leaves the others waiting in a collective, at full use.
+    missing = signs.expected_ranks - len(signs.ranks)
+    if missing > 0 and signs.expected_ranks > 1:
+        here = {rank.rank for rank in signs.ranks}
+        gone = [str(rank) for rank in range(signs.expected_ranks) if rank not in here]
+        evidence.append(f"no process of rank {', '.join(gone[:8])}")
+    words = f"silent for {duration_text(quiet)}"
+    return Finding(Condition.STALL, words, tuple(filter(None, evidence)))
+
+
+def _gpus_are_busy(signs: RunSigns) -> bool:
+    used = [gpu.utilization for gpu in signs.gpus if gpu.utilization is not None]
+    return bool(used) and min(used) >= _BUSY_GPU_PERCENT
+
+
+def _works_as_usual(signs: RunSigns) -> bool:
+    """True when the GPUs draw what they drew while it progressed, or, without any, the CPU works as
+    much as it did.
+    """
+    used, usual = signs.cpu_percent, signs.usual_cpu_percent
+    if not signs.stepped:
+        return not signs.gpus and used is not None and used >= _BUSY_CPU_PERCENT
+    drawn = [
+        gpu.power_w >= _AS_USUAL * gpu.usual_power_w
+        for gpu in signs.gpus
+        if gpu.power_w is not None and gpu.usual_power_w is not None
+    ]
+    if drawn:
+        return all(drawn) and not _all_idle(signs)
+    if signs.gpus or used is None or usual is None:
+        return False
+    return used > _IDLE_CPU_PERCENT and used >= _AS_USUAL * usual
+
+
+def _all_idle(signs: RunSigns) -> bool:
+    """True when neither GPU nor CPU does anything for it."""
+    gpus = [gpu.utilization for gpu in signs.gpus]
+    quiet = all(used is not None and used < _IDLE_GPU_PERCENT for used in gpus)
+    return quiet and signs.cpu_percent is not None and signs.cpu_percent < _IDLE_CPU_PERCENT
+
+
+def _not_finite(signs: RunSigns) -> Finding | None:
+    count = signs.losses_not_finite
+    if count < _NOT_FINITE:
+        return None
+    words = f"{signs.loss_name} is not finite"
+    return Finding(Condition.NOT_FINITE, words, (f"the last {count:,} values",))
+
+
+def _diverging(signs: RunSigns) -> Finding | None:
+    if not signs.diverges:
+        return None
+    return Finding(Condition.DIVERGING, f"{signs.loss_name} {signs.diverges}")
+
+
+def _flat(signs: RunSigns) -> Finding | None:
+    return Finding(Condition.FLAT, f"{signs.loss_name} {signs.flat}") if signs.flat else None
+
+
+def _below(signs: RunSigns) -> Finding | None:
+    one = signs.baseline
+    if one is None or one.below < _BELOW or one.measured < _MEASURED:
+        return None
+    words = f"{one.name} {one.value:.4g} is worse than the plain baseline's {one.plain:.4g}"
+    return Finding(Condition.BELOW, words, (f"in the last {one.below:,} measurements",))
+
+
+def _waits_for_data(signs: RunSigns) -> Finding | None:
+    used = [gpu.utilization for gpu in signs.gpus if gpu.utilization is not None]
+    loading = signs.loader_percent
+    if not (signs.stepped and used and signs.loaders and loading is not None):
+        return None
+    mean = sum(used) / len(used)
+    if mean >= _WAITING_PERCENT or loading < _BUSY_LOADER_PERCENT:
+        return None
+    words = f"waits for data: GPUs at {mean:.0f} %, loaders busy"
+    evidence = f"{signs.loaders} loader processes at {loading:.0f} % of a core each"
+    return Finding(Condition.DATA, words, (evidence, *map(_gpu_words, signs.gpus)))
+
+
+def _slow(signs: RunSigns) -> Finding | None:
+    pace, usual = signs.pace_s, signs.usual_pace_s
+    if pace is not None and usual is not None and pace > _SLOWER * usual:
+        words = f"{pace / usual:.1f} times slower than its own pace"
+        told = f"{_pace(pace)} a {signs.counted}, {_pace(usual)} before"
+        return Finding(Condition.SLOW, words, (told, *signs.shortfalls))
+    if signs.shortfalls:
+        return Finding(Condition.SLOW, signs.shortfalls[0], signs.shortfalls[1:])
+    return None
+
+
+def _since(what: str, moment: float | None, signs: RunSigns) -> str:
+    if moment is None:
+        return f"no {what} so far"
+    return f"last {what} {duration_text(max(0.0, signs.now - moment))} ago"
+
+
+def _gpu_words(gpu: GpuSign) -> str:
+    parts = []
+    if gpu.utilization is not None:
+        usual = gpu.usual_utilization
+        parts.append(f"{gpu.utilization:.0f} %" + ("" if usual is None else f" ({usual:.0f} %)"))
+    if gpu.power_w is not None:
+        usual = gpu.usual_power_w
+        parts.append(f"{gpu.power_w:.0f} W" + ("" if usual is None else f" ({usual:.0f} W)"))
+    if not parts:
+        return ""
+    before = " (before)" if gpu.usual_power_w or gpu.usual_utilization else ""
+    return f"GPU {gpu.index}{before}: {', '.join(parts)}"
+
+
+def _rank_words(ranks: tuple[RankSign, ...]) -> list[str]:
+    """One line for each way of waiting, and who waits so; each rank's silence where it is known."""
+    # Grouped, with the smallest group first: the rank that differs is most often the culprit.
+    groups: dict[str, list[RankSign]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.state, []).append(rank)
+    lines = []
+    for state, members in sorted(groups.items(), key=lambda pair: len(pair[1])):
+        who = ", ".join(one.label for one in members[:8]) + ("…" if len(members) > 8 else "")
+        used = [one.cpu_percent for one in members if one.cpu_percent is not None]
+        cpu = f", {sum(used) / len(used):.0f} % CPU" if used else ""
+        lines.append(f"{who}: {state}{cpu}")
+    return lines
+
+
+def _pace(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 100 else duration_text(seconds)

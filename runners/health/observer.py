@@ -1,0 +1,241 @@
+"""Observes one live run repeatedly, and returns what it sees: `RunSigns`.
+
+Each look reads what is new in events and output, the newest interval of its GPUs, and /proc.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.usage import interval_file
+from runners.health.expected import slower_than_expected
+from runners.health.losses import LossHistory, plain_baseline
+from runners.health.paces import PaceHistory
+from runners.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.host.files import read_json
+from runners.host.tail import Follower
+from runners.model.gpus import UsageInterval
+from runners.model.health import RankSign
+from runners.model.run import Run
+from runners.state.decoding import decode_lines
+from runners.state.layout import TERMINAL_STATUS, RunDirectory
+from runners.state.rank_processes import RankFinder, RankProcess, cpu_seconds, state_of
+from runners.watch.logs.rank_logs import rank_logs
+from runners.watch.metrics.epoch_timing import median
+from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.sample import higher_is_better
+
+_RECENT_S = 60.0
+_GPU_INTERVALS = 720
+_CPU_LOOKS = 360
+_MOST_BYTES = 256 << 10
+
+_interval = msgspec.json.Decoder(UsageInterval)
+
+
+class RunObserver:
+    """One live run, looked at from its start or from now on."""
+
+    def __init__(self, run: Run, directory: RunDirectory) -> None:
+        self.run_id = run.id
+        self._path = directory.path
+        self._report = LiveReport(run)
+        self._finder = RankFinder(directory)
+        self._intervals = Follower(interval_file(self._path))
+        self._gpus: deque[UsageInterval] = deque(maxlen=_GPU_INTERVALS)
+        self._cpu: dict[tuple[int, int], float] = {}
+        self._used: deque[float] = deque(maxlen=_CPU_LOOKS)
+        self._looked: float | None = None
+        self._attempt = 0
+        self._begin_attempt(run)
+
+    def _begin_attempt(self, run: Run) -> None:
+        self._attempt = run.record.attempt if run.record else 1
+        self._losses, self._headline, self._noted = LossHistory(), "", 0
+        self._paces = PaceHistory()
+        self._alive_at: float | None = None
+        self._gap: float | None = None
+        self._baselines: dict[str, BaselineSign] = {}
+
+    def look(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
+        """What is seen of `run` at `now` (unix seconds); `marked` are the pids with its mark, where
+        somebody has looked already.
+        """
+        if run.record is not None and run.record.attempt != self._attempt:
+            self._begin_attempt(run)
+        self._report.poll(run)
+        course = self._report.course
+        started = run.started or now
+        progress = course.progress(now)
+        stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
+        output, event = _changed(self._path / "output.log"), _changed(self._path / "events.jsonl")
+        ranks = self._finder.find(marked)
+        used, shares, loading = self._measure(ranks, now)
+        self._note_life(max(filter(None, (output, event)), default=started), stepped, now)
+        self._note_losses()
+        self._paces.note(course.last_time, course.step, course.epoch)
+        usual_used = median(self._used) if len(self._used) >= 6 else None
+        if used is not None and stepped and now - (self._alive_at or now) < _RECENT_S:
+            self._used.append(used)  # of a stall nothing is usual
+        rule = run.plan.on_stall if run.plan else None
+        return RunSigns(
+            now=now,
+            started=max(started, self._begun() or 0.0),
+            output_at=output,
+            event_at=event,
+            stepped=stepped,
+            gap_s=self._gap,
+            pace_s=self._paces.recent,
+            usual_pace_s=self._paces.usual,
+            counted=progress.counted.removesuffix("s"),
+            shortfalls=slower_than_expected(
+                run, progress, self._report.events.epoch_clock.timing.seconds_per_epoch,
+                now - started,
+            ),
+            losses_not_finite=self._losses.not_finite,
+            loss_name=self._headline or "loss",
+            diverges=self._losses.diverges(),
+            flat=self._losses.is_flat(),
+            baseline=self._baseline(),
+            gpus=self._gpu_signs(run),
+            ranks=self._rank_signs(ranks, shares, now),
+            expected_ranks=run.plan.processes if run.plan and _has_ranks(ranks) else 1,
+            loaders=sum(len(rank.loaders) for rank in ranks),
+            loader_percent=loading,
+            cpu_percent=used,
+            usual_cpu_percent=usual_used,
+            stall_after_s=rule.after_s if rule is not None else None,
+            waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
+        )  # fmt: skip
+
+    def _begun(self) -> float | None:
+        """When this attempt's program noted its pid."""
+        return _changed(self._path / "leader")
+
+    def _note_life(self, alive_at: float, stepped: bool, now: float) -> None:
+        """Learn how long the run is silent by itself, once it has begun to step."""
+        if self._alive_at is not None and alive_at > self._alive_at and stepped:
+            gap = alive_at - self._alive_at
+            # A silence that ended by itself is normal for this run, an evaluation for example.
+            self._gap = gap if self._gap is None else max(self._gap, gap)
+        self._alive_at = max(alive_at, self._alive_at or 0.0)
+
+    def _note_losses(self) -> None:
+        course = self._report.course
+        name = course.headline or ""
+        if name != self._headline or course.noted < self._noted:
+            self._losses, self._headline, self._noted = LossHistory(), name, 0
+        news = min(course.noted - self._noted, len(course.newest))
+        self._noted = course.noted
+        if news and higher_is_better(name) is not True:
+            self._losses.add(list(course.newest)[-news:])
+
+    def _baseline(self) -> BaselineSign | None:
+        """The metric that has been below its plain baseline for longest."""
+        for name, value, plain in plain_baseline(self._report.course.metrics):
+            before = self._baselines.get(name)
+            if before is not None and before.value == value:
+                continue
+            higher = higher_is_better(name) is True
+            worse = value < plain if higher else value > plain
+            below = (before.below if before else 0) + 1 if worse else 0
+            measured = (before.measured if before else 0) + 1
+            self._baselines[name] = BaselineSign(name, value, plain, below, measured)
+        return max(self._baselines.values(), key=lambda one: one.below, default=None)
+
+    def _measure(
+        self, ranks: tuple[RankProcess, ...], now: float
+    ) -> tuple[float | None, dict[int, float], float | None]:
+        """CPU in percent of one core since the last look: of all the run's processes, of each, of a
+        loader.
+        """
+        before, passed = self._cpu, now - (self._looked or now)
+        self._cpu, self._looked = {}, now
+        shares: dict[int, float] = {}
+        for key in self._finder.everything.items():
+            spent = cpu_seconds(key[0])
+            if spent is None:
+                continue
+            self._cpu[key] = spent
+            if key in before and passed > 0.2:
+                shares[key[0]] = 100.0 * max(0.0, spent - before[key]) / passed
+        loaders = [shares[pid] for rank in ranks for pid in rank.loaders if pid in shares]
+        used = sum(shares.values()) if shares else None
+        return used, shares, sum(loaders) / len(loaders) if loaders else None
+
+    def _rank_signs(
+        self, ranks: tuple[RankProcess, ...], shares: dict[int, float], now: float
+    ) -> tuple[RankSign, ...]:
+        logs = rank_logs(self._path) if len(ranks) > 1 else {}
+        found = []
+        for rank in ranks:
+            state = state_of(rank.pid)
+            log = logs.get(rank.rank) if rank.rank is not None else None
+            written = log.written if log is not None else None
+            found.append(
+                RankSign(
+                    rank.label,
+                    rank.pid,
+                    state.words if state is not None else "has ended",
+                    rank.rank,
+                    None if rank.pid not in shares else round(shares[rank.pid], 1),
+                    None if written is None else round(max(0.0, now - written), 1),
+                )
+            )
+        return tuple(found)
+
+    def _gpu_signs(self, run: Run) -> tuple[GpuSign, ...]:
+        """The run's GPUs over its last minute, and over what came before that."""
+        lines = self._intervals.poll(_MOST_BYTES, jump=True).lines
+        self._gpus.extend(decode_lines(lines, _interval))
+        if not self._gpus or run.plan is None:
+            return ()
+        edge = self._gpus[-1].time - _RECENT_S
+        alive = (self._alive_at or edge) + _RECENT_S  # of a stall nothing is usual
+        found = []
+        for gpu in run.plan.gpus:
+            recent: list[tuple[float | None, float | None]] = []
+            before: list[tuple[float | None, float | None]] = []
+            for interval in self._gpus:
+                for one in interval.gpus:
+                    if one.uuid == gpu.uuid:
+                        pair = (one.utilization, one.power_w)
+                        if interval.time > edge:
+                            recent.append(pair)
+                        elif interval.time <= alive:
+                            before.append(pair)
+            found.append(
+                GpuSign(
+                    gpu.index,
+                    _mean([used for used, _ in recent]),
+                    _mean([watts for _, watts in recent]),
+                    _middle([used for used, _ in before]),
+                    _middle([watts for _, watts in before]),
+                )
+            )
+        return tuple(found)
+
+
+def _has_ranks(ranks: tuple[RankProcess, ...]) -> bool:
+    return any(rank.rank is not None for rank in ranks)
+
+
+def _changed(path: Path) -> float | None:
+    """When a file with something in it was last written; None otherwise."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime if found.st_size else None
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _middle(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if len(known) >= 6 else None

@@ -1,0 +1,46 @@
+"""Adopting runs whose supervisor died: their ending is recorded and a stop still works."""
+
+import os
+
+from runners.host.identity import host_name
+from runners.host.locks import is_held
+from runners.lifecycle.launch.preconditions import refuse_untrusted_run
+from runners.lifecycle.supervisor.spawn import spawn_supervisor
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import home_of, read_run
+from runners.state.trust import run_permission_problem
+
+
+def adopt_orphans(state: StateDirectory) -> list[str]:
+    """Start a supervisor for every unended run of this host that has none; return their ids.
+
+    One whose folder others may write stays as it is, and its status says why.
+    """
+    adopted = []
+    for run_id in live_run_ids(state):
+        if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
+            adopt(state, run_id)
+            adopted.append(run_id)
+    return adopted
+
+
+def adopt(state: StateDirectory, run_id: str) -> None:
+    """Start an adopting supervisor for one run; if another is quicker, this one exits by itself.
+
+    Raises DeniedError for a run whose folder others may write.
+    """
+    directory = state.run(run_id)
+    # Somebody removed the folder by hand: without this its marker would stay for ever.
+    if not directory.path.is_dir():
+        state.live_marker(run_id).unlink(missing_ok=True)
+        return
+    refuse_untrusted_run(directory)
+    spawn_supervisor(directory, os.environ, [])
+
+
+def _is_ours(state: StateDirectory, run_id: str) -> bool:
+    run = read_run(state, run_id)
+    directory = state.run(run_id)
+    trusted = not directory.path.is_dir() or not run_permission_problem(directory)
+    return trusted and home_of(run.plan, run.record) == host_name()

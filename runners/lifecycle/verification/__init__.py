@@ -1,1 +1,0 @@
-"""Verifying a run before its launch: facts are collected, then judged."""

@@ -1,0 +1,1 @@
+"""Where a run may live: here, a machine reached by ssh, a cluster."""

@@ -1,0 +1,192 @@
+"""One connection to a machine's agent: messages there and back, for as long as it lasts."""
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from runners.model.errors import ExitCode, FresnelError
+from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
+from runners.places.ssh.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
+
+BEGINS_WITHIN_S = 40.0
+SILENT_S = 45.0
+"""An agent says something every 10 s: a line that is silent for so long is dead."""
+_BLOCK = 1 << 18
+
+
+class LineLost(Exception):
+    """The line broke, or the agent ended, in the middle of something; the argument says how."""
+
+
+class AgentConnection:
+    """A running `ssh HOST fresnel-tui host-agent`. Not for several threads, but `send` and `wake`
+    are.
+    """
+
+    def __init__(self, ssh: Ssh, sharing: Sharing = "keep", watches: bool = False) -> None:
+        """`watches`: it stays, and what it says is worth compressing."""
+        host = ssh.host
+        if not host.command:
+            raise RemoteTrouble(
+                Trouble.NO_AGENT,
+                f"the panel is not installed on {host.name}",
+                f"`fresnel-tui host setup {host.name}` does it",
+            )
+        self._ssh = ssh
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+        remote = f"exec {quoted(host.command)} host-agent{' watch' if watches else ''}"
+        self._process = subprocess.Popen(
+            [*ssh.command(sharing, compress=watches), "--", host.address, remote],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            start_new_session=True,  # Ctrl+C is ours, not ssh's
+        )
+        self._reader = MessageReader(marker=True)
+        self._pending: list[LinkMessage] = []
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self.heard = time.monotonic()
+
+    def begin(self) -> None:
+        """Wait for the agent; RemoteTrouble when it does not come."""
+        deadline = time.monotonic() + BEGINS_WITHIN_S
+        try:
+            while not self._reader.begun:
+                if not self._read(max(0.0, deadline - time.monotonic())):
+                    raise RemoteTrouble(
+                        Trouble.NOT_REACHED,
+                        f"{self._ssh.host.name}: no agent within {BEGINS_WITHIN_S:.0f} s",
+                        self._reader.noise,
+                    )
+        except (LineLost, LinkNoise):
+            raise self._no_agent() from None
+
+    def _no_agent(self) -> RemoteTrouble:
+        code, said, name = self._process.wait(), self.said(), self._ssh.host.name
+        if code == 255:
+            return self._ssh.trouble(said)
+        noise = said.strip() or self._reader.noise
+        return RemoteTrouble(
+            Trouble.NO_AGENT,
+            f"{name} answers, its panel does not: {noise[-300:] or f'exit code {code}'}",
+            f"`fresnel-tui host setup {name}` installs it anew",
+        )
+
+    def send(self, fields: dict[str, Any]) -> None:
+        """Send one message; LineLost when the line is broken."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(pack(fields))
+            self._process.stdin.flush()
+        except (OSError, ValueError):
+            raise LineLost("the line is broken") from None
+
+    def wake(self) -> None:
+        """Let `receive` return at once, from any thread."""
+        try:
+            os.write(self._waker, b"w")
+        except OSError:
+            pass  # it is awake, or gone
+
+    def receive(self, timeout_s: float) -> list[LinkMessage]:
+        """The messages that came within `timeout_s`; none when woken. LineLost when it broke."""
+        if self._pending:
+            frames, self._pending = self._pending, []
+            return frames
+        try:
+            self._read(timeout_s)
+        except LinkNoise as error:
+            raise LineLost(str(error)) from None
+        frames, self._pending = self._pending, []
+        if time.monotonic() - self.heard > SILENT_S:
+            raise LineLost(f"nothing was heard for {SILENT_S:.0f} s")
+        return frames
+
+    def answers(self, number: int) -> Iterator[LinkMessage]:
+        """The answers to request `number`, until the last; FresnelError when it was refused.
+
+        The last has `exit`, `ended` or `answer`.
+        """
+        while True:
+            for frame in self.receive(1.0):
+                if frame.fields.get("id") != number:
+                    continue
+                refuse(frame)
+                yield frame
+                if {"exit", "ended", "answer"} & frame.fields.keys():
+                    return
+
+    def ask(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Send a request that has one answer, and return that."""
+        self.send({**fields, "id": 1})
+        for frame in self.answers(1):
+            if "answer" in frame.fields:
+                return dict(frame.fields["answer"])
+        raise LineLost("no answer")
+
+    def said(self) -> str:
+        """What ssh, and the agent, said on stderr."""
+        self._words.seek(0)
+        return self._words.read().decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """End the connection; the agent leaves when its stdin ends."""
+        process = self._process
+        for stream in (process.stdin, process.stdout):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:
+                pass
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._words.close()
+        os.close(self._woken)
+        os.close(self._waker)
+
+    def __enter__(self) -> "AgentConnection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, timeout_s: float) -> bool:
+        """Take in what is there; False when nothing came in time."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        ready, _, _ = select.select([descriptor, self._woken], [], [], timeout_s)
+        if self._woken in ready:
+            os.read(self._woken, 4096)
+        if descriptor not in ready:
+            return False
+        data = os.read(descriptor, _BLOCK)
+        if not data:
+            raise LineLost("the line is broken")
+        self.heard = time.monotonic()
+        self._pending += self._reader.feed(data)
+        return True
+
+
+class RefusedThere(FresnelError):
+    """The agent refused a request, in the words and with the exit code of there."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message, hint)
+        known = {one.value for one in ExitCode}
+        self.exit_code = ExitCode(code) if code in known else ExitCode.RUN_FAILED
+
+
+def refuse(frame: LinkMessage) -> None:
+    """Raise RefusedThere for an answer that is a refusal."""
+    error = frame.fields.get("error")
+    if error is not None:
+        code = frame.fields.get("code", 1)
+        raise RefusedThere(str(error), str(frame.fields.get("hint", "")), int(code))

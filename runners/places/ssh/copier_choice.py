@@ -1,0 +1,27 @@
+"""Which way of copying a machine and this one both know."""
+
+import re
+import subprocess
+from collections.abc import Callable
+
+from runners.places.ssh.copying import Copier
+from runners.places.ssh.rsync import RsyncCopier
+from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.stream import StreamCopier
+
+
+def make_copier(ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> Copier:
+    """rsync where both sides have it; else a stream of our own."""
+    if ssh.host.has_rsync and _has_rsync():
+        return RsyncCopier(ssh, tell)
+    return StreamCopier(ssh)
+
+
+def _has_rsync() -> bool:
+    """Whether there is an rsync here that knows what we ask of it: macOS has one that does not."""
+    try:
+        said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    found = re.search(r"version v?(\d+)\.(\d+)", said.stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= (3, 1)

@@ -1,0 +1,76 @@
+"""A machine's host key: taken down once, when it is added, and shown as its fingerprint.
+
+ssh itself is asked, not ssh-keyscan: it goes through jump hosts and the user's own configuration.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from runners.model.errors import DeniedError
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+
+_LOGIN_REFUSED = "Permission denied"
+
+
+def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> str:
+    """Keep the key that the machine shows now, and return its fingerprint (`SHA256:…`).
+
+    RemoteTrouble when it shows none; DeniedError when it is not the `expected` one.
+    """
+    with tempfile.TemporaryDirectory(prefix="fresnel-key-") as folder:
+        seen = Path(folder) / "known_hosts"
+        said = _first_contact(registry, host, seen)
+        if not seen.exists() or not seen.stat().st_size:
+            raise Ssh(registry, host).trouble(said)
+        found = fingerprint(seen)
+        if expected and expected.removeprefix("SHA256:").rstrip("=") != found[7:].rstrip("="):
+            raise DeniedError(
+                f"{host.name} shows the key {found}, not {expected}",
+                "nothing was added: look up the fingerprint at the provider again",
+            )
+        pinned = registry.known_hosts(host.name)
+        pinned.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = seen.read_bytes()
+        new = pinned.with_suffix(".new")
+        new.write_bytes(content)
+        new.chmod(0o600)
+        os.replace(new, pinned)  # noqa: PTH105 (over the old one, at once)
+    return found
+
+
+def fingerprint(known_hosts: Path) -> str:
+    """The fingerprint of the key in a file of ssh's known hosts, as `SHA256:…`."""
+    done = subprocess.run(
+        ["ssh-keygen", "-l", "-f", known_hosts], capture_output=True, text=True, check=False
+    )
+    words = done.stdout.split()
+    if done.returncode or len(words) < 2:
+        raise RemoteTrouble(Trouble.KEY_CHANGED, f"{known_hosts} holds no key that ssh can read")
+    return words[1]
+
+
+def _first_contact(registry: RemoteRegistry, host: RemoteHost, seen: Path) -> str:
+    """Have ssh write down the key, and log in nowhere; what it said."""
+    extra = (
+        "StrictHostKeyChecking=accept-new",
+        f"UserKnownHostsFile={seen}",
+        "PreferredAuthentications=none",
+    )
+    argv = [*Ssh(registry, host).command("never", extra=extra), "--", host.address, "true"]
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "no answer within 60 s"
+    return done.stderr

@@ -1,0 +1,330 @@
+"""The link to one machine: kept up by a thread, taken up again where it broke.
+
+Who follows something keeps the place they are at; after every break it is asked for from there.
+A machine that is not reached is just that: nothing is concluded about its runs.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from runners.model.errors import FresnelError
+from runners.places.ssh.connection import AgentConnection, LineLost, RefusedThere, refuse
+from runners.places.ssh.protocol import LinkMessage, new_request_name
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+from runners.state.requests import REQUEST
+
+_BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+_HOPELESS_S = 60.0
+"""Between tries where somebody has to do something first."""
+_STEADY_S = 5.0
+"""A line that held so long begins with the shortest pause again; any that was up, near it."""
+_AFTER_A_BREAK = 1
+_HELLO = 1
+
+
+class LinkState(str, Enum):
+    """Where a link stands."""
+
+    CONNECTING = "connecting"
+    UP = "reached"
+    DOWN = "not reached"
+
+
+class LinkStatus(NamedTuple):
+    """Where a link stands since when (unix seconds); down: why, what to do, when it tries again.
+
+    `clock_offset` is how far the machine's clock is ahead of ours, in seconds; None until known.
+    """
+
+    state: LinkState
+    since: float
+    reason: str = ""
+    hint: str = ""
+    trouble: Trouble | None = None
+    retry_at: float | None = None
+    clock_offset: float | None = None
+    version: str = ""
+
+
+class Subscription(Protocol):
+    """Something that is asked for again after every break."""
+
+    def request(self) -> dict[str, Any]:
+        """What to ask for: everything after what was taken."""
+
+    def take(self, frame: LinkMessage) -> int:
+        """Take in an answer; the bytes to acknowledge."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is wanted."""
+
+
+class RemoteRequest:
+    """One command to run there. A launch has a name, by which it is asked again after a break, and
+    starts nothing twice. Nothing else is sent again: whether it was done before a line broke is
+    not known.
+    """
+
+    def __init__(self, words: list[str], folder: str, done: Callable[["RemoteRequest"], None]):
+        self.words = words
+        self.folder = folder
+        self.name = new_request_name() if words[0] == "launch" else ""
+        self.output = b""
+        self.errors = b""
+        self.exit_code: int | None = None
+        self.problem = ""
+        self._done = done
+
+    def begin_again(self) -> None:
+        """Forget what was said before the line broke."""
+        self.output = self.errors = b""
+
+    def finish(self, problem: str = "") -> None:
+        """Tell whoever asked."""
+        self.problem = problem
+        self._done(self)
+
+
+class Link:
+    """One machine, by a thread of its own. `changed` is called in that thread when the status
+    changes.
+    """
+
+    def __init__(
+        self,
+        ssh: Ssh,
+        changed: Callable[[LinkStatus], None] = lambda _: None,
+        watches: bool = True,
+    ) -> None:
+        """`watches`: for snapshots and logs, not for a word now and then."""
+        self.ssh = ssh
+        self._watches = watches
+        self.status = LinkStatus(LinkState.CONNECTING, time.time())
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._subscriptions: dict[int, Subscription] = {}
+        self._asked: dict[int, Subscription | RemoteRequest] = {}
+        self._orders: list[RemoteRequest] = []
+        self._cancelled: list[int] = []
+        self._number = 100
+        self._connection: AgentConnection | None = None
+        self._greeted_at = 0.0
+        self._stop = threading.Event()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"link {ssh.host.name}", daemon=True)
+
+    def start(self) -> "Link":
+        """Begin to connect."""
+        self._thread.start()
+        return self
+
+    def stop(self, patience_s: float = 3.0) -> None:
+        """End the link; waits so long at most until it has ended."""
+        self._stop.set()
+        self._wake()
+        if patience_s:
+            self._thread.join(patience_s)
+
+    def retry_now(self) -> None:
+        """Try again without waiting."""
+        self._hurry.set()
+
+    def subscribe(self, subscription: Subscription) -> int:
+        """Ask for something, now and after every break; its number, to cancel it by."""
+        with self._lock:
+            self._number += 1
+            self._subscriptions[self._number] = subscription
+            number = self._number
+        self._wake()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Ask no more for it."""
+        with self._lock:
+            self._subscriptions.pop(number, None)
+            self._cancelled.append(number)
+        self._wake()
+
+    def order(self, request: RemoteRequest) -> None:
+        """Run a command there; refused at once when the machine is not reached."""
+        if self.status.state is not LinkState.UP:
+            request.finish(f"{self.ssh.host.name} is not reached: nothing was done")
+            return
+        with self._lock:
+            self._orders.append(request)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._hurry.set()
+        connection = self._connection
+        if connection is not None:
+            connection.wake()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            trouble = self._once()
+            if self._stop.is_set():
+                break
+            if self.status.state is LinkState.UP:  # it was: a line that breaks is taken up at once
+                held = time.monotonic() - begun > _STEADY_S
+                failures = 0 if held else min(failures, _AFTER_A_BREAK)
+            pause = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+            if trouble.kind in (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT):
+                pause = _HOPELESS_S
+            failures += 1
+            self._down(trouble, pause)
+            self._hurry.clear()
+            self._hurry.wait(pause * random.uniform(0.8, 1.2))
+        with self._lock:
+            left, self._orders = self._orders, []
+        for order in left:
+            order.finish(f"the link to {self.ssh.host.name} has ended")
+
+    def _once(self) -> RemoteTrouble:
+        """Connect and serve until the line breaks; why it did."""
+        try:
+            connection = AgentConnection(self.ssh, self.ssh.link_sharing, self._watches)
+        except RemoteTrouble as error:
+            return error
+        except OSError as error:
+            return RemoteTrouble(Trouble.NOT_REACHED, f"ssh cannot be started: {error.strerror}")
+        try:
+            self._connection = connection
+            connection.begin()
+            self._serve(connection)
+            return RemoteTrouble(Trouble.NOT_REACHED, "closed")
+        except RemoteTrouble as error:
+            return error
+        except (FresnelError, LineLost) as error:
+            said = connection.said().strip().splitlines()
+            words = said[-1] if said else str(error)
+            return RemoteTrouble(Trouble.NOT_REACHED, f"{self.ssh.host.name}: {words}")
+        finally:
+            self._connection = None
+            connection.close()
+            self._drop_orders()
+
+    def _greet(self, connection: AgentConnection) -> None:
+        self._greeted_at = time.time()
+        connection.send({"do": "hello", "id": _HELLO})
+
+    def _take_hello(self, connection: AgentConnection, told: dict[str, Any]) -> None:
+        """The first answer says that it is there; the second, which waits for nothing that is
+        still being loaded, how its clock stands.
+        """
+        now = time.time()
+        if self.status.state is LinkState.UP:
+            offset = float(told["time"]) - (self._greeted_at + now) / 2
+            self._set(self.status._replace(clock_offset=offset))
+            return
+        self._set(LinkStatus(LinkState.UP, now, version=str(told.get("version", ""))))
+        self._greet(connection)
+
+    def _serve(self, connection: AgentConnection) -> None:
+        self._asked = {}
+        self._greet(connection)
+        while not self._stop.is_set():
+            self._ask_new(connection)
+            for frame in connection.receive(1.0):
+                self._take(connection, frame)
+
+    def _ask_new(self, connection: AgentConnection) -> None:
+        with self._lock:
+            new = {n: s for n, s in self._subscriptions.items() if n not in self._asked}
+            orders, self._orders = self._orders, []
+            cancelled, self._cancelled = self._cancelled, []
+            numbered = []
+            for order in orders:
+                self._number += 1
+                numbered.append((self._number, order))
+        for number in cancelled:
+            if self._asked.pop(number, None) is not None:
+                connection.send({"id": number, "do": "cancel"})
+        for number, subscription in new.items():
+            self._asked[number] = subscription
+            if not subscription.is_over:
+                connection.send({**subscription.request(), "id": number})
+        for number, order in numbered:
+            self._asked[number] = order
+            asked = {"do": "command", "words": order.words, "folder": order.folder, "keep": True}
+            if order.name:
+                asked["environment"] = {REQUEST: order.name}
+            connection.send({**asked, "id": number})
+
+    def _take(self, connection: AgentConnection, frame: LinkMessage) -> None:
+        number = frame.fields.get("id")
+        if number == _HELLO and "answer" in frame.fields:
+            self._take_hello(connection, frame.fields["answer"])
+            return
+        known = self._asked.get(number) if isinstance(number, int) else None
+        if known is None:
+            return
+        if isinstance(known, RemoteRequest):
+            if _take_output(known, frame):
+                self._asked.pop(int(frame.fields["id"]))
+            return
+        taken = known.take(frame)
+        if taken:
+            connection.send({"id": number, "do": "ack", "taken": taken})
+
+    def _drop_orders(self) -> None:
+        lost = [one for one in self._asked.values() if isinstance(one, RemoteRequest)]
+        self._asked = {}
+        with self._lock:
+            again = [order for order in lost if order.name and not self._stop.is_set()]
+            for order in again:
+                order.begin_again()
+            self._orders = again + self._orders
+        for order in (order for order in lost if order not in again):
+            order.finish(
+                f"the line to {self.ssh.host.name} broke before it answered: whether "
+                f"`{' '.join(order.words[:2])}` was done will be seen when it is back"
+            )
+
+    def _down(self, trouble: RemoteTrouble, pause: float) -> None:
+        # Down since the first failure, however often it was tried since.
+        known = self.status
+        since = known.since if known.state is LinkState.DOWN else time.time()
+        self._set(
+            known._replace(
+                state=LinkState.DOWN,
+                since=since,
+                reason=trouble.message,
+                hint=trouble.hint,
+                trouble=trouble.kind,
+                retry_at=time.time() + pause,
+            )
+        )
+
+    def _set(self, status: LinkStatus) -> None:
+        self.status = status
+        with suppress(RuntimeError):  # whoever listened has gone
+            self._changed(status)
+
+
+def _take_output(request: RemoteRequest, frame: LinkMessage) -> bool:
+    """Take in what a command printed; True when it has ended."""
+    try:
+        refuse(frame)
+    except RefusedThere as error:
+        request.finish(str(error))
+        return True
+    if frame.fields.get("stream") == 2:
+        request.errors += frame.payload
+    else:
+        request.output += frame.payload
+    if "exit" not in frame.fields:
+        return False
+    request.exit_code = int(frame.fields["exit"])
+    request.finish()
+    return True

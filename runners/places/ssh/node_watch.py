@@ -1,0 +1,288 @@
+"""One program on several machines ends on all of them when it fails on one, and the cause is named.
+
+A process of its own (`watch-nodes`) on the machine that launched it, one for each launch: it needs
+neither a panel nor a terminal, and takes every line up again that breaks. What it found out stands
+in the launch's file.
+"""
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from runners.host import helpers
+from runners.host.locks import acquire, is_held
+from runners.model.errors import NotFound
+from runners.places.ssh.link import Link, LinkState
+from runners.places.ssh.node_groups import (
+    NodeGroup,
+    NodeRun,
+    find_group,
+    group_lock,
+    list_groups,
+    save_group,
+)
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.ssh import Ssh
+from runners.state.layout import StateDirectory
+
+_GRACE_S = 5.0
+"""The node that failed first may be told of a moment after those that lost their connection."""
+_ALL_WITHIN_S = 600.0
+"""So long for the others to end by their stop ladders: then their machines are not reached."""
+_LOOK_S = 0.2
+_LATELY_S = 14 * 86400.0
+# What is left of a program whose partner went away (gloo, NCCL, torch's store), and what the doctor
+# calls that.
+_ECHO = re.compile(
+    r"closed by peer|Connection (?:reset|refused|closed)|Broken pipe|remote process (?:exited|has)"
+    r"|ncclRemoteError|ncclSystemError|Socket Timeout|recv, 0 bytes|TCPStore|heartbeat|Gloo|gloo"
+    r"|DistNetworkError|DistBackendError|DistStoreError|RendezvousC\w+Error|NCCL"
+    r"|another rank (?:ended|did not come)|a (?:collective|barrier) timed out|meeting point",
+)
+
+
+class NodeEnding(msgspec.Struct, frozen=True):
+    """How one node's run ended; `ended` in unix seconds by the clock here, `rank` the one of all
+    that torchrun saw fail first there.
+    """
+
+    state: str
+    reason: str = ""
+    ended: float | None = None
+    rank: int | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the others have to end too."""
+        return self.state != "done"
+
+
+class Ended(NamedTuple):
+    """What is known of a node when a cause is looked for; `is_asked`: to stop, for another."""
+
+    node: NodeRun
+    ending: NodeEnding | None
+    is_asked: bool = False
+    is_reached: bool = True
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the others have to end for it."""
+        return self.ending is not None and self.ending.is_failure
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is known of it for want of a line."""
+        return self.ending is None and not self.is_reached
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it failed, and of itself."""
+        return self.has_failed and not _ECHO.search(self.ending.reason if self.ending else "")
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """By which of several the cause is chosen."""
+        ended = self.ending.ended if self.ending is not None else None
+        return not self.is_clear, float("inf") if ended is None else ended
+
+
+class _Watched:
+    """One node: its link, and a subscription to its ending."""
+
+    def __init__(self, ssh: Ssh, node: NodeRun) -> None:
+        self.node = node
+        self.ending: NodeEnding | None = None
+        self.is_asked = False
+        self.link = Link(ssh, watches=False)
+        self.link.subscribe(self)
+
+    def request(self) -> dict[str, Any]:
+        """How it ends."""
+        return {"do": "ending", "run": self.node.run}
+
+    def take(self, frame: LinkMessage) -> int:
+        """Take in the answer; a run that is not there has ended."""
+        fields = frame.fields
+        if "error" in fields:
+            self.ending = NodeEnding("lost", str(fields["error"]))
+        elif "answer" in fields:
+            told = fields["answer"]
+            moment = told.get("ended")
+            ended = None if moment is None else moment - (self.link.status.clock_offset or 0.0)
+            state, reason = str(told["state"]), str(told.get("reason", ""))
+            self.ending = NodeEnding(state, reason, ended, told.get("rank"))
+        return 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its ending is known."""
+        return self.ending is not None
+
+    @property
+    def known(self) -> Ended:
+        """What is known of it now."""
+        up = self.link.status.state is LinkState.UP
+        return Ended(self.node, self.ending, self.is_asked, up)
+
+    def stop(self, reason: str) -> None:
+        """Have it asked to stop, once."""
+        if not self.is_asked and self.ending is None:
+            self.is_asked = True
+            self.link.subscribe(_End(self.node.run, reason))
+
+
+class _End:
+    """A request to stop, repeated after a break until it was answered: there it counts once."""
+
+    is_over = False
+
+    def __init__(self, run: str, reason: str) -> None:
+        self._asked = {"do": "end", "run": run, "reason": reason}
+
+    def request(self) -> dict[str, Any]:
+        """The request."""
+        return self._asked
+
+    def take(self, frame: LinkMessage) -> int:
+        """It was taken, or refused for good."""
+        self.is_over = True
+        return 0
+
+
+class Cause(NamedTuple):
+    """Which node failed first, and why, in words."""
+
+    node: int
+    text: str
+
+
+def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
+    """Watch until every node has ended; end the others when one fails. Returns the launch with its
+    cause and endings, as they were saved.
+    """
+    registry, nodes = RemoteRegistry(state), []
+    try:
+        nodes = [_Watched(Ssh(registry, registry.find(node.host)), node) for node in group.nodes]
+    except NotFound as error:  # one was forgotten: nothing can be said of it
+        group = msgspec.structs.replace(group, cause=group.cause or error.message)
+    for one in nodes:
+        one.link.start()
+    try:
+        _wait(lambda: _any_failed(nodes) or _all_ended(nodes))
+        if _any_failed(nodes):
+            group = _end_all(state, group, nodes)
+    finally:
+        for one in nodes:
+            one.link.stop(patience_s=1.0)
+    endings = tuple(one.ending.state if one.ending else "not reached" for one in nodes)
+    return _keep(state, msgspec.structs.replace(group, endings=endings, ended=time.time()))
+
+
+def _end_all(state: StateDirectory, group: NodeGroup, nodes: Sequence[_Watched]) -> NodeGroup:
+    # A node that only lost its partner waits for the partner's own words.
+    _wait(lambda: any(one.known.is_clear for one in nodes) or _all_ended(nodes), _GRACE_S)
+    found = find_cause([one.known for one in nodes])
+    asked = find_group(state, group.name).cause
+    if asked:  # somebody stops them all just now
+        group = msgspec.structs.replace(group, cause=asked)
+    else:
+        for one in nodes:
+            one.stop(found.text)
+        group = _keep(state, msgspec.structs.replace(group, cause=found.text))
+    _wait(lambda: _all_ended(nodes), _ALL_WITHIN_S)
+    if asked:
+        return group
+    found = find_cause([one.known for one in nodes], first=found)
+    return msgspec.structs.replace(group, cause=found.text)
+
+
+def _any_failed(nodes: Sequence[_Watched]) -> bool:
+    return any(one.known.has_failed for one in nodes)
+
+
+def _all_ended(nodes: Sequence[_Watched]) -> bool:
+    return all(one.ending for one in nodes)
+
+
+def _keep(state: StateDirectory, group: NodeGroup) -> NodeGroup:
+    save_group(state, group)
+    return group
+
+
+def _wait(condition: Callable[[], object], ceiling_s: float | None = None) -> None:
+    until = None if ceiling_s is None else time.monotonic() + ceiling_s
+    pause = threading.Event()
+    while not condition() and (until is None or time.monotonic() < until):
+        pause.wait(_LOOK_S)
+
+
+def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
+    """The node that failed of itself before those that lost their connection to it; of several the
+    one that ended first. `first` is what was said before the others were stopped for it.
+    """
+    failed = [(i, one) for i, one in enumerate(nodes) if one.has_failed and not one.is_asked]
+    failed = failed or [(i, one) for i, one in enumerate(nodes) if one.has_failed]
+    at, one = min(failed, key=lambda pair: pair[1].order)
+    if first is not None and first.node == at:
+        return first
+    ending = one.ending or NodeEnding("lost")
+    rank = "" if ending.rank is None or "rank" in ending.reason else f"rank {ending.rank}: "
+    why = ending.reason or "no reason is known"
+    text = f"node {at} on {one.node.host} {ending.state}: {rank}{why}"
+    gone = [f"node {i} on {other.node.host}" for i, other in enumerate(nodes) if other.is_silent]
+    if gone and _ECHO.search(why):
+        text += f"; {', '.join(gone)} is not reached: that may be the cause"
+    return Cause(at, text)
+
+
+def is_watched(state: StateDirectory, group: NodeGroup) -> bool:
+    """Whether a watcher of the launch lives."""
+    return is_held(group_lock(state, group.name))
+
+
+def start_watcher(state: StateDirectory, group: NodeGroup) -> None:
+    """Have a process of its own watch the launch, if it has not ended and none does."""
+    if not group.ended and not is_watched(state, group):
+        helpers.spawn("watch-nodes", state.root, group.name)
+
+
+def start_watchers(state: StateDirectory) -> None:
+    """The same for every launch of late whose watcher was lost, with its machine or its login."""
+    for group in list_groups(state):
+        if time.time() - group.created < _LATELY_S:
+            start_watcher(state, group)
+
+
+def main() -> None:
+    """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`; leave where another
+    does.
+    """
+    state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
+    lock = acquire(group_lock(state, name), 0.25)
+    if lock is None:
+        return
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    log = os.open(group_lock(state, name).with_suffix(".log"), flags, 0o600)
+    for target, source in ((0, null), (1, log), (2, log)):
+        os.dup2(source, target)
+    os.chdir("/")
+    with suppress(NotFound):
+        group = find_group(state, name)
+        if not group.ended:
+            watch_nodes(state, group)

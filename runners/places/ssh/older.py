@@ -1,0 +1,137 @@
+"""Runs of a machine that ended before those its snapshot tells of: loaded when they are wanted."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from runners.places.ssh.connection import RefusedThere, refuse
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot
+
+MOST_OLDER = 200
+"""Runs in one answer."""
+
+
+class Asks(Protocol):
+    """A link, as far as it is needed here."""
+
+    def subscribe(self, subscription: "OlderQuestion") -> int:
+        """Ask; the question's number."""
+
+    def cancel(self, number: int) -> None:
+        """Ask no more."""
+
+
+class OlderQuestion:
+    """A question that has one answer; asked again when the line breaks before it came."""
+
+    def __init__(
+        self, asked: Mapping[str, Any], take: Callable[[dict[str, Any] | None, str], None]
+    ) -> None:
+        """`take` gets the answer, or None and why there is none."""
+        self.is_over = False
+        self._asked = asked
+        self._take = take
+
+    def request(self) -> dict[str, Any]:
+        """What is asked."""
+        return {"do": "older", **self._asked}
+
+    def take(self, frame: LinkMessage) -> int:
+        """Pass the answer on."""
+        self.is_over = True
+        try:
+            refuse(frame)
+            self._take(dict(frame.fields["answer"]), "")
+        except (RefusedThere, KeyError, TypeError, ValueError) as error:
+            self._take(None, str(error))
+        return 0
+
+
+class OlderRuns:
+    """The older runs of one machine that were loaded; filled in the link's thread."""
+
+    def __init__(self, link: Asks, changed: Callable[[], None]) -> None:
+        self.runs: dict[str, RemoteRun] = {}
+        """Made anew with every answer."""
+        self.problem = ""
+        self._link = link
+        self._changed = changed
+        self._asking = False
+        self._all_here = False
+
+    def hidden(self, snapshot: RemoteSnapshot | None) -> int:
+        """How many ended runs there are still not told of."""
+        if snapshot is None or self._all_here:
+            return 0
+        return max(0, snapshot.hidden - len(self.runs))
+
+    def load(self, snapshot: RemoteSnapshot) -> None:
+        """Ask for the newest that are not known; one page at a time."""
+        ended = [run.id for run in snapshot.newest_first if not run.live]
+        known = [*self.runs, *ended]
+        if known and not self._asking and self.hidden(snapshot):
+            self._asking = True
+            self._ask({"before": min(known)}, self._take_page)
+
+    def renew(self, words: Iterable[str]) -> None:
+        """Ask again for those of `words` that are known: something was done to them."""
+        ids = [word for word in words if word in self.runs]
+        if ids:
+            self._ask({"ids": ids}, lambda answer, _: self._take_anew(ids, answer))
+
+    def follow(self, before: RemoteSnapshot | None, now: RemoteSnapshot) -> bool:
+        """Keep what a new snapshot tells of no more because it is too old; whether that changed
+        anything.
+        """
+        ended = [run.id for run in now.runs.values() if not run.live]
+        if not self.runs or before is None or not ended:
+            return False
+        if before.runs and not before.runs.keys() & now.runs.keys():
+            # So much ended while it was not reached: what lies between is not known here.
+            self.runs, self._all_here = {}, False
+            return True
+        oldest = min(ended)
+        gone = {
+            run.id: run
+            for run in before.runs.values()
+            if not run.live and run.id not in now.runs and run.id < oldest
+        }
+        doubled = self.runs.keys() & now.runs.keys()
+        if gone or doubled:
+            kept = {one: run for one, run in self.runs.items() if one not in doubled}
+            self.runs = {**gone, **kept}
+        return bool(gone or doubled)
+
+    def _ask(
+        self, asked: Mapping[str, Any], take: Callable[[dict[str, Any] | None, str], None]
+    ) -> None:
+        numbers: list[int] = []
+
+        def taken(answer: dict[str, Any] | None, problem: str) -> None:
+            for number in numbers:
+                self._link.cancel(number)
+            take(answer, problem)
+            self._changed()
+
+        numbers.append(self._link.subscribe(OlderQuestion(asked, taken)))
+
+    def _take_page(self, answer: dict[str, Any] | None, problem: str) -> None:
+        self._asking, self.problem = False, problem
+        if answer is not None:
+            self.runs = {**self.runs, **{run.id: run for run in _decoded(answer)}}
+            self._all_here = answer.get("left") == 0
+
+    def _take_anew(self, ids: Sequence[str], answer: dict[str, Any] | None) -> None:
+        if answer is not None:
+            found = {run.id: run for run in _decoded(answer)}
+            kept = {one: found.get(one, run) for one, run in self.runs.items()}
+            self.runs = {one: kept[one] for one in kept if one in found or one not in ids}
+
+
+def _decoded(answer: dict[str, Any]) -> list[RemoteRun]:
+    try:
+        return msgspec.convert(answer["runs"], list[RemoteRun])
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,71 @@
+"""A run's output over there, taken up byte for byte: after a break from where it broke."""
+
+from collections.abc import Callable
+from typing import Any
+
+from runners.places.ssh.connection import refuse
+from runners.places.ssh.protocol import LinkMessage
+
+
+class RemoteOutput:
+    """A subscription to one file of a run. `write(data, skipped, restarted)` takes what comes:
+    in order, nothing twice, nothing left out but what is said to be `skipped`.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        write: Callable[[bytes, int, bool], None],
+        file: str = "output.log",
+        at: int = 0,
+        most: int | None = None,
+        window: int = 1 << 20,
+        lines: int | None = None,
+    ) -> None:
+        self.run = run
+        self.ended = False
+        self._write = write
+        self._file = file
+        self._at = at
+        self._inode: int | None = None
+        self._most = most
+        self._window = window
+        self._lines = lines
+
+    def request(self) -> dict[str, Any]:
+        """Everything from the place where it stands."""
+        asked: dict[str, Any] = {
+            "do": "follow",
+            "run": self.run,
+            "file": self._file,
+            "at": self._at,
+            "window": self._window,
+        }
+        if self._inode is not None:
+            asked["inode"] = self._inode
+        elif self._lines is not None:
+            asked["lines"] = self._lines
+        if self._most is not None:
+            asked["most"] = self._most
+        return asked
+
+    def take(self, frame: LinkMessage) -> int:
+        """Pass on what is new."""
+        refuse(frame)
+        fields = frame.fields
+        if "run" in fields:
+            self.run = str(fields["run"])  # `last` means the same run after a break
+        if "ended" in fields:
+            self.ended = True
+        if not frame.payload:
+            return 0
+        inode, at = int(fields["inode"]), int(fields["at"])
+        restarted = self._inode is not None and (inode != self._inode or at < self._at)
+        self._write(frame.payload, int(fields.get("skipped", 0)), restarted)
+        self._inode, self._at = inode, at + len(frame.payload)
+        return len(frame.payload)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and all was taken."""
+        return self.ended

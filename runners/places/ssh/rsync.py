@@ -1,0 +1,137 @@
+"""Copies by the system's rsync over the same strict ssh: resumed, and only what changed.
+
+Facts: a half file never has its final name with --partial-dir; exit 24 (a file vanished) is normal
+for a live run; 12, 30 and 255 are a broken line; what rsync skips by size and time is not compared.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from runners.model.errors import FresnelError
+from runners.places.ssh.copying import Copied, Copier
+from runners.places.ssh.ssh import Ssh
+
+_BROKEN_LINE = frozenset({12, 30, 35, 255})
+_PAUSES_S = (1.0, 3.0, 10.0, 30.0)
+_PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
+_MOST_TEXT = 1 << 16
+_NUMBER = r"([\d,.]+)"
+_SENT_FILES = re.compile(rf"Number of (?:regular )?files transferred: {_NUMBER}")
+_ALL_BYTES = re.compile(rf"Total file size: {_NUMBER}")
+_SENT_BYTES = re.compile(rf"Total transferred file size: {_NUMBER}")
+
+
+class RsyncCopier(Copier):
+    """Copies to and from one machine."""
+
+    def __init__(self, ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._ssh = ssh
+        self._tell = tell
+        self.progress = None
+
+    def send(
+        self, local: Path, remote: str, excludes: Sequence[str] = (), dry: bool = False
+    ) -> Copied:
+        """Bring the file or folder `local` to the path `remote` there."""
+        source = f"{local}/" if local.is_dir() else f"{local}"
+        target = f"{remote}/" if local.is_dir() else remote
+        if not dry:
+            self._make_folder(remote if local.is_dir() else str(Path(remote).parent))
+        flags = [f"--exclude={pattern}" for pattern in excludes]
+        if local.is_dir() and (local / ".gitignore").exists():
+            flags.append("--filter=:- .gitignore")
+        if not dry:
+            return self._run([*flags, source, self._there(target)])
+        if self._exists(str(Path(remote).parent)):
+            return self._run([*flags, "-n", source, self._there(target)])
+        with tempfile.TemporaryDirectory(prefix="fresnel-none-") as nothing:
+            return self._run([*flags, "-n", source, f"{nothing}/"])
+
+    def bring(self, remote: str, names: Sequence[str], local: Path, anew: bool = False) -> Copied:
+        """Bring files of the folder `remote`, by their names in it, into the folder `local`.
+
+        `anew` compares every byte, where size and time say that nothing changed.
+        """
+        if not names:
+            return Copied()
+        local.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", prefix="fresnel-names-") as listed:
+            listed.write("\0".join(names))
+            listed.flush()
+            flags = ["--from0", f"--files-from={listed.name}", *(["--checksum"] if anew else [])]
+            return self._run([*flags, self._there(f"{remote}/"), f"{local}/"])
+
+    def _there(self, path: str) -> str:
+        return f"{self._ssh.host.address}:{path}"
+
+    def _exists(self, path: str) -> bool:
+        done = self._ssh.run(
+            "exec sh -s", f"[ -d {shlex.quote(path)} ] && echo there-it-is\n".encode()
+        )
+        return b"there-it-is" in done.stdout
+
+    def _make_folder(self, path: str) -> None:
+        script = f"mkdir -p -- {shlex.quote(path)}\n"
+        done = self._ssh.run("exec sh -s", script.encode())
+        if done.returncode:
+            words = done.stderr.decode("utf-8", "replace").strip()
+            raise FresnelError(f"{self._ssh.host.name}: {path} cannot be made: {words}")
+
+    def _run(self, words: Sequence[str]) -> Copied:
+        argv = [
+            *("rsync", "-rltps", "--stats", "--partial-dir=.rsync-partial", "--info=progress2"),
+            *("--timeout=60", "-e", shlex.join(self._ssh.command("keep"))),
+            *words,
+        ]
+        for pause in (*_PAUSES_S, None):
+            # A connection left behind keeps stderr open: it goes to a file.
+            with tempfile.TemporaryFile() as said:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=said,
+                    env={**os.environ, "LC_ALL": "C"},
+                )
+                text = self._read(process)
+                code = process.wait()
+                said.seek(0)
+                errors = said.read().decode("utf-8", "replace").strip()
+            if code in (0, 24):
+                return _copied(text)
+            if code not in _BROKEN_LINE:
+                raise FresnelError(
+                    f"{self._ssh.host.name}: rsync ended with {code}: {errors[-500:]}"
+                )
+            trouble = self._ssh.trouble(errors)
+            if pause is None or "not reached" not in trouble.kind.value:
+                raise trouble
+            self._tell(f"the line broke; going on in {pause:.0f} s")
+            time.sleep(pause)
+        raise AssertionError("not reached")
+
+    def _read(self, process: "subprocess.Popen[bytes]") -> str:
+        """What rsync prints; how far it is goes to `progress`."""
+        assert process.stdout is not None
+        text = b""
+        while data := process.stdout.read1(4096):  # type: ignore[attr-defined]
+            text = (text + data)[-_MOST_TEXT:]
+            found = _PERCENT.findall(data)
+            if found and self.progress is not None:
+                percent, speed, left = found[-1]
+                self.progress(int(percent), f"{speed.decode()}, {left.decode()} left")
+        return text.decode("utf-8", "replace")
+
+
+def _copied(text: str) -> Copied:
+    def number(pattern: "re.Pattern[str]") -> int:
+        found = pattern.search(text)
+        return int(re.sub(r"\D", "", found[1])) if found else 0
+
+    return Copied(number(_SENT_FILES), number(_SENT_BYTES), number(_ALL_BYTES))

@@ -1,0 +1,226 @@
+"""The system's ssh, as every link, copy and login uses it: strict about keys, and never asking.
+
+Facts: sshd's MaxSessions counts per connection, and ssh falls back to a connection of its own when
+a shared one refuses; Debian's ssh sets ServerAliveInterval 300 under BatchMode, so it is said here;
+a socket's path holds about 104 bytes.
+"""
+
+import hashlib
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from runners.model.errors import DeniedError, ExitCode, FresnelError
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+
+Sharing = Literal["never", "use", "keep", "open"]
+"""A shared connection: none; one that is there; one that is there or left behind for a minute; one
+that stays until it is closed."""
+
+_SHARING = {
+    "never": ("ControlMaster=no", "ControlPath=none"),
+    "use": ("ControlMaster=no",),
+    "keep": ("ControlMaster=auto", "ControlPersist=60"),
+    "open": ("ControlMaster=auto", "ControlPersist=yes"),
+}
+_STRICT = (
+    "StrictHostKeyChecking=yes",
+    "GlobalKnownHostsFile=/dev/null",
+    "KnownHostsCommand=none",
+    "CheckHostIP=no",
+    "UpdateHostKeys=no",
+    "HashKnownHosts=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "ConnectTimeout=15",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "RemoteCommand=none",
+    "LogLevel=ERROR",
+)
+
+
+class Trouble(str, Enum):
+    """Why a machine is not reached."""
+
+    NOT_REACHED = "not reached"
+    KEY_CHANGED = "its key is another one"
+    LOGIN = "somebody has to log in"
+    ONE_SESSION = "it allows one session at a time"
+    NO_AGENT = "the panel is not installed there"
+
+
+class RemoteTrouble(FresnelError):
+    """A machine that is not reached, or not as it should be; `kind` says which."""
+
+    exit_code = ExitCode.DENIED
+
+    def __init__(self, kind: Trouble, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+
+class Ssh:
+    """How one machine is reached."""
+
+    def __init__(self, registry: RemoteRegistry, host: RemoteHost) -> None:
+        self.registry = registry
+        self.host = host
+
+    def command(
+        self,
+        sharing: Sharing,
+        batch: bool = True,
+        compress: bool = False,
+        extra: Sequence[str] = (),
+        terminal: bool = False,
+    ) -> list[str]:
+        """The argv of ssh up to, and without, the destination."""
+        words = ["ssh", "-tt" if terminal else "-T"]
+        # First come, first served: what is strict stands before the user's own options.
+        for option in (*extra, *_STRICT, *_SHARING[sharing]):
+            words += ["-o", option]
+        if sharing != "never":
+            words += ["-o", f"ControlPath={self.control_path}"]
+        words += ["-o", f"UserKnownHostsFile={self.registry.known_hosts(self.host.name)}"]
+        words += ["-o", f"HostKeyAlias=fresnel-{self.host.name}"]
+        words += ["-o", f"BatchMode={'yes' if batch else 'no'}"]
+        if compress:
+            words += ["-o", "Compression=yes"]
+        for option in self.host.options:
+            words += ["-o", option]
+        return words + (["-p", str(self.host.port)] if self.host.port else [])
+
+    @property
+    def link_sharing(self) -> Sharing:
+        """A link has a connection to itself, so that no copy holds it up; where somebody had to log
+        in, it goes through that one."""
+        return "use" if self.host.interactive else "never"
+
+    @property
+    def control_path(self) -> Path:
+        """The socket of the connection that commands share."""
+        text = f"{self.registry.folder(self.host.name)}"
+        return _socket_folder() / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def run(
+        self, remote: str, given: bytes = b"", timeout_s: float = 60.0, sharing: Sharing = "keep"
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """Run one short command line there, with `given` on its stdin. RemoteTrouble when the
+        machine is not reached.
+        """
+        # A connection left behind keeps ssh's stderr open for ever: never wait for its end.
+        with tempfile.TemporaryFile() as words:
+            argv = [*self.command(sharing), "--", self.host.address, remote]
+            try:
+                done = subprocess.run(
+                    argv,
+                    input=given,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    timeout=timeout_s,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise RemoteTrouble(
+                    Trouble.NOT_REACHED,
+                    f"{self.host.name}: no answer within {timeout_s:.0f} s",
+                    "`fresnel-tui host test` looks at the way there",
+                ) from None
+            words.seek(0)
+            said = words.read().decode("utf-8", "replace")
+        if done.returncode == 255:
+            raise self.trouble(said)
+        done.stderr = said.encode()
+        return done
+
+    def trouble(self, said: str) -> RemoteTrouble:
+        """What ssh's own words mean."""
+        name, last = self.host.name, _last_line(said)
+        if "Host key verification failed" in said and f"fresnel-{name}" not in said:
+            return RemoteTrouble(
+                Trouble.NOT_REACHED,
+                f"a machine on the way to {name} shows a host key that is not known, or another",
+                "it is the one that ProxyJump names: log in to it once by hand, with ssh",
+            )
+        if "IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+            return RemoteTrouble(
+                Trouble.KEY_CHANGED,
+                f"{name} shows another host key than the one pinned when it was added "
+                f"({self.host.fingerprint or 'unknown'})",
+                "a machine made anew under the same address has a new one: compare it with what "
+                f"the provider shows, then `fresnel-tui host add {name} {self.host.address} "
+                "--replace`. If it should be the same machine, somebody may stand in between",
+            )
+        if "Session open refused" in said:
+            return RemoteTrouble(
+                Trouble.ONE_SESSION,
+                f"{name} allows one session on a connection, and something uses it",
+                f"close the panel that shows {name}, or wait for the copy to end",
+            )
+        if "Permission denied" in said or "Too many authentication failures" in said:
+            return RemoteTrouble(
+                Trouble.LOGIN,
+                f"{name} lets nobody in without a question: {last}",
+                f"`fresnel-tui host connect {name}` logs in at this terminal, with a password or a "
+                "second factor",
+            )
+        return RemoteTrouble(
+            Trouble.NOT_REACHED,
+            f"{name} is not reached: {last or 'ssh ended without a word'}",
+            f"`fresnel-tui host test {name}` looks at the way there",
+        )
+
+    def is_connected(self) -> bool:
+        """Whether a shared connection is open."""
+        return self._control("check")
+
+    def disconnect(self) -> bool:
+        """Close the shared connection; False when there was none."""
+        return self._control("exit")
+
+    def _control(self, order: str) -> bool:
+        if not self.control_path.exists():
+            return False
+        argv = [*self.command("use"), "-O", order, "--", self.host.address]
+        done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return done.returncode == 0
+
+
+def quoted(text: str) -> str:
+    """`text` as one word for whatever shell reads it there; what no two shells agree on is refused.
+
+    ValueError for a quote, a backslash, an exclamation mark or a line end.
+    """
+    if any(sign in text for sign in "'\\!\n\0"):
+        raise ValueError(f"{text!r} cannot be said to every shell")
+    return f"'{text}'"
+
+
+def _socket_folder() -> Path:
+    """A folder of ours alone with a short path; DeniedError when somebody else has taken it."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and len(runtime) < 50 and os.access(runtime, os.W_OK):
+        folder = Path(runtime) / "fresnel-tui"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"fresnel-tui-{os.getuid()}"
+        if len(str(folder)) > 70:
+            folder = Path("/tmp") / folder.name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+    if found.st_uid != os.getuid() or not private:
+        raise DeniedError(f"{folder} is not ours alone", "remove it: ssh's sockets go there")
+    return folder
+
+
+def _last_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

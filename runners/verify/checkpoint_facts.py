@@ -1,0 +1,108 @@
+"""The checkpoint a run resumes from: opened by the run's interpreter, compared with newer ones."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import Any
+
+from runners.host.checkpoint_files import proof
+from runners.model.spec import RunSpec
+from runners.verify.checkpoint_tool import (
+    CheckpointToolError,
+    ask_checkpoint_tool,
+)
+from runners.verify.facts import CheckpointFacts
+
+_PATIENCE_S = 120.0
+MOST_BYTES = 4 << 30
+"""Larger files are only checked for being whole: opening one takes its size in memory."""
+_NAMES = ("resume", "resume_from", "checkpoint", "ckpt", "model", "init_from", "load", "pretrained")
+_CHOSEN_LATER = ("auto", "auto-or-new", "latest", "last", "true", "none")
+_SUFFIXES = frozenset({".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".tar", ".h5", ".pkl"})
+_OPTIMIZER = re.compile(r"optim|sched|scaler|rng|random", re.IGNORECASE)
+
+
+def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
+    """The file the run is told to resume from; None when it is told none, or finds it itself."""
+    if spec.resumed_from:
+        return Path(spec.resumed_from)
+    named = spec.resume.parameter if spec.resume is not None else ""
+    for parameter in spec.parameters:
+        leaf = parameter.name.rpartition(".")[2].lower().replace("-", "_")
+        value = parameter.value
+        if parameter.name != named and leaf not in _NAMES:
+            continue
+        if not isinstance(value, str) or not value or value.lower() in _CHOSEN_LATER:
+            continue
+        # One of a list of models is a name, not a file.
+        if parameter.choices or "${" in value:
+            continue
+        path = folder / Path(value).expanduser()
+        if parameter.name == named or path.suffix in _SUFFIXES or path.exists():
+            return path
+    return None
+
+
+def look_at_checkpoint(
+    path: Path, interpreter: str | None, environment: Mapping[str, str], written: Path | None
+) -> CheckpointFacts:
+    """Open `path` in `interpreter`; `written` is the newest checkpoint of the same preset."""
+    if not path.exists():
+        return CheckpointFacts(str(path), problem=f"{path}: no such file")
+    try:
+        whole = proof(str(path))
+    except OSError as error:
+        return CheckpointFacts(str(path), problem=f"{path}: {error.strerror}")
+    if whole is False:
+        return CheckpointFacts(str(path), problem=f"{path}: not whole, its end is missing")
+    if path.is_dir():
+        return CheckpointFacts(str(path), unseen="a folder: it looks whole, nothing more is known")
+    size = path.stat().st_size
+    if interpreter is None or size > MOST_BYTES:
+        why = "its program is no Python" if interpreter is None else "too large to be opened here"
+        return CheckpointFacts(str(path), size, unseen=f"{why}; its end is where it should be")
+    found = _inspect(interpreter, path, environment)
+    if isinstance(found, str):
+        return CheckpointFacts(str(path), size, problem=found)
+    current: dict[str, tuple[int, ...]] = {}
+    if written is not None and written != path and written.stat().st_size <= MOST_BYTES:
+        other = _inspect(interpreter, written, environment)
+        current = {} if isinstance(other, str) else shapes_of(other)
+    return CheckpointFacts(
+        str(path),
+        size,
+        tuple(found.get("devices", {})),
+        tuple(found.get("wrappers", ())),
+        str(found.get("written_by", "")),
+        {
+            name: value
+            for name, value in found.get("step", {}).items()
+            if isinstance(value, (int, float))
+        },
+        shapes_of(found),
+        current,
+        str(written) if current else "",
+    )
+
+
+def shapes_of(found: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes by key, without the optimizer's."""
+    return {
+        one["key"]: tuple(one["shape"])
+        for one in found.get("keys", ())
+        if not _OPTIMIZER.search(one["key"].partition(".")[0])
+    }
+
+
+def _inspect(interpreter: str, path: Path, environment: Mapping[str, str]) -> dict[str, Any] | str:
+    """What the checkpoint tool says of a file, or in words why it cannot be used."""
+    request = {"do": "inspect", "paths": [str(path)]}
+    try:
+        return ask_checkpoint_tool(interpreter, request, environment, _PATIENCE_S)[0]
+    except TimeoutExpired:
+        return f"{path}: not opened within {_PATIENCE_S:g} s"
+    except OSError as error:
+        return f"{interpreter}: {error.strerror}"
+    except CheckpointToolError as error:
+        return error.words if error.answered else f"{path}: {error.words[:200]}"

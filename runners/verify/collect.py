@@ -1,0 +1,98 @@
+"""Every fact about a coming run, gathered once; what no check needs is not looked up."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from runners.doctor.host_facts import kernel_architectures, read_host
+from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.lifecycle.launch.planner import Foreseen
+from runners.lifecycle.launch.probe_notes import probe_of
+from runners.lifecycle.launch.words import words_of
+from runners.model.spec import CheckGroup
+from runners.scheduling.policy import Granted, allocation_of, reason_of
+from runners.state.layout import StateDirectory
+from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
+from runners.verify.config_facts import look_at_config
+from runners.verify.data_facts import look_at_files, look_at_paths, run_checks
+from runners.verify.facts import CheckpointFacts, InterpreterFacts, LaunchFacts
+from runners.verify.program_facts import ask_interpreter, script_of
+from runners.verify.resource_facts import (
+    EarlierCheckpoints,
+    batch_facts,
+    disk_facts,
+    memory_needs,
+    output_facts,
+    port_facts,
+    written_before,
+)
+
+
+def collect(
+    state: StateDirectory, foreseen: Foreseen, groups: Collection[CheckGroup] = ()
+) -> LaunchFacts:
+    """The facts for the checks of `groups`, all of them where none are named.
+
+    Runs the spec's own interpreter and check commands; imports nothing of theirs here.
+    """
+    spec, plan, environment = foreseen.spec, foreseen.planned.plan, foreseen.planned.environment
+    allocation = allocation_of(foreseen.verdict)
+    folder, directory = Path(plan.working_directory), Path(plan.directory)
+    words = words_of(spec, plan.run, directory, allocation, plan.processes)
+    script = script_of(plan.argv, folder)
+
+    def wants(*names: CheckGroup) -> bool:
+        return not groups or any(name in groups for name in names)
+
+    interpreter: InterpreterFacts | None = None
+    if wants("program", "gpus"):
+        interpreter = ask_interpreter(plan.argv, folder, environment, spec.checks.imports)
+    before = written_before(state, spec) if wants("disk", "checkpoint") else None
+    probe = probe_of(state, spec, allocation.gpus, plan.processes)
+    reading = foreseen.reading
+    # Reads the kernel driver's topology, which only AMD checks need.
+    architectures = {}
+    if wants("gpus") and any(gpu.is_amd and not gpu.simulated for gpu in allocation.gpus):
+        architectures = dict(enumerate(kernel_architectures()))
+    config = None
+    if wants("config", "gpus", "machine", "data"):
+        # Also for checks of GPUs and machine: device numbers and worker counts may be in it.
+        config = look_at_config(spec, folder, words, script)
+    paths = look_at_paths(
+        spec, folder, words, directory, script, {} if config is None else config.values
+    )
+    return LaunchFacts(
+        spec,
+        plan,
+        environment,
+        allocation.gpus,
+        reading.driver if reading is not None else None,
+        "" if isinstance(foreseen.verdict, Granted) else reason_of(foreseen.verdict),
+        interpreter,
+        tuple(paths) if wants("data") else (),
+        tuple(look_at_files(spec, folder, words, directory)) if wants("data") else (),
+        tuple(run_checks(spec, folder, environment, words)) if wants("own") else (),
+        _checkpoint(foreseen, folder, before) if wants("checkpoint") else None,
+        config,
+        tuple(memory_needs(state, spec, allocation.gpus, probe)) if wants("memory") else (),
+        batch_facts(spec, plan, probe) if wants("batch") else None,
+        disk_facts(spec, plan, before) if wants("disk") else None,
+        tuple(port_facts(plan, environment)) if wants("network") else (),
+        tuple(output_facts(state, spec, plan)) if wants("outputs") else (),
+        read_host() if wants("machine", "network") else None,
+        architectures,
+    )
+
+
+def _checkpoint(
+    foreseen: Foreseen, folder: Path, before: EarlierCheckpoints | None
+) -> CheckpointFacts | None:
+    path = named_checkpoint(foreseen.spec, folder)
+    if path is None:
+        return None
+    interpreter = interpreter_of(foreseen.planned.plan.argv)
+    return look_at_checkpoint(
+        path,
+        None if interpreter is None else str(interpreter),
+        foreseen.planned.environment,
+        before.newest if before is not None else None,
+    )

@@ -1,0 +1,235 @@
+"""The files and commands that a preset declares, and the paths that its parameters name."""
+
+import csv
+import glob
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from runners.model.placeholders import substitute
+from runners.model.spec import CommandRule, FileRule, RunSpec
+from runners.presets.declared_checks import PARAMETER
+from runners.verify.facts import CommandFacts, FileFacts, PathFacts
+
+_KEPT = 5
+_HEADING = re.compile(r"[A-Za-z_ ]*(?:path|file|name|image|id|defective)")
+_MOST_ROWS = 1_000_000
+_FOLDERS = ("", "config", "configs")
+CONFIGURATIONS = frozenset({"config", "config_path", "config_file", "cfg"})
+_SOURCES = CONFIGURATIONS | frozenset(
+    {"data_dir", "data_path", "data_root", "dataset_path", "dataset_dir", "data", "path"}
+    | {"train_path", "eval_path", "val_path", "test_path", "train_dir", "val_dir"}
+    | {"features_model", "depth_model", "image_dir", "image_folder"}
+)
+"""Parameters that usually name something to read, in the spelling of many programs."""
+
+
+def look_at_paths(
+    spec: RunSpec,
+    folder: Path,
+    words: Mapping[str, str],
+    directory: Path,
+    script: Path | None,
+    config: Mapping[str, Any],
+) -> Iterator[PathFacts]:
+    """What exists where parameters point, and keys of the configuration that none replaces.
+
+    What is below the run's own folder is made by the run, and left out.
+    """
+    # Parameters that a declared rule uses are checked more exactly there.
+    declared = {name for rule in spec.checks.files for name in PARAMETER.findall(rule.path)}
+    set_here = {_leaf(one.name) for one in spec.parameters if one.value is not None}
+    named = [
+        (one.name, one.value)
+        for one in spec.parameters
+        if one.name not in declared and not one.choices
+    ]
+    named += [(key, value) for key, value in config.items() if _leaf(key) not in set_here]
+    for name, value in named:
+        if not isinstance(value, str) or _leaf(name) not in _SOURCES:
+            continue
+        text = filled(value, words)
+        is_folder = _leaf(name).endswith(("_dir", "_root", "_folder"))
+        if "${" in text or not (is_folder or _looks_like_path(text)):
+            continue
+        path = folder / Path(text).expanduser()
+        if not path.is_relative_to(directory):
+            near = _leaf(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
+            yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
+
+
+def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
+    """The file that `value` names, from the run's folder or from its program's."""
+    named = Path(value).expanduser()
+    places = [folder] + ([] if script is None else [script.parent / one for one in _FOLDERS])
+    return next((place / named for place in places if (place / named).is_file()), None)
+
+
+def look_at_files(
+    spec: RunSpec, folder: Path, words: Mapping[str, str], directory: Path
+) -> Iterator[FileFacts]:
+    """The files of every rule that applies."""
+    for rule in spec.checks.files:
+        # An optional input that is not given: its rule says nothing about this run.
+        if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
+            continue
+        literal = {name: glob.escape(value) for name, value in words.items()}
+        patterns = [_absolute(text, literal, folder) for text in rule.path.split("|")]
+        outside = [one for one in patterns if not Path(unescaped(one)).is_relative_to(directory)]
+        if outside:
+            yield look_at_rule(rule, outside, folder)
+
+
+def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
+    """A pattern of a rule with its words filled; one that ends in a slash is of folders only."""
+    named = Path(filled(text, literal)).expanduser()
+    return f"{Path(glob.escape(str(folder))) / named}{'/' if text.endswith('/') else ''}"
+
+
+def look_at_rule(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
+    """Count the files that match an absolute glob pattern, and look for what belongs to them."""
+    found = sorted({path for pattern in patterns for path in matching(pattern)})
+    wrong: list[tuple[str, int]] = []
+    missing: list[str] = []
+    counts = {"wrong": 0, "lacking": 0}
+    rows = None
+    place = " | ".join(unescaped(pattern) for pattern in patterns)
+    try:
+        for text in found:
+            path = Path(text)
+            if rule.size is not None:
+                _note_size(path, rule.size, wrong, counts)
+            for absent in _absent_pairs(path, rule.pairs):
+                _note(missing, counts, absent)
+            if rule.rows:
+                rows = (rows or 0) + _look_at_rows(path, rule.rows, folder, missing, counts)
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        return FileFacts(rule, place, len(found), problem=f"cannot be read: {error}")
+    lacking = counts["lacking"]
+    return FileFacts(
+        rule, place, len(found), tuple(wrong), counts["wrong"], tuple(missing), lacking, rows
+    )
+
+
+def matching(pattern: str) -> Iterator[str]:
+    """What an absolute glob pattern matches, but for more than a million names."""
+    found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 — Path takes no absolute one
+    return islice(found, _MOST_ROWS)
+
+
+def run_checks(
+    spec: RunSpec, folder: Path, environment: Mapping[str, str], words: Mapping[str, str]
+) -> Iterator[CommandFacts]:
+    """How every command of the preset ended, one after the other."""
+    for rule in spec.checks.commands:
+        yield run_check(rule, folder, environment, words)
+
+
+def run_check(
+    rule: CommandRule, folder: Path, environment: Mapping[str, str], words: Mapping[str, str]
+) -> CommandFacts:
+    """Run one command to its end, or end it when its time is over."""
+    argv = [filled(word, words) for word in rule.command]
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=rule.seconds,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return CommandFacts(rule, None)
+    except OSError as error:
+        return CommandFacts(rule, 127, f"{argv[0]}: {error.strerror}")
+    lines = done.stdout[-4096:].decode("utf-8", "replace").strip().splitlines()
+    return CommandFacts(rule, done.returncode, lines[-1][:200] if lines else "")
+
+
+def filled(text: str, words: Mapping[str, str]) -> str:
+    """`text` with its `${…}` filled; one that is not set stands as it is."""
+    try:
+        return substitute(text, words, os.environ)
+    except ValueError:
+        return text
+
+
+def _note_size(
+    path: Path, wanted: tuple[int, int | None], wrong: list[tuple[str, int]], counts: dict[str, int]
+) -> None:
+    size, (low, high) = path.stat().st_size, wanted
+    if size < low or (high is not None and size > high):
+        counts["wrong"] += 1
+        if len(wrong) < _KEPT:
+            wrong.append((path.name, size))
+
+
+def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
+    fields = {"stem": path.stem, "name": path.name, "folder": str(path.parent), "row": ""}
+    for pair in pairs:
+        # Any of the alternatives is enough: an image may be a .png or a .jpg.
+        ways = [path.parent / one.format(**fields) for one in pair.split("|")]
+        if not any(way.exists() for way in ways):
+            yield str(Path(os.path.relpath(ways[0], path.parent)))
+
+
+def _look_at_rows(
+    path: Path, patterns: tuple[str, ...], folder: Path, missing: list[str], counts: dict[str, int]
+) -> int:
+    """Look for what each row of a list needs: beside the list, above it, or in the run's folder."""
+    number = 0
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        # `utf-8-sig`: lists saved by spreadsheets begin with a byte order mark.
+        for row in islice(csv.reader(file), _MOST_ROWS):
+            cell = row[0].strip() if row else ""
+            if not cell or cell.startswith("#") or (not number and _HEADING.fullmatch(cell)):
+                continue
+            number += 1
+            named = Path(cell)
+            fields = {
+                "row": cell,
+                "stem": named.stem,
+                "name": named.name,
+                "folder": str(named.parent),
+            }
+            for pattern in patterns:
+                ways = [one.format(**fields) for one in pattern.split("|")]
+                # Lists name their files from different places, and programs try them too.
+                places = (path.parent, path.parent.parent, folder)
+                if not any((place / way).exists() for place in places for way in ways):
+                    _note(missing, counts, ways[0])
+    return number
+
+
+def _note(missing: list[str], counts: dict[str, int], name: str) -> None:
+    counts["lacking"] += 1
+    if len(missing) < _KEPT:
+        missing.append(name)
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2].lower().replace("-", "_")
+
+
+def _looks_like_path(value: str) -> bool:
+    return "/" in value or Path(value).suffix != ""
+
+
+def _may_be_name(value: str, folder: Path) -> bool:
+    """True for two words with a slash between them whose first is no folder here."""
+    owner, _, name = value.partition("/")
+    words = bool(owner and name) and "/" not in name and not Path(name).suffix
+    return words and owner[0] not in ".~" and not (folder / owner).exists()
+
+
+def unescaped(pattern: str) -> str:
+    """Return a pattern as people read it."""
+    return pattern.replace("[[]", "[").replace("[*]", "*").replace("[?]", "?")

@@ -1,0 +1,239 @@
+"""The run's interpreter, its modules, and what its PyTorch sees of the GPUs it would get."""
+
+import re
+from collections.abc import Iterator
+
+from runners.doctor.checks import Check
+from runners.verify.facts import LaunchFacts, TorchFacts
+
+OVERRIDES = {
+    "gfx1101": "11.0.0",
+    "gfx1102": "11.0.0",
+    "gfx1103": "11.0.0",
+    "gfx1031": "10.3.0",
+    "gfx1032": "10.3.0",
+    "gfx1034": "10.3.0",
+    "gfx1035": "10.3.0",
+    "gfx1036": "10.3.0",
+}
+"""HSA_OVERRIDE_GFX_VERSION by architecture: the one of its family that ROCm has code for (RX 7800
+XT: 11.0.0, of users' guides; the family's by ROCm's list of supported GPUs).
+"""
+OLDEST_DRIVERS = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
+"""By CUDA's major version the oldest Linux driver that its minor version compatibility allows
+(NVIDIA, CUDA Toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version").
+"""
+_OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+
+
+def check_interpreter(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether the run's interpreter starts and answers."""
+    found = facts.interpreter
+    if found is None:
+        return
+    if found.problem:
+        words = f"{found.path}: {found.problem}"
+        yield Check("interpreter", "FAIL", words, "name another one in the preset's `interpreter`")
+    else:
+        yield Check("interpreter", "PASS", f"Python {found.version} ({found.path})")
+
+
+def check_imports(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether the modules that the program imports can be imported."""
+    found = facts.interpreter
+    if found is None or found.problem or not found.imports:
+        return
+    broken = {name: error for name, error in found.imports.items() if error}
+    for name, error in broken.items():
+        missing = error.startswith("ModuleNotFoundError")
+        advice = (
+            f"{found.path} -m pip install {name}, if that is its package's name"
+            if missing
+            else "it is installed, but built for something else, or half removed"
+        )
+        yield Check("imports", "FAIL", f"{name}: {error}", advice)
+    if not broken:
+        yield Check("imports", "PASS", ", ".join(found.imports))
+
+
+def check_torch(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether the run's PyTorch sees the GPUs that the plan gives it."""
+    torch, given = _torch(facts), len(facts.plan.gpus)
+    if torch is None:
+        return
+    build = _build(torch)
+    if torch.problem and given and not _simulated(facts):
+        yield Check("torch", "FAIL", f"{build}: {torch.problem}", _why_none(facts, torch))
+    elif not given:
+        words = "the run is given none"
+        if facts.waits:
+            words = f"not looked at, its GPUs are not to be had now: {facts.waits}"
+        yield Check("torch", "WARN" if facts.waits else "PASS", f"{build}; GPUs: {words}")
+    elif _simulated(facts):
+        yield Check("torch", "PASS", f"{build}; the run's GPUs are simulated, it sees none of them")
+    elif len(torch.devices) < given:
+        words = f"{build} sees {len(torch.devices)} of the {given} GPUs the run is given"
+        yield Check("torch", "FAIL", words, _why_none(facts, torch))
+    else:
+        names = ", ".join(dict.fromkeys(device.name for device in torch.devices))
+        yield Check("torch", "PASS", f"{build} sees {len(torch.devices)} × {names}")
+
+
+def check_architecture(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether this build of PyTorch has code for the GPUs."""
+    torch = _torch(facts)
+    if torch is None or not torch.devices or not torch.architectures:
+        return
+    for device in dict.fromkeys(torch.devices):
+        if not device.arch or runs_on(device.arch, torch.architectures):
+            continue
+        has = ", ".join(torch.architectures)
+        words = f"{device.name} is {device.arch}; {_build(torch)} has code for {has}"
+        advice = "install a build for it (sm_120 needs CUDA 12.8 and torch 2.7 or newer)"
+        if device.arch in OVERRIDES:
+            advice = f"set {_OVERRIDE}={OVERRIDES[device.arch]} in the preset's environment"
+        yield Check("GPU architecture", "FAIL", words, advice)
+        return
+    kinds = ", ".join(dict.fromkeys(one.arch for one in torch.devices if one.arch))
+    if kinds:
+        yield Check("GPU architecture", "PASS", f"{kinds}: this build has code for it")
+
+
+def runs_on(arch: str, built: tuple[str, ...]) -> bool:
+    """True when a build for the architectures `built` runs on a GPU of `arch`.
+
+    CUDA: binaries run within a major version upwards, compute_ code is compiled for anything newer
+    (CUDA programming guide, application compatibility). AMD: the same architecture only.
+    """
+    if arch in built:
+        return True
+    wanted = _capability(arch)
+    if wanted is None:
+        return False
+    for one in built:
+        has = _capability(one)
+        if has is None or has > wanted:
+            continue
+        if one.startswith("compute_") or has[0] == wanted[0]:
+            return True
+    return False
+
+
+def check_driver(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether the NVIDIA driver is new enough for the CUDA that PyTorch was built with."""
+    torch = _torch(facts)
+    if torch is None or not torch.cuda or not facts.driver or _simulated(facts) or not facts.gpus:
+        return
+    if facts.gpus[0].is_amd:
+        return
+    major = int(torch.cuda.split(".")[0]) if torch.cuda.split(".")[0].isdigit() else 0
+    oldest = OLDEST_DRIVERS.get(major)
+    has = tuple(int(part) for part in re.findall(r"\d+", facts.driver)[:2])
+    if oldest is None or len(has) < 2:
+        return
+    if has < oldest:
+        words = f"driver {facts.driver}, CUDA {torch.cuda} needs {oldest[0]}.{oldest[1]} or newer"
+        yield Check("driver", "FAIL", words, "update the driver, or install a build for older CUDA")
+    else:
+        yield Check("driver", "PASS", f"{facts.driver} fits CUDA {torch.cuda}")
+
+
+def check_vendor(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether PyTorch was built for the make of the GPUs."""
+    torch = _torch(facts)
+    if torch is None or not facts.gpus or _simulated(facts) or not (torch.cuda or torch.hip):
+        return
+    wants, has = ("ROCm", torch.hip) if facts.gpus[0].is_amd else ("CUDA", torch.cuda)
+    if not has:
+        other = "CUDA" if wants == "ROCm" else "ROCm"
+        words = f"{_build(torch)} is for {other}, {facts.gpus[0].name} needs {wants}"
+        yield Check("torch build", "FAIL", words, f"install PyTorch for {wants}")
+
+
+def check_override(facts: LaunchFacts) -> Iterator[Check]:
+    """HSA_OVERRIDE_GFX_VERSION: there where an AMD GPU needs it, absent where it is wrong."""
+    kinds = {
+        facts.architectures[gpu.index] for gpu in facts.gpus if gpu.index in facts.architectures
+    }
+    value = facts.environment.get(_OVERRIDE)
+    torch = _torch(facts)
+    built = torch.architectures if torch is not None else ()
+    if not kinds:
+        if value and facts.gpus and not facts.gpus[0].is_amd:
+            words = f"{_OVERRIDE}={value}, and the GPUs are not AMD's: it does nothing"
+            yield Check("architecture override", "WARN", words, "leave it out of the environment")
+        return
+    kind = min(kinds)
+    if value and (kind not in OVERRIDES or kind in built):
+        words = f"{_OVERRIDE}={value}, but {kind} has code of its own"
+        yield Check(
+            "architecture override", "FAIL", words, f"--set environment.{_OVERRIDE}= is wrong here:"
+            " take it out of the preset and of your shell",
+        )  # fmt: skip
+    elif kind in OVERRIDES and built and kind not in built:
+        wanted = OVERRIDES[kind]
+        if not value:
+            words = f"{kind} is not in this build of PyTorch ({', '.join(built)})"
+            advice = f"--set environment.{_OVERRIDE}={wanted}"
+            yield Check("architecture override", "FAIL", words, advice)
+        elif value != wanted:
+            words = f"{_OVERRIDE}={value}; {kind} goes with {wanted}"
+            advice = f"--set environment.{_OVERRIDE}={wanted}"
+            yield Check("architecture override", "WARN", words, advice)
+        else:
+            yield Check("architecture override", "PASS", f"{kind} as {value}")
+
+
+def check_ordinal(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether GPU numbers in the configuration and parameters lie inside what the run sees."""
+    given = len(facts.plan.gpus)
+    if not given:
+        return
+    for name, number in ordinals(facts):
+        if number >= given:
+            sees = "1 GPU, which it calls 0" if given == 1 else f"{given} GPUs, 0 to {given - 1}"
+            words = f"{name}: {number}, but the run sees {sees}"
+            yield Check("GPU number", "FAIL", words, f"set {name} to 0: --set {name}=0")
+        else:
+            yield Check("GPU number", "PASS", f"{name}: {number}")
+
+
+def ordinals(facts: LaunchFacts) -> Iterator[tuple[str, int]]:
+    """Settings that name one GPU by its number: gpu: 7, device: cuda:7."""
+    settings = {} if facts.config is None else dict(facts.config.values)
+    own = (one for one in facts.spec.parameters if one.value is not None)
+    settings |= {one.config_key or one.name: one.value for one in own}
+    for name, value in settings.items():
+        leaf = re.split(r"[.]", name)[-1].lower().replace("-", "_")
+        if leaf in ("gpu", "gpu_id", "gpu_index", "device_id", "cuda_device", "local_rank"):
+            if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+                yield name, value
+        elif leaf == "device" and isinstance(value, str):
+            found = re.fullmatch(r"(?:cuda|hip):(\d+)", value)
+            if found:
+                yield name, int(found[1])
+
+
+def _torch(facts: LaunchFacts) -> TorchFacts | None:
+    return facts.interpreter.torch if facts.interpreter is not None else None
+
+
+def _simulated(facts: LaunchFacts) -> bool:
+    return any(gpu.simulated for gpu in facts.plan.gpus)
+
+
+def _build(torch: TorchFacts) -> str:
+    kind = f"ROCm {torch.hip}" if torch.hip else f"CUDA {torch.cuda}" if torch.cuda else "CPU only"
+    return f"torch {torch.version} ({kind})"
+
+
+def _why_none(facts: LaunchFacts, torch: TorchFacts) -> str:
+    if not torch.cuda and not torch.hip:
+        wants = "ROCm" if facts.gpus and facts.gpus[0].is_amd else "CUDA"
+        return f"this build has no GPU support: install PyTorch for {wants} into this interpreter"
+    return "see nvidia-smi or rocm-smi, the driver's version, and /dev/kfd or /dev/nvidia* here"
+
+
+def _capability(arch: str) -> tuple[int, int] | None:
+    found = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", arch)
+    return (int(found[1]), int(found[2])) if found else None

@@ -1,0 +1,115 @@
+"""What the run's interpreter can import and see: asked in that interpreter, with a time limit."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.host.helpers import ROOT
+from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.state.decoding import any_json, decode
+from runners.verify.facts import InterpreterFacts
+
+SCRIPT = ROOT / "runners" / "doctor" / "verification" / "interpreter_script.py"
+PATIENCE_S = 120.0
+"""Importing torch from a cold network disk takes minutes; beyond this, something hangs."""
+_LONGEST = 4 << 20
+_LEVELS = 4
+"""Folders above a script in which its own packages may be."""
+
+
+def ask_interpreter(
+    argv: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    imports: Sequence[str] = (),
+    patience_s: float = PATIENCE_S,
+) -> InterpreterFacts | None:
+    """What the Python that `argv` runs can import of what its program needs, and what torch sees.
+
+    None when it does not run Python.
+    """
+    interpreter = interpreter_of(argv)
+    if interpreter is None:
+        return None
+    script = script_of(argv, folder)
+    wanted = list(dict.fromkeys([*imports, *(imports_of(script) if script is not None else ())]))
+    request = {
+        "imports": wanted,
+        "torch": "torch" in wanted or _is_launched_by_torch(argv),
+        "folder": str(script.parent if script is not None else folder),
+    }
+    try:
+        done = subprocess.run(
+            [str(interpreter), str(SCRIPT), json.dumps(request)],
+            cwd=folder,
+            # A session of its own, so that the time limit ends what an import has started too.
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience_s,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        words = f"importing {', '.join(wanted) or 'nothing'} did not end within {patience_s:g} s"
+        return InterpreterFacts(str(interpreter), problem=words)
+    except OSError as error:
+        return InterpreterFacts(str(interpreter), problem=error.strerror or str(error))
+    found: Any = decode(done.stdout, any_json)
+    try:
+        return msgspec.convert({**found, "path": str(interpreter)}, InterpreterFacts)
+    except (msgspec.ValidationError, TypeError):
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        last = said[-1][:200] if said else "without a word"
+        return InterpreterFacts(
+            str(interpreter), problem=f"ended with exit code {done.returncode}: {last}"
+        )
+
+
+def script_of(argv: Sequence[str], folder: Path) -> Path | None:
+    """The Python file that `argv` runs: its first word that is one; None for a module."""
+    for word in argv[1:]:
+        path = folder / word
+        if word.endswith(".py") and path.is_file():
+            return path
+    return None
+
+
+def imports_of(script: Path) -> Iterator[str]:
+    """Third-party modules that a program imports whenever it starts.
+
+    Those of its top level outside try and if; without the standard library's and those
+    beside or above the program.
+    """
+    try:
+        if script.stat().st_size > _LONGEST:
+            return
+        tree = ast.parse(script.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    # Imports inside functions, try or if may never run, so their absence is not a failure.
+    for node in tree.body:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names = [node.module]
+        for name in names:
+            top = name.partition(".")[0]
+            own = any(
+                (place / name).exists()
+                for place in list(script.resolve().parents)[:_LEVELS]
+                for name in (f"{top}.py", top)
+            )
+            if top not in sys.stdlib_module_names and not own:
+                yield top
+
+
+def _is_launched_by_torch(argv: Sequence[str]) -> bool:
+    return any(word in ("torch.distributed.run", "accelerate.commands.launch") for word in argv)

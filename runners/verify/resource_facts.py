@@ -1,0 +1,271 @@
+"""Memory, batch, disk, ports and outputs of a run to come: looked up, nothing judged."""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from runners.lifecycle.launch.probe_results import ProbeResult
+from runners.model.gpus import GpuSnapshot
+from runners.model.parameters import with_values
+from runners.model.plan import LaunchPlan
+from runners.model.run import Run
+from runners.model.scaling import batch_of
+from runners.model.spec import RunSpec
+from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu
+from runners.state.codec import read_outline
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import list_run_ids, read_run
+from runners.verify.data_facts import matching
+from runners.verify.facts import (
+    BatchFacts,
+    DiskFacts,
+    MemoryNeed,
+    OutputFacts,
+    PortFacts,
+)
+
+_MOST_FILES = 10_000
+_KEEP = ("keep", "keep_last_n", "keep_checkpoints", "save_total_limit")
+_REGULAR = ("checkpoint_every", "checkpoint_freq", "checkpoint_interval")
+_ARCHIVED = ("saveIter", "save_every", "save_interval", "save_freq")
+_OUTPUTS = ("checkpoint_dir", "output_dir", "out_dir", "save_dir", "output", "output_folder")
+_PORT_FLAG = re.compile(r"--(?:master|main_process|main-process)[-_]port(?:=(\d+))?")
+_ENDPOINT = re.compile(r"--rdzv[-_]endpoint(?:=(.*))?")
+
+
+class EarlierCheckpoints(NamedTuple):
+    """Checkpoints of an earlier run of the preset: the newest, the largest's bytes, how many."""
+
+    run: str
+    newest: Path
+    size: int
+    number: int
+
+
+def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints | None:
+    """What the newest run of this preset that wrote checkpoints has left."""
+    for run_id in list_run_ids(state)[-LOOK_BACK:][::-1]:
+        outline = read_outline(state.run(run_id))
+        if outline is None or outline.preset != spec.preset:
+            continue
+        # Bare commands all have one preset; only the name tells them apart.
+        if spec.preset == "command" and outline.name != spec.name:
+            continue
+        files = _checkpoints_of(read_run(state, run_id))
+        if files:
+            newest = max(files, key=lambda path: path.stat().st_mtime)
+            return EarlierCheckpoints(
+                run_id, newest, max(p.stat().st_size for p in files), len(files)
+            )
+    return None
+
+
+def memory_needs(
+    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], probe: ProbeResult | None
+) -> Iterator[MemoryNeed]:
+    """What says how much VRAM the run takes: a probe of the same batch, history, the preset."""
+    batch = _value(spec, spec.scaling.batch) if spec.scaling is not None else None
+    if probe is not None and probe.memory is not None and batch is not None:
+        tried = [step for step in probe.steps if step.batch == batch and step.memory is not None]
+        # A measurement of this very batch is better than any history: nothing else is asked.
+        for step in tried[:1]:
+            yield MemoryNeed(step.memory or 0, f"by a probe of batch {step.batch}", True)
+            return
+    last = peak_memory_by_gpu(state, spec.preset, spec.name, gpus)
+    for run_id, use in list(last.values())[:1]:
+        yield MemoryNeed(use.peak_memory or 0, f"as in run {run_id}", True)
+    stages = [(name, stage.memory) for name, stage in spec.expect.stages.items()]
+    for name, memory in [("", spec.expect.memory), *stages]:
+        if memory is not None:
+            what = f" in stage {name}" if name else ""
+            yield MemoryNeed(memory, f"expected by the preset{what}")
+
+
+def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> BatchFacts | None:
+    """The batch on each device and in all."""
+    devices = plan.processes
+    batch = batch_of(spec, devices)
+    if batch is None or spec.scaling is None:
+        return None
+    usual = batch_of(with_values(spec, {one.name: one.default for one in spec.parameters}), devices)
+    largest = None
+    if probe is not None and probe.parameter == spec.scaling.batch:
+        most = batch_of(with_values(spec, {probe.parameter: probe.batch}), devices)
+        largest = None if most is None else most.each
+    return BatchFacts(
+        batch.each,
+        batch.total,
+        batch.devices,
+        None if usual is None else usual.each,
+        largest,
+        "" if probe is None else probe.gpu,
+    )
+
+
+def disk_facts(
+    spec: RunSpec, plan: LaunchPlan, before: EarlierCheckpoints | None
+) -> DiskFacts | None:
+    """Room where checkpoints go, and how many of which size are to come."""
+    folder = _existing(Path(_fixed_part(plan.checkpoints[0] if plan.checkpoints else "")))
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    free = found.f_frsize * found.f_bavail
+    size, basis = None, ""
+    if before is not None:
+        # The largest one: the disk must have room for the worst case.
+        size, basis = before.size, f"as in run {before.run}"
+    elif spec.resumed_from and Path(spec.resumed_from).is_file():
+        size, basis = Path(spec.resumed_from).stat().st_size, "as the checkpoint it goes on from"
+    number = _number_to_come(spec, plan) or (before.number if before is not None else None)
+    return DiskFacts(str(folder), free, size, number, _pace(spec, plan), basis)
+
+
+def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[PortFacts]:
+    """The ports that a run will listen on."""
+    found: dict[int, str] = {}
+    if plan.port is not None:
+        found[plan.port] = "chosen for this launch"
+    words = list(plan.argv)
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        flag, endpoint = _PORT_FLAG.fullmatch(word), _ENDPOINT.fullmatch(word)
+        text = (flag[1] or after) if flag else ""
+        if endpoint:
+            text = (endpoint[1] or after).rpartition(":")[2]
+        if text.isdigit() and 0 < int(text) < 65536:
+            # A port named on the command line is used as it is; nothing chooses a free one.
+            found.setdefault(int(text), word.partition("=")[0])
+    stated = environment.get("MASTER_PORT", "")
+    if stated.isdigit() and plan.port is None:
+        found.setdefault(int(stated), "MASTER_PORT")
+    for port, basis in found.items():
+        yield PortFacts(port, basis, is_free(port))
+
+
+def is_free(port: int) -> bool:
+    """True when nobody listens on this TCP port of this host."""
+    with socket.socket() as probe:
+        # As servers do: a port that has just been closed would otherwise look taken for a minute.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iterator[OutputFacts]:
+    """The places outside of its own folder that the run writes to, as far as they are known."""
+    own, folder = Path(plan.directory), Path(plan.working_directory)
+    live = [read_run(state, run_id) for run_id in live_run_ids(state)]
+    plans = [(run.id, run.plan) for run in live if run.plan is not None]
+    for pattern in plan.checkpoints:
+        if Path(pattern).is_relative_to(own):
+            continue
+        # Two live runs that write to one place overwrite each other's checkpoints.
+        writers = tuple(run for run, other in plans if pattern in other.checkpoints)
+        yield _output(pattern, writers)
+    for parameter in spec.parameters:
+        value = parameter.value
+        leaf = parameter.name.rpartition(".")[2].lower().replace("-", "_")
+        if leaf not in _OUTPUTS or not isinstance(value, str) or not value or "${" in value:
+            continue
+        path = folder / Path(value).expanduser()
+        writers = tuple(run for run, other in plans if _names_path(other, path))
+        if writers or not any(pattern.startswith(str(path)) for pattern in plan.checkpoints):
+            yield _output(f"{path}/*.p*t*", writers)
+
+
+def _output(pattern: str, writers: tuple[str, ...]) -> OutputFacts:
+    files = list(islice(matching(pattern), _MOST_FILES))
+    newest, latest = "", 0.0
+    for name in files:
+        try:
+            changed = Path(name).stat().st_mtime
+        except OSError:
+            continue
+        if changed > latest:
+            newest, latest = Path(name).name, changed
+    age = max(0.0, time.time() - latest) if newest else 0.0
+    return OutputFacts(pattern, len(files), newest, age, writers)
+
+
+def _names_path(plan: LaunchPlan, path: Path) -> bool:
+    folder = Path(plan.working_directory)
+    values = (word.partition("=")[2] or word for word in plan.argv[1:])
+    return any(os.path.normpath(folder / value) == os.path.normpath(path) for value in values)
+
+
+def _checkpoints_of(run: Run) -> list[Path]:
+    """Files of a run's checkpoints that it surely wrote itself."""
+    if run.plan is None:
+        return []
+    inside = [p for p in run.plan.checkpoints if Path(p).is_relative_to(run.directory)]
+    since = run.started or run.created
+    found = []
+    for pattern in run.plan.checkpoints:
+        for name in islice(matching(pattern), _MOST_FILES):
+            path = Path(name)
+            if path.is_file() and (pattern in inside or path.stat().st_mtime >= since):
+                found.append(path)
+    return found
+
+
+def _number_to_come(spec: RunSpec, plan: LaunchPlan) -> int:
+    """How many checkpoints the run leaves at its fullest, by what preset and parameters say."""
+    total = plan.total_epochs or 0
+    if spec.keep is not None:
+        every = total // spec.keep.every if spec.keep.every else 0
+        return spec.keep.last + spec.keep.best + every
+    keep = _first(spec, _KEEP)
+    regular, archived = _first(spec, _REGULAR), _first(spec, _ARCHIVED)
+    number = int(total // regular) if regular else 0
+    if keep:
+        number = int(keep) + 1  # one more while the newest is written
+    return number + (int(total // archived) if archived else 0)
+
+
+def _pace(spec: RunSpec, plan: LaunchPlan) -> float | None:
+    """Seconds between two checkpoints, where the run's length and theirs are known."""
+    seconds = plan.forecast.seconds if plan.forecast is not None else plan.estimate.seconds
+    every = _first(spec, _REGULAR) or _first(spec, _ARCHIVED)
+    if not seconds or not every or not plan.total_epochs:
+        return None
+    return seconds * every / plan.total_epochs
+
+
+def _first(spec: RunSpec, names: Sequence[str]) -> float | None:
+    found = (_value(spec, name) for name in names)
+    return next((value for value in found if value), None)
+
+
+def _value(spec: RunSpec, name: str) -> float | None:
+    for one in spec.parameters:
+        if one.name.rpartition(".")[2] == name and isinstance(one.value, (int, float)):
+            return None if isinstance(one.value, bool) else one.value
+    return None
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder of a glob pattern up to its first wildcard."""
+    literal = pattern.replace("[[]", "[")
+    parts = []
+    for part in Path(literal).parent.parts:
+        # The disk is that of the fixed part: what a wildcard matches may not exist yet.
+        if any(sign in part for sign in "*?"):
+            break
+        parts.append(part)
+    return str(Path(*parts)) if parts else "."
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder

@@ -1,0 +1,103 @@
+"""Verify runs before they are launched, and refuse a launch that would fail."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from runners.doctor.checks import Check
+from runners.lifecycle.launch.planner import Foreseen, foresee
+from runners.model.errors import ExitCode, FresnelError
+from runners.model.spec import CheckGroup, RunSpec
+from runners.scheduling.allocation import Denied
+from runners.scheduling.policy import Granted
+from runners.state.layout import StateDirectory
+from runners.verify.collect import collect
+from runners.verify.table import JudgedCheck, judge
+
+_MADE_BEFORE: tuple[CheckGroup, ...] = ("data", "checkpoint")
+"""What the run that another one waits for may still make."""
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """The checks of one run, in order."""
+
+    preset: str
+    name: str
+    checks: tuple[JudgedCheck, ...]
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """What would make the run fail, or spoil it."""
+        return tuple(one.check for one in self.checks if one.check.verdict == "FAIL")
+
+    @property
+    def warnings(self) -> tuple[Check, ...]:
+        """What a person should look at."""
+        return tuple(one.check for one in self.checks if one.check.verdict == "WARN")
+
+
+class VerificationFailed(FresnelError):
+    """A launch was refused by the checks its preset asks for."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+def verify(
+    state: StateDirectory, specs: Sequence[RunSpec], groups: Collection[CheckGroup] = ()
+) -> list[Verification]:
+    """Check every run as it would be launched now; of `groups` only, where some are named."""
+    try:
+        foreseen = foresee(state, specs)
+    except FresnelError as error:
+        # One by one, so that the error is shown with the run that it belongs to.
+        if len(specs) > 1:
+            return [found for spec in specs for found in verify(state, [spec], groups)]
+        check = Check("plan", "FAIL", error.message, error.hint)
+        return [Verification(specs[0].preset, specs[0].name, (JudgedCheck("program", check),))]
+    return [_verify_one(state, one, groups) for one in foreseen]
+
+
+def _verify_one(
+    state: StateDirectory, foreseen: Foreseen, groups: Collection[CheckGroup]
+) -> Verification:
+    found = [_place(foreseen), *judge(collect(state, foreseen, groups), groups)]
+    return Verification(foreseen.spec.preset, foreseen.spec.name, tuple(found))
+
+
+def _place(foreseen: Foreseen) -> JudgedCheck:
+    """Whether the run would start now, and on what."""
+    verdict, gpus = foreseen.verdict, foreseen.planned.plan.gpus
+    if isinstance(verdict, Granted):
+        names = ", ".join(str(gpu.index) for gpu in gpus)
+        words = f"starts now on GPU {names} ({gpus[0].name})" if gpus else "starts now on the CPU"
+        return JudgedCheck("program", Check("plan", "PASS", words))
+    refused = isinstance(verdict, Denied)
+    words = verdict.reason if refused else f"would wait: {verdict.reason}"
+    return JudgedCheck("program", Check("plan", "FAIL" if refused else "WARN", words, verdict.hint))
+
+
+def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunSpec]:
+    """The specs, with what their checks warn of as notes; those without checks are unchanged.
+
+    Raises VerificationFailed when a check that a preset asks for fails.
+    """
+    checked = []
+    for spec in specs:
+        groups = [one for one in spec.verify if spec.after is None or one not in _MADE_BEFORE]
+        if not groups:
+            checked.append(spec)
+            continue
+        found = verify(state, [spec], groups)[0]
+        # Busy GPUs are not a failure of the run: the launch itself decides whether it may wait.
+        failures = [check for check in found.failures if check.name != "plan"]
+        if failures:
+            more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+            first = failures[0]
+            raise VerificationFailed(
+                f"{spec.name} was not launched: {first.name}: {first.words}{more}",
+                f"{first.advice}; all of it: fresnel-tui verify {spec.preset}; launch all the "
+                "same: --no-verify",
+            )
+        notes = tuple(f"{check.name}: {check.words}" for check in found.warnings)
+        checked.append(msgspec.structs.replace(spec, warnings=(*spec.warnings, *notes)))
+    return checked

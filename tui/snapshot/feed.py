@@ -1,0 +1,281 @@
+"""The feed: takes pictures of everything the panel shows. A thread reads, widgets draw."""
+
+import asyncio
+import os
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from importlib import import_module
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from runners.cost.meter import Meter, read_meter
+from runners.cost.run_costs import CostReader, Costs
+from runners.cost.sessions import Session
+from runners.gpus.client import announce_reader, ensure_sampler, latest
+from runners.guard.rule import GuardView, read_guard
+from runners.host.clock import moment_now
+from runners.host.identity import host_name
+from runners.housekeeping import find_overruns, tend
+from runners.lifecycle.launch.drain import drained_since
+from runners.model.errors import FresnelError
+from runners.model.gpus import GpuReading
+from runners.model.run import Run
+from runners.model.states import is_terminal
+from runners.state.decoding import keep_what_is_read
+from runners.state.labels import labels_stamp, read_labels, with_labels
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease, held_leases, live_run_ids
+from runners.state.live_letters import live_letters
+from runners.state.runs import list_run_ids, list_runs
+from runners.watch.metrics.live import LiveReport
+from tui.views.runs.ended_index import EndedIndex, EndedRows
+from tui.views.runs.run_view import RunView, view_run
+
+_SHOWN_ENDED = 100
+_FIRST_SHOWN = 16  # rows of a first screen; what ended before follows at once
+_EVERY_S = 1.0
+_FIRST_WITHIN_S = 0.05
+_PAINTED_S = 0.2  # by then the first screen stands; what it does not show is read afterwards
+_ADOPT_EVERY = 3
+_OVERRUNS_EVERY = 30
+_VERIFY_EVERY = 120
+_READ_FOR_S = 0.25  # at a time, of rows that no kept file has: pictures go on meanwhile
+_AT_ONCE_S = 0.01
+_LOOK_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
+_COSTS_EVERY_S = 30.0
+
+
+class PanelSnapshot(msgspec.Struct, frozen=True):
+    """Everything the panel shows at one moment; `letters` gives each live run the letter it wears
+    in every pane.
+
+    `runs` are those that live and the newest that ended, in full; `ended` are the rows of all that
+    ended.
+    """
+
+    time: float
+    host: str
+    runs: tuple[RunView, ...]
+    letters: dict[str, str]
+    reading: GpuReading | None
+    leases: dict[str, list[Lease]]
+    session: Session | None
+    meter: Meter
+    hidden: int
+    problem: str = ""
+    guard: GuardView | None = None
+    drained: str = ""
+    """Since when nothing may start, in words; empty when things may."""
+    ended: EndedRows = EndedRows()
+
+
+@runtime_checkable
+class ShowsSnapshots(Protocol):
+    """A screen that is kept current: it is handed every new snapshot while it is on top."""
+
+    def show(self, picture: PanelSnapshot) -> None:
+        """Take in a new snapshot; called once the screen is mounted."""
+
+
+class SnapshotFeed:
+    """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
+
+    def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
+        keep_what_is_read()  # the same files every second
+        self.state = state
+        self.read_only = read_only
+        self._reports: dict[str, LiveReport] = {}
+        self._ended: dict[str, RunView] = {}
+        self._labels_stamp = 0
+        self._relabelled = False
+        self._costs = CostReader(state)
+        self._turn = 0
+        self._ids_of: tuple[int, list[str]] = (-1, [])
+        self._index = EndedIndex(state, may_write=not read_only)
+        self._unread = True
+        self._costs_wanted = False
+        self._costs_of: tuple[int, float] = (-1, 0.0)
+        self._hurry = asyncio.Event()
+        self._stop = asyncio.Event()
+        # The first picture is taken while the terminal is still being set up.
+        self._reader = ThreadPoolExecutor(1, "feed")
+        self._next = self._reader.submit(self._take)
+
+    def first_picture(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
+        """The first picture, so that the first screen is painted once and with it; None when
+        reading takes longer than a person would notice.
+        """
+        try:
+            return self._next.result(within_s)
+        except (FutureTimeout, CancelledError):
+            return None
+
+    def refresh_now(self) -> None:
+        """Take the next picture now: something was just done."""
+        self._hurry.set()
+
+    def look_up_costs(self) -> None:
+        """Have the cost of every ended run looked up, and again when one more has ended."""
+        self._costs_wanted = True
+
+    async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
+        """Put a picture into `post` whenever there is something new to see; runs until
+        cancelled.
+        """
+        notices: asyncio.Task[None] | None = None
+        try:
+            while True:
+                await post.put(await asyncio.wrap_future(self._next))
+                try:
+                    await asyncio.wait_for(self._hurry.wait(), self._pause(notices is not None))
+                except asyncio.TimeoutError:  # a class of its own before Python 3.11
+                    pass
+                self._hurry.clear()
+                self._next = self._reader.submit(self._take)
+                notices = notices or asyncio.create_task(self._take_notice())
+        finally:
+            self._stop.set()
+            self._reader.shutdown(wait=False, cancel_futures=True)
+            if notices is not None:
+                notices.cancel()
+                await asyncio.gather(notices, return_exceptions=True)
+
+    def _pause(self, is_painted: bool) -> float:
+        if not is_painted:
+            return _PAINTED_S
+        return _AT_ONCE_S if self._unread else _EVERY_S
+
+    async def _take_notice(self) -> None:
+        """Hurry when runs come or end; should notices not work here, the pictures come once a
+        second anyway.
+        """
+        awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
+        folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
+        try:
+            async for _ in awatch(
+                *folders, recursive=False, debounce=200, step=_LOOK_MS, stop_event=self._stop
+            ):
+                self._hurry.set()
+        except OSError:
+            return
+
+    def _take(self) -> PanelSnapshot:
+        """Read everything once; a problem becomes a line in the picture, never an exception."""
+        problem = ""
+        try:
+            if not self.read_only or os.access(self.state.root, os.W_OK):
+                ensure_sampler(self.state)  # reading GPUs touches nobody's run
+            # From the second picture on: the first screen does not wait for it.
+            if not self.read_only and self._turn % _ADOPT_EVERY == 1:
+                tend(self.state)
+        except (FresnelError, OSError) as error:
+            problem = str(error)
+        self._turn += 1
+        announce_reader(self.state)
+        now = time.time()
+        ids = self._run_ids()
+        self._take_in_labels()
+        runs = self._list_runs(ids)
+        costs = self._costs.read(runs, moment_now(), whole=True, ids=ids)
+        views = self._views(runs, now, costs)
+        if self._turn > 2:
+            verify = self._turn % _VERIFY_EVERY == 0 or self._relabelled
+            self._relabelled = False
+            live = live_run_ids(self.state)
+            self._unread = self._index.refresh(ids, live, verify, _READ_FOR_S)
+            if self._costs_wanted and not self._unread:
+                self._look_up_costs(now)
+        if self._turn % _OVERRUNS_EVERY == 0:
+            find_overruns(self.state, ((view.run, view.money) for view in views))
+        return PanelSnapshot(
+            time=now,
+            host=host_name(),
+            runs=tuple(reversed(views)),
+            letters=self._letters(runs),
+            reading=latest(self.state),
+            leases=held_leases(self.state),
+            session=costs.session,
+            meter=read_meter(runs, costs),
+            hidden=len(ids) - len(runs),
+            problem=problem,
+            guard=read_guard(self.state),
+            drained=drained_since(self.state),
+            ended=self._index.ended,
+        )
+
+    def _letters(self, runs: list[Run]) -> dict[str, str]:
+        return live_letters(
+            self.state, (run.id for run in runs if run.is_live), may_write=not self.read_only
+        )
+
+    def _look_up_costs(self, now: float) -> None:
+        try:
+            size = self.state.ledger.stat().st_size
+        except OSError:
+            return
+        if size != self._costs_of[0] and now - self._costs_of[1] > _COSTS_EVERY_S:
+            from tui.views.money.ended_costs import (
+                ended_costs,  # only where somebody looks that far back
+            )
+
+            self._costs_of = (size, now)
+            self._index.take_costs(ended_costs(self.state))
+
+    def _run_ids(self) -> list[str]:
+        """All ids, listed anew only when the folder changed: there may be tens of thousands."""
+        try:
+            changed = self.state.runs.stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        if changed != self._ids_of[0]:
+            self._ids_of = (changed, list_run_ids(self.state))
+        return self._ids_of[1]
+
+    def _take_in_labels(self) -> None:
+        """Read the labels of the ended runs again when any were changed: nothing else of these
+        changes.
+        """
+        stamp = labels_stamp(self.state)
+        if stamp == self._labels_stamp:
+            return
+        self._labels_stamp, self._relabelled = stamp, True
+        for run_id, view in self._ended.items():
+            labels = read_labels(self.state.run(run_id))
+            if labels != view.run.labels:
+                self._ended[run_id] = msgspec.structs.replace(
+                    view, run=with_labels(view.run, labels)
+                )
+
+    def _ended_among(self, ids: list[str]) -> int:
+        live = set(live_run_ids(self.state))
+        return sum(run_id not in live for run_id in ids)
+
+    def _list_runs(self, ids: list[str]) -> list[Run]:
+        return list_runs(
+            self.state,
+            _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
+            {k: v.run for k, v in self._ended.items()},
+            ids,
+        )
+
+    def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
+        views = []
+        for run in runs:
+            kept = self._ended.get(run.id)
+            if kept is not None:
+                # Only its money may still change: a session's price is corrected afterwards.
+                money = costs.of(run)
+                if money != kept.money:
+                    kept = self._ended[run.id] = msgspec.structs.replace(kept, money=money)
+                views.append(kept)
+                continue
+            report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
+            view = view_run(run, report, now, brief=self._turn == 1, costs=costs)
+            views.append(view)
+            if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
+                # What has ended stays as it is: read once.
+                self._ended[run.id] = view
+                self._reports.pop(run.id, None)
+        return views

@@ -1,0 +1,1 @@
+"""What is said of how a run does and why it ended; no screen."""

@@ -1,0 +1,1 @@
+"""What is shown of machines and their GPUs; no screen."""

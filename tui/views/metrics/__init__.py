@@ -1,0 +1,1 @@
+"""What is shown of metrics: curves, scales, charts, pictures; no screen."""

@@ -1,0 +1,1 @@
+"""What is shown of money: costs, prices, guards; no screen."""

@@ -1,0 +1,173 @@
+"""What everything costs, as tables that both front ends show: by run, preset, day and session."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
+from runners.cost.meter import Meter, read_meter
+from runners.cost.overrun import Overrun, warn_of_overrun
+from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
+from runners.cost.statement import Spending, Statement, open_statement
+from runners.guard.rule import GuardView, read_guard
+from runners.host.clock import moment_now
+from runners.state.layout import StateDirectory
+from runners.state.runs import list_runs
+from tui.views.format import dollars, duration
+from tui.views.money.money_text import cells
+from tui.views.runs.run_view import RunView, view_run
+
+_SHOWN_ENDED = 20
+
+
+class CostRow(NamedTuple):
+    """One run with its money, what the session will have cost at its end, and its overrun."""
+
+    view: RunView
+    session_projected: Decimal | None
+    overrun: Overrun | None
+
+
+class CostReport(NamedTuple):
+    """Everything that `cost` shows."""
+
+    meter: Meter
+    costs: Costs
+    rows: list[CostRow]
+    statement: Statement
+    spending: Spending
+    guard: GuardView
+
+
+class CostTable(NamedTuple):
+    """A table of money: its columns, and its rows."""
+
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def read_report(state: StateDirectory) -> CostReport:
+    """The report as things stand; reads the ledger, and the newest runs that ended."""
+    now = moment_now()
+    runs = list_runs(state, _SHOWN_ENDED)
+    statement = open_statement(state, runs, now)
+    costs = costs_in(statement, runs)
+    rows = []
+    for run in runs:
+        view = view_run(run, now=now.wall, costs=costs)
+        then = costs.session_projected(view.money)
+        rows.append(CostRow(view, then, warn_of_overrun(state, run, view.money)))
+    meter = read_meter(runs, costs)
+    return CostReport(meter, costs, rows, statement, statement.spending(), read_guard(state))
+
+
+def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
+    """All tables that have rows: runs (by id, or by name), presets, days, sessions."""
+    tables = [
+        _run_table(report, by_name),
+        _preset_table(report.spending),
+        _day_table(report.spending),
+        _session_table(report.statement),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def costly_rows(report: CostReport) -> list[CostRow]:
+    """The runs that cost something; in a session only its own."""
+    account = report.costs.account
+    return [
+        row
+        for row in report.rows
+        if row.view.money.cost is not None and (account is None or row.view.money.share is not None)
+    ]
+
+
+def cost_notes(report: CostReport) -> list[str]:
+    """What is to be said of single runs: what the session will have cost, overruns."""
+    notes = []
+    for row in costly_rows(report):
+        if row.session_projected is not None:
+            cost = dollars(row.session_projected)
+            notes.append(f"{row.view.run.id}: when it ends the session will have cost {cost}")
+        if row.overrun is not None:
+            notes.append(f"{row.view.run.id} {row.overrun.text}")
+    return notes
+
+
+def _run_table(report: CostReport, by_name: bool) -> CostTable:
+    account, costly = report.costs.account, costly_rows(report)
+    shown = {} if account is None else cells(account.total, {**account.shares, "": account.idle})
+    share = "cost" if account is None else "share"
+    headings = ("run", "state", "time", "$/h", share, "per epoch", "projected")
+    table: list[tuple[str, ...]] = [
+        (
+            (row.view.run.name if by_name else "") or row.view.run.id,
+            str(row.view.run.state),
+            duration(row.view.seconds),
+            dollars(row.view.money.rate),
+            shown.get(row.view.run.id, dollars(row.view.money.cost)),
+            dollars(row.view.money.per_epoch),
+            _projected(row),
+        )
+        for row in costly
+    ]
+    if account is not None and costly:
+        named = {row.view.run.id for row in costly}
+        amounts = round_to_sum(account.total, {**account.shares, "": account.idle})
+        others = sum((amounts[run] for run in account.shares if run not in named), Decimal(0))
+        if others:
+            table.append(("earlier runs", "", "", "", dollars(others), "", ""))
+        table.append(("idle: no run held it", "", "", "", shown[""], "", ""))
+        table.append(("session", "", "", "", dollars(to_decimal(account.total, 2)), "", ""))
+    return CostTable(headings, table)
+
+
+def _projected(row: CostRow) -> str:
+    by_estimate = row.view.money.basis is ProjectionBasis.ESTIMATE
+    return dollars(row.view.money.projected) + (" est." if by_estimate else "")
+
+
+def _preset_table(spending: Spending) -> CostTable:
+    total = add_fractions(spending.presets.values())
+    return CostTable(("preset", "cost"), list(cells(total, spending.presets).items()))
+
+
+def _day_table(spending: Spending) -> CostTable:
+    spent = {day: amount for day, (amount, _) in spending.days.items()}
+    idle = {day: amount for day, (_, amount) in spending.days.items()}
+    spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
+    idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
+    rows: list[tuple[str, ...]] = [(day, spent_cells[day], idle_cells[day]) for day in spent]
+    return CostTable(("day", "spent", "idle"), rows)
+
+
+def _session_table(statement: Statement) -> CostTable:
+    """Every session, once there are several."""
+    headings = ("session", "time", "$/h", "cost", "idle")
+    if len(statement.sessions) < 2:
+        return CostTable(headings, [])
+    accounts = {session.id: statement.account(session) for session in statement.sessions}
+    spent = {name: account.total for name, account in accounts.items()}
+    idle = {name: account.idle for name, account in accounts.items()}
+    spent_cells = cells(sum(spent.values(), Fraction(0)), spent)
+    idle_cells = cells(sum(idle.values(), Fraction(0)), idle)
+    rows: list[tuple[str, ...]] = [
+        (
+            session.id,
+            duration(session.seconds(statement.now)) + (", open" if session.end is None else ""),
+            dollars(session.rate),
+            spent_cells[session.id],
+            idle_cells[session.id],
+        )
+        for session in statement.sessions
+    ]
+    return CostTable(headings, rows)
+
+
+def padded(cells_of: Sequence[str], widths: Sequence[int]) -> str:
+    """A row of a table in columns of these widths; amounts to the right."""
+    return "  ".join(
+        cell.rjust(width) if cell[:1] in "$<—" else cell.ljust(width)
+        for cell, width in zip(cells_of, widths, strict=True)
+    ).rstrip()

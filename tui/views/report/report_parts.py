@@ -1,0 +1,211 @@
+"""What a report shows, gathered from the folders of its runs: curves, pictures, words."""
+
+import base64
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners import __version__
+from runners.gpus.usage import read_usage
+from runners.host.files import read_plain
+from runners.host.identity import host_name
+from runners.host.tail import read_tail
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.watch.logs.render import plain
+from runners.watch.metrics.run_metrics import RunMetrics
+from runners.watch.metrics.sample import headline_rank
+from runners.watch.metrics.series import Series
+from runners.watch.pictures import RunPicture, find_pictures
+from tui.views.format import dollars, duration, metric
+from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
+from tui.views.metrics.chart_svg import SvgCurve, chart_svg
+from tui.views.metrics.curves import AxisName, by_time, curve_of
+from tui.views.report.report import EmbeddedPicture, Report, RunPart
+from tui.views.runs.comparison import Comparison, compare, label_of
+from tui.views.runs.run_facts import RunFacts
+from tui.views.runs.run_text import describe_use
+
+MOST_CURVES = 20
+MOST_CHARTS = 40
+MOST_DEVICE_CHARTS = 24
+PICTURES_PER_SERIES = 6
+PICTURE_BYTES = 4 << 20
+ALL_PICTURES_BYTES = 24 << 20
+_MOST_OUTPUT = 1 << 30
+_AXES: tuple[AxisName, ...] = ("step", "time")
+_TAIL_BYTES = 16 << 10
+_LAST_LINES = 20
+_KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
+
+
+def make_report(
+    state: StateDirectory,
+    facts: Sequence[RunFacts],
+    title: str,
+    headline: str | None = None,
+    baseline: str | None = None,
+) -> Report:
+    """Gather a report on runs whose facts are known; all their output is read."""
+    comparison = compare(facts, baseline, headline)
+    metrics = [_metrics_of(one.run) for one in facts]
+    drawn = list(comparison.ranking[:MOST_CURVES])
+    room = ALL_PICTURES_BYTES
+    parts = []
+    for i, one in enumerate(facts):
+        part, used = _run_part(state, one, metrics[i].notes, room // (len(facts) - i))
+        room -= used
+        parts.append(part)
+    charts, devices = _charts(comparison, metrics, drawn)
+    where = f"{host_name()}, {time.strftime('%Y-%m-%d %H:%M')}, fresnel-tui {__version__}"
+    return Report(title, where, comparison, parts, charts, devices, len(facts) - len(drawn))
+
+
+def _metrics_of(run: Run) -> RunMetrics:
+    metrics = RunMetrics(run, _MOST_OUTPUT)
+    while metrics.poll():
+        pass
+    return metrics
+
+
+def _charts(
+    comparison: Comparison, metrics: Sequence[RunMetrics], drawn: Sequence[int]
+) -> tuple[list[str], list[str]]:
+    """The charts of the program's metrics, and those of its GPUs."""
+    series = [one.series() for one in metrics]
+    names = dict.fromkeys(name for i in drawn for name in series[i])
+    devices = [name for name in names if any(_is_device(series[i].get(name)) for i in drawn)]
+    own = sorted((name for name in names if name not in devices), key=headline_rank)
+
+    def draw(name: str) -> str:
+        known = [(i, one) for i in drawn if (one := series[i].get(name)) is not None]
+        upwards = next((metrics[i].higher(name) for i, _ in known), None)
+        unit = known[0][1].unit
+        for axis in _AXES:
+            curves = [
+                SvgCurve(label_of(comparison, i), curve)
+                for i, _ in known
+                if (curve := curve_of([(metrics[i].run, series[i])], name, axis, upwards))
+            ]
+            if curves:
+                return chart_svg(name, curves, axis, unit=unit)
+        return ""
+
+    return (
+        [svg for name in own[:MOST_CHARTS] if (svg := draw(name))],
+        [svg for name in devices[:MOST_DEVICE_CHARTS] if (svg := draw(name))],
+    )
+
+
+def _is_device(series: Series | None) -> bool:
+    return series is not None and by_time(series)
+
+
+def _run_part(
+    state: StateDirectory, fact: RunFacts, notes: list[str], room: int
+) -> tuple[RunPart, int]:
+    run = fact.run
+    pictures, used, left = _pictures(run, room)
+    settings = {**fact.settings, **fact.told}
+    surroundings = {**fact.code, **fact.machine, **fact.environment}
+    bad = run.state in (State.FAILED, State.LOST)
+    part = RunPart(
+        about=_about(fact),
+        settings=[*settings.items(), *surroundings.items()],
+        ending=_ending(run),
+        last_lines=_last_lines(state, run) if bad else [],
+        pictures=pictures,
+        pictures_left_out=left,
+        notes=notes,
+    )
+    return part, used
+
+
+def _about(fact: RunFacts) -> list[tuple[str, str]]:
+    run, money = fact.run, fact.money
+    pairs = [("id", run.id), ("preset", run.preset)]
+    if run.labels.tags:
+        pairs.append(("tags", ", ".join(run.labels.tags)))
+    pairs += [("note", line) for line in run.labels.note.splitlines()]
+    if run.plan is not None:
+        pairs.append(("started by", f"{run.plan.origin.user} on {run.plan.origin.host}"))
+    if run.started is not None:
+        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started))
+        pairs.append(("started", started))
+    pairs.append(("time", duration(fact.seconds)))
+    pairs.append(("cost", dollars(money.cost)))
+    if money.gpu_hours is not None:
+        pairs.append(("GPU hours", f"{money.gpu_hours:.3f}"))
+    pairs += [("GPU use", describe_use(use)) for use in read_usage(Path(run.directory))]
+    for name, one in sorted(fact.metrics.items(), key=lambda pair: headline_rank(pair[0]))[:12]:
+        best = ""
+        if one.best is not None and one.best != one.last and one.best_step is not None:
+            best = f", best {metric(one.best)} at step {one.best_step:g}"
+        pairs.append((name, f"{metric(one.last)} at step {one.step:g}{best}"))
+    return pairs
+
+
+def _ending(run: Run) -> list[tuple[str, str]]:
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    pairs = [("state", f"{run.state}{code}")]
+    if run.reason:
+        pairs.append(("reason", run.reason))
+    return pairs + diagnosis_pairs(diagnose_run(run))
+
+
+def _last_lines(state: StateDirectory, run: Run) -> list[str]:
+    block = read_tail(state.run(run.id).output, _TAIL_BYTES)
+    lines = [plain(line).rstrip() for line in block.split(b"\n")]
+    return [line for line in lines if line][-_LAST_LINES:]
+
+
+def _pictures(run: Run, room: int) -> tuple[list[EmbeddedPicture], int, int]:
+    """Some pictures of each series from the first to the newest, as many bytes as there is room
+    for; the bytes, and how many were left out.
+    """
+    found = find_pictures(run)
+    by_series: dict[str, list[RunPicture]] = {}
+    for one in found:
+        by_series.setdefault(one.series, []).append(one)
+    chosen = [one for several in by_series.values() for one in _spread(several)]
+    embedded: list[EmbeddedPicture] = []
+    used = 0
+    for one in chosen:
+        if one.bytes > min(PICTURE_BYTES, room - used):
+            continue
+        uri = _data_uri(one.path)
+        if uri is not None:
+            embedded.append(EmbeddedPicture(uri, _caption(one)))
+            used += one.bytes
+    return embedded, used, len(found) - len(embedded)
+
+
+def _spread(pictures: Sequence[RunPicture]) -> list[RunPicture]:
+    """The first, the newest, and some evenly between."""
+    count = len(pictures)
+    if count <= PICTURES_PER_SERIES:
+        return list(pictures)
+    places = {
+        round(k * (count - 1) / (PICTURES_PER_SERIES - 1)) for k in range(PICTURES_PER_SERIES)
+    }
+    return [pictures[i] for i in sorted(places)]
+
+
+def _caption(picture: RunPicture) -> str:
+    place = ""
+    if picture.epoch is not None:
+        place = f", epoch {picture.epoch:,}"
+    elif picture.step is not None:
+        place = f", step {picture.step:,}"
+    return f"{picture.caption or picture.series}{place}"
+
+
+def _data_uri(path: str) -> str | None:
+    """The file as a data URI; None when it is gone, or neither PNG nor JPEG whatever its name."""
+    try:
+        content = read_plain(path, PICTURE_BYTES)
+    except OSError:
+        return None
+    kind = next((kind for magic, kind in _KINDS.items() if content.startswith(magic)), None)
+    return kind and f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,1 @@
+"""What is shown of runs: rows, columns, details, plans, comparison; no screen."""

@@ -1,0 +1,241 @@
+"""Runs compared: what differs in settings, code, environment and machine, their metrics side by
+side, and means over seeds. Pure: reads nothing.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from runners.watch.metrics.final import FinalMetric
+from runners.watch.metrics.sample import headline_rank, higher_is_better
+from tui.views.runs.run_facts import RunFacts
+from tui.views.settings import same
+
+_SEED = re.compile(r"(.*[._/-])?(seed|rng)([._/-].*)?", re.IGNORECASE)
+
+
+class DifferenceRow(NamedTuple):
+    """One setting, with a value for each run; None where a run has none."""
+
+    name: str
+    values: tuple[str | None, ...]
+    differs: bool
+
+
+class Section(NamedTuple):
+    """Settings, code, environment or machine: the rows that differ, or all."""
+
+    title: str
+    rows: tuple[DifferenceRow, ...]
+
+
+class MetricRow(NamedTuple):
+    """One metric, with its values in each run; `higher` is None where nobody says what is better,
+    `leader` the run that has the best.
+    """
+
+    name: str
+    higher: bool | None
+    values: tuple[FinalMetric | None, ...]
+    leader: int | None
+
+
+class Spread(NamedTuple):
+    """Mean and sample standard deviation of a metric over `runs` runs; no deviation of one."""
+
+    mean: float
+    deviation: float | None
+    runs: int
+
+
+class SeedGroup(NamedTuple):
+    """Runs that differ in their seeds only, as indices, with the spread of each metric's last and
+    best value.
+    """
+
+    runs: tuple[int, ...]
+    label: str
+    last: dict[str, Spread]
+    best: dict[str, Spread]
+
+
+class Comparison(NamedTuple):
+    """Several runs beside each other; `ranking` are their indices, the best by `headline` first,
+    `baseline` is the run that others are measured by.
+    """
+
+    facts: tuple[RunFacts, ...]
+    sections: tuple[Section, ...]
+    metrics: tuple[MetricRow, ...]
+    seeds: tuple[SeedGroup, ...]
+    headline: str | None
+    ranking: tuple[int, ...]
+    baseline: int | None = None
+
+
+def compare(
+    facts: Sequence[RunFacts],
+    baseline: str | None = None,
+    headline: str | None = None,
+    everything: bool = False,
+) -> Comparison:
+    """Compare runs. `baseline` is a run's id (else the newest tagged `baseline`), `headline` the
+    metric to rank by (else the one that tells most of them in one number); `everything` keeps the
+    rows in which they agree.
+    """
+    sections = tuple(
+        _section(title, [take(one) for one in facts], everything) for title, take in _sources(facts)
+    )
+    metrics = _metric_rows(facts)
+    chosen = headline if headline is not None else _common_headline(facts)
+    pinned = [one.run.id for one in facts if "baseline" in one.run.labels.tags]
+    wanted = baseline or (max(pinned) if pinned else None)
+    ids = [one.run.id for one in facts]
+    return Comparison(
+        tuple(facts),
+        sections,
+        metrics,
+        _seed_groups(facts, metrics),
+        chosen,
+        _ranking(facts, metrics, chosen),
+        ids.index(wanted) if wanted in ids else None,
+    )
+
+
+def value_of(metric: FinalMetric | None) -> float | None:
+    """What a metric is ranked by: its best value, or the last where nobody says what is better."""
+    if metric is None:
+        return None
+    return metric.last if metric.best is None else metric.best
+
+
+def change(value: float | None, base: float | None) -> str:
+    """By how much `value` differs from `base`: `-12.5%`; empty where that cannot be said."""
+    if value is None or base is None or not base or value == base:
+        return ""
+    return f"{(value - base) / abs(base):+.1%}"
+
+
+def differing(comparison: Comparison) -> list[DifferenceRow]:
+    """The settings in which the runs differ."""
+    return [row for row in comparison.sections[0].rows if row.differs]
+
+
+def label_of(comparison: Comparison, index: int) -> str:
+    """A run's name, with the last part of its id where others have the same name."""
+    run = comparison.facts[index].run
+    names = [one.run.name for one in comparison.facts]
+    short = run.id.rpartition("-")[2]
+    return run.name if run.name and names.count(run.name) == 1 else f"{run.name} {short}".strip()
+
+
+def _sources(
+    facts: Sequence[RunFacts],
+) -> list[tuple[str, Callable[[RunFacts], dict[str, str]]]]:
+    # What programs told counts only where all did: one that failed early told nothing.
+    told = all(one.told for one in facts)
+
+    def settings(one: RunFacts) -> dict[str, str]:
+        return _merged(one.settings, one.told) if told else one.settings
+
+    return [
+        ("settings", settings),
+        ("code", lambda one: one.code),
+        ("environment", lambda one: one.environment),
+        ("machine", lambda one: one.machine),
+    ]
+
+
+def _merged(settings: dict[str, str], told: dict[str, str]) -> dict[str, str]:
+    """What the program told, and of its command line what it did not tell by the same name."""
+    known = {name.replace("-", "_") for name in told}
+    mine = {name: value for name, value in settings.items() if name.replace("-", "_") not in known}
+    return {**mine, **told}
+
+
+def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> Section:
+    names = dict.fromkeys(name for one in values for name in one)
+    rows = []
+    for name in names:
+        cells = tuple(one.get(name) for one in values)
+        differs = any(not same(cells[0], cell) for cell in cells[1:])
+        if differs or everything:
+            rows.append(DifferenceRow(name, cells, differs))
+    return Section(title, tuple(rows))
+
+
+def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
+    names = dict.fromkeys(name for one in facts for name in one.metrics)
+    upwards = {name for one in facts for name in one.higher}
+    rows = []
+    for name in sorted(names, key=headline_rank):
+        higher = True if name in upwards else higher_is_better(name)
+        values = tuple(one.metrics.get(name) for one in facts)
+        order = _ordered(values, higher)
+        rows.append(MetricRow(name, higher, values, order[0] if order else None))
+    return tuple(rows)
+
+
+def _ordered(values: Sequence[FinalMetric | None], higher: bool | None) -> list[int]:
+    """Indices of the runs that have the metric, the best first; none where nobody says what is
+    better.
+    """
+    if higher is None:
+        return []
+    known = [(value, i) for i, one in enumerate(values) if (value := value_of(one)) is not None]
+    return [i for _, i in sorted(known, key=lambda pair: -pair[0] if higher else pair[0])]
+
+
+def _common_headline(facts: Sequence[RunFacts]) -> str | None:
+    counted = Counter(one.headline for one in facts if one.headline is not None)
+    return counted.most_common(1)[0][0] if counted else None
+
+
+def _ranking(
+    facts: Sequence[RunFacts], metrics: Sequence[MetricRow], headline: str | None
+) -> tuple[int, ...]:
+    row = next((row for row in metrics if row.name == headline), None)
+    order = [] if row is None else _ordered(row.values, row.higher)
+    return (*order, *(i for i in range(len(facts)) if i not in order))
+
+
+def _seed_groups(facts: Sequence[RunFacts], metrics: Sequence[MetricRow]) -> tuple[SeedGroup, ...]:
+    """Runs with the same settings but for their seeds, on the same code; only those of several."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for i, one in enumerate(facts):
+        settings = _merged(one.settings, one.told)
+        kept = sorted((k, v) for k, v in settings.items() if not _SEED.fullmatch(k))
+        if any(_SEED.fullmatch(name) for name in settings):
+            groups.setdefault((*kept, *sorted(one.code.items())), []).append(i)
+    found = []
+    for members in groups.values():
+        if len(members) > 1:
+            last = {
+                row.name: spread
+                for row in metrics
+                if (spread := _spread(_pick(row, members, lambda one: one.last))) is not None
+            }
+            best = {
+                row.name: spread
+                for row in metrics
+                if (spread := _spread(_pick(row, members, lambda one: one.best))) is not None
+            }
+            names = Counter(facts[i].run.name for i in members)
+            found.append(SeedGroup(tuple(members), names.most_common(1)[0][0], last, best))
+    return tuple(found)
+
+
+def _pick(
+    row: MetricRow, members: Iterable[int], take: Callable[[FinalMetric], float | None]
+) -> list[float]:
+    values = [take(one) for i in members if (one := row.values[i]) is not None]
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _spread(values: Sequence[float]) -> Spread | None:
+    if not values:
+        return None
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))

@@ -1,0 +1,262 @@
+"""A comparison of runs as tables of text, the same for every front end, and as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runners.model.states import SIGNS
+from runners.watch.metrics.final import FinalMetric
+from tui.views.format import DASH, dollars, duration, metric
+from tui.views.json_values import iso, number
+from tui.views.runs.comparison import (
+    Comparison,
+    MetricRow,
+    SeedGroup,
+    Spread,
+    change,
+    differing,
+    label_of,
+    value_of,
+)
+
+MOST_COLUMNS = 4
+"""More runs than these stand in rows, the best first."""
+
+Table = tuple[str, list[tuple[str, ...]]]
+"""A title, and rows, the first of which are the headings."""
+
+
+def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
+    """Everything there is to say, as tables: runs in columns while they are few; without `ids`
+    where there is little room.
+    """
+    seeds = _seed_table(comparison)
+    if len(comparison.facts) > MOST_COLUMNS:
+        return [_ranked(comparison), *seeds, *_same(comparison)]
+    heads = tuple(label_of(comparison, i) for i in range(len(comparison.facts)))
+    if comparison.baseline is not None:
+        heads = tuple(
+            f"{head} (baseline)" if i == comparison.baseline else head
+            for i, head in enumerate(heads)
+        )
+    found: list[Table] = [("runs", [("", *heads), *_outcomes(comparison)[not ids :]])]
+    for section in comparison.sections:
+        if section.rows:
+            marked = any(not row.differs for row in section.rows)
+            rows = [
+                (
+                    ("≠ " if row.differs else "  ") + row.name if marked else row.name,
+                    *(DASH if value is None else value for value in row.values),
+                )
+                for row in section.rows
+            ]
+            found.append((section.title, [("", *heads), *rows]))
+    if comparison.metrics:
+        rows = [_metric_cells(comparison, row) for row in comparison.metrics]
+        found.append(("metrics", [("", *heads), *rows]))
+    return [*found, *seeds]
+
+
+def _same(comparison: Comparison) -> list[Table]:
+    """What all runs have in common, where that was asked for too."""
+    found: list[Table] = []
+    for section in comparison.sections:
+        rows = [(row.name, row.values[0] or DASH) for row in section.rows if not row.differs]
+        if rows:
+            found.append((f"{section.title}, the same in all", [("", "value"), *rows]))
+    return found
+
+
+def agreements(comparison: Comparison) -> list[str]:
+    """In what the runs do not differ, in words, where nothing of a section does."""
+    return [
+        section.title
+        for section in comparison.sections
+        if not any(row.differs for row in section.rows)
+    ]
+
+
+def _outcomes(comparison: Comparison) -> list[tuple[str, ...]]:
+    facts = comparison.facts
+    rows = [
+        ("id", *(one.run.id for one in facts)),
+        ("state", *(f"{SIGNS[one.run.state]} {one.run.state}" for one in facts)),
+        ("reason", *(one.run.reason or DASH for one in facts)),
+        ("time", *(duration(one.seconds) for one in facts)),
+        ("cost", *(dollars(one.money.cost) for one in facts)),
+    ]
+    return [row for row in rows if set(row[1:]) != {DASH}]
+
+
+def _metric_cells(comparison: Comparison, row: MetricRow) -> tuple[str, ...]:
+    base = None if comparison.baseline is None else row.values[comparison.baseline]
+    return (
+        row.name,
+        *(
+            _value_words(one, row.leader == i, value_of(base) if comparison.baseline != i else None)
+            for i, one in enumerate(row.values)
+        ),
+    )
+
+
+def _value_words(one: FinalMetric | None, leads: bool, base: float | None) -> str:
+    if one is None:
+        return DASH
+    words = f"{metric(one.last)} at {one.step:g}"
+    if one.best is not None and one.best != one.last:
+        words += f", best {metric(one.best)} at {one.best_step:g}"
+    against = change(value_of(one), base)
+    return f"{words}{f' {against}' if against else ''}{' ★' if leads else ''}"
+
+
+def _ranked(comparison: Comparison) -> Table:
+    settings = differing(comparison)
+    row = next((one for one in comparison.metrics if one.name == comparison.headline), None)
+    higher = None if row is None else row.higher
+    order = "" if higher is None else ", most first" if higher else ", least first"
+    title = f"by {comparison.headline}{order}" if comparison.headline else "runs"
+    heads = ("", "run", "state", *(one.name for one in settings), "last", "at", "best", "at")
+    base = comparison.baseline
+    based = () if base is None else ("to baseline",)
+    rows: list[tuple[str, ...]] = [(*heads, *based, "time", "cost")]
+    for place, i in enumerate(comparison.ranking, 1):
+        fact = comparison.facts[i]
+        value = None if row is None else row.values[i]
+        pinned = None if row is None or base is None else value_of(row.values[base])
+        against = ("baseline" if i == base else change(value_of(value), pinned) or DASH,)
+        rows.append(
+            (
+                str(place),
+                label_of(comparison, i),
+                f"{SIGNS[fact.run.state]} {fact.run.state}",
+                *(one.values[i] or DASH for one in settings),
+                *_numbers(value),
+                *(against if based else ()),
+                duration(fact.seconds),
+                dollars(fact.money.cost),
+            )
+        )
+    return title, rows
+
+
+def _numbers(value: FinalMetric | None) -> tuple[str, str, str, str]:
+    if value is None:
+        return DASH, DASH, DASH, DASH
+    best_step = DASH if value.best_step is None else f"{value.best_step:g}"
+    return metric(value.last), f"{value.step:g}", metric(value.best), best_step
+
+
+def _seed_table(comparison: Comparison) -> list[Table]:
+    if not comparison.seeds:
+        return []
+    settings = differing(comparison)
+    rows: list[tuple[str, ...]] = [("runs", "number", "metric", "last", "best")]
+    for group in comparison.seeds:
+        names = [name for name in group.last if name == comparison.headline] or list(group.last)[:3]
+        others = [name for name in list(group.last)[:6] if name not in names]
+        shown = [*names, *others] if len(comparison.seeds) == 1 else names
+        for i, name in enumerate(shown):
+            rows.append(
+                (
+                    "" if i else _group_label(group, settings),
+                    "" if i else str(len(group.runs)),
+                    name,
+                    spread_text(group.last.get(name)),
+                    spread_text(group.best.get(name)),
+                )
+            )
+    return [("mean ± standard deviation over seeds", rows)]
+
+
+def _group_label(group: SeedGroup, settings: Sequence[Any]) -> str:
+    """What the runs of a group have in common, by the settings in which all runs differ."""
+    common = [
+        f"{row.name}={row.values[group.runs[0]]}"
+        for row in settings
+        if len({row.values[i] for i in group.runs}) == 1 and row.values[group.runs[0]] is not None
+    ]
+    return " ".join(common) or group.label
+
+
+def spread_text(spread: Spread | None) -> str:
+    """`0.0912 ± 0.0031`; without the deviation where there is one value alone."""
+    if spread is None:
+        return DASH
+    mean = metric(spread.mean)
+    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2g}"
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The documented JSON of a comparison."""
+    facts = comparison.facts
+    return {
+        "runs": [
+            {
+                "id": one.run.id,
+                "name": one.run.name,
+                "preset": one.run.preset,
+                "state": str(one.run.state),
+                "reason": one.run.reason or None,
+                "tags": list(one.run.labels.tags),
+                "created": iso(one.run.created),
+                "seconds": None if one.seconds is None else round(one.seconds, 3),
+                "cost_usd": number(one.money.cost),
+                "gpu_hours": number(one.money.gpu_hours),
+            }
+            for one in facts
+        ],
+        "baseline": None if comparison.baseline is None else facts[comparison.baseline].run.id,
+        "headline": comparison.headline,
+        "ranking": [facts[i].run.id for i in comparison.ranking],
+        **{
+            section.title: [
+                {"name": row.name, "differs": row.differs, "values": list(row.values)}
+                for row in section.rows
+            ]
+            for section in comparison.sections
+        },
+        "metrics": [
+            {
+                "name": row.name,
+                "higher_is_better": row.higher,
+                "best_run": None if row.leader is None else facts[row.leader].run.id,
+                "values": [_final_json(one) for one in row.values],
+            }
+            for row in comparison.metrics
+        ],
+        "seeds": [_seed_json(comparison, group) for group in comparison.seeds],
+    }
+
+
+def _final_json(one: FinalMetric | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"last": one.last, "step": one.step, "best": one.best, "best_step": one.best_step}
+
+
+def _seed_json(comparison: Comparison, group: SeedGroup) -> dict[str, Any]:
+    def spreads(found: dict[str, Spread]) -> dict[str, Any]:
+        return {name: one._asdict() for name, one in found.items()}
+
+    return {
+        "runs": [comparison.facts[i].run.id for i in group.runs],
+        "last": spreads(group.last),
+        "best": spreads(group.best),
+    }
+
+
+def csv_rows(comparison: Comparison) -> list[list[str]]:
+    """A row for each run, the best first: what it is, the settings that differ, its metrics."""
+    settings = differing(comparison)
+    heads = ["id", "name", "state", "seconds", "cost_usd", *(row.name for row in settings)]
+    for row in comparison.metrics:
+        heads += [row.name, f"{row.name}.step", f"{row.name}.best", f"{row.name}.best_step"]
+    rows = [heads]
+    for i in comparison.ranking:
+        fact = comparison.facts[i]
+        cells: list[object] = [fact.run.id, fact.run.name, fact.run.state]
+        cells += [fact.seconds, number(fact.money.cost), *(row.values[i] for row in settings)]
+        for row in comparison.metrics:
+            one = row.values[i]
+            cells += [None] * 4 if one is None else [one.last, one.step, one.best, one.best_step]
+        rows.append(["" if cell is None else str(cell) for cell in cells])
+    return rows

@@ -1,0 +1,201 @@
+"""The rows of all ended runs, kept in one file: thousands are there in milliseconds.
+
+The file is a cache. A row counts only while the folder of its run has not changed since (files of
+a run are replaced whole, which changes their folder); all else is read from the run anew, and a
+file that is missing, damaged or of another version is simply made again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from sys import intern
+from typing import NamedTuple
+
+import msgspec
+
+from runners.host.files import replace
+from runners.model.states import is_terminal
+from runners.state.decoding import decode, read
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from runners.watch.metrics.final import read_final
+from tui.views.runs.run_row import RunRow, row_of_ended
+
+_VERSION = 2
+_SAVED_FROM = 32
+"""Rows that must have been read anew before the file is written again."""
+_YOUNG_S = 900.0
+"""So long after its end a run's report may still come."""
+
+
+class _File(msgspec.Struct, array_like=True):
+    """Rows lie in chunks: what a chunk's texts have in common is shared before the next is read."""
+
+    version: int
+    chunks: list[msgspec.Raw]
+
+
+_CHUNK = 256
+_decode_file = msgspec.msgpack.Decoder(_File)
+_decode_chunk = msgspec.msgpack.Decoder(list[RunRow])
+
+
+class EndedRows(NamedTuple):
+    """The rows of ended runs, newest first; `version` tells one such list from another, and is 0
+    before any was read.
+    """
+
+    rows: tuple[RunRow, ...] = ()
+    version: int = 0
+    ids: frozenset[str] = frozenset()
+
+
+class EndedIndex:
+    """The rows of one state folder's ended runs."""
+
+    def __init__(self, state: StateDirectory, may_write: bool = True) -> None:
+        self.ended = EndedRows()
+        self._state = state
+        self._may_write = may_write
+        self._known: dict[str, RunRow] | None = None
+        self._unsaved = 0
+        self._wanted: set[str] = set()
+        self._passing: set[str] = set()
+
+    def refresh(
+        self, ids: Sequence[str], live: Collection[str], verify: bool, budget_s: float | None = None
+    ) -> bool:
+        """Bring the rows up to date with the runs `ids`; True when that took longer than
+        `budget_s` and there is more to do.
+
+        With `verify` every folder is looked at; without, only those of runs that came or ended
+        lately.
+        """
+        if self._known is None:
+            self._known, verify = self._load(), True
+        known = self._known
+        live = frozenset(live)
+        ended = [run_id for run_id in ids if run_id not in live]
+        stamps = self._stamps() if verify else {}
+        gone = known.keys() - set(ended)
+        for run_id in gone:
+            del known[run_id]
+        changed = bool(gone)
+        until = None if budget_s is None else time.monotonic() + budget_s
+        self._wanted |= self._stale(ended, stamps, verify)
+        self._wanted -= gone
+        while self._wanted:
+            changed = self._read(self._wanted.pop()) or changed
+            if until is not None and time.monotonic() > until:
+                break
+        if changed or not self.ended.version:
+            rows = tuple(sorted(known.values(), key=_by_launch, reverse=True))
+            self.ended = EndedRows(rows, self.ended.version + 1, frozenset(known))
+        if not self._wanted and self._unsaved >= _SAVED_FROM:
+            self.save()
+        return bool(self._wanted)
+
+    def take_costs(self, costs: Mapping[str, float]) -> None:
+        """Give the rows what was looked up for them, in dollars."""
+        for row in self.ended.rows:
+            row.cost = costs.get(row.id, row.cost)
+        self.ended = self.ended._replace(version=self.ended.version + 1)
+
+    def save(self) -> None:
+        """Write the file, if it is ours to write."""
+        if not self._may_write or self._known is None:
+            return
+        rows = [row for row in self._known.values() if row.id not in self._passing]
+        chunks = [
+            msgspec.Raw(msgspec.msgpack.encode(rows[at : at + _CHUNK]))
+            for at in range(0, len(rows), _CHUNK)
+        ]
+        content = msgspec.msgpack.encode(_File(_VERSION, chunks))
+        try:
+            replace(self._state.ended_rows, content, sync=False)
+        except OSError:
+            return  # a full or read-only disk: the rows are read from the runs each time
+        self._unsaved = 0
+
+    def _load(self) -> dict[str, RunRow]:
+        known: dict[str, RunRow] = {}
+        file = read(self._state.ended_rows, _decode_file, limit=1 << 30)
+        for chunk in file.chunks if file is not None and file.version == _VERSION else ():
+            rows = decode(chunk, _decode_chunk)
+            if rows is None:
+                return {}
+            for row in rows:
+                _share_texts(row)
+                row.cost = None  # a price is corrected afterwards
+                known[row.id] = row
+        return known
+
+    def _stamps(self) -> dict[str, int]:
+        """When each run's folder last changed, in nanoseconds."""
+        try:
+            with os.scandir(self._state.runs) as entries:
+                return {entry.name: entry.stat().st_mtime_ns for entry in entries}
+        except OSError:
+            return {}
+
+    def _stale(self, ended: list[str], stamps: dict[str, int], verify: bool) -> set[str]:
+        """The runs to read, anew or for the first time."""
+        known = self._known or {}
+        if verify:
+            return {
+                run_id
+                for run_id in ended
+                if run_id in self._passing
+                or (row := known.get(run_id)) is None
+                or row.stamp != stamps.get(run_id)
+            }
+        since = time.time() - _YOUNG_S
+        stale = set()
+        for run_id in ended:
+            row = known.get(run_id)
+            young = row is not None and not row.is_final and (row.ended or 0.0) > since
+            if row is None or (young and self._moved(row)):
+                stale.add(run_id)
+        return stale
+
+    def _moved(self, row: RunRow) -> bool:
+        return _stamp(self._state.run(row.id).path) != row.stamp
+
+    def _read(self, run_id: str) -> bool:
+        """Read one run; True when its row is another than before."""
+        assert self._known is not None
+        stamp = _stamp(self._state.run(run_id).path)
+        if stamp is None:
+            return self._known.pop(run_id, None) is not None
+        run = read_run(self._state, run_id)
+        row = row_of_ended(run, read_final(run), stamp)
+        _share_texts(row)
+        before = self._known.get(run_id)
+        self._known[run_id] = row
+        if run.record is not None and is_terminal(run.record.state):
+            self._passing.discard(run_id)
+            self._unsaved += 1
+        else:
+            self._passing.add(run_id)  # as it looks from here and now: another look may differ
+        return row != before
+
+
+def _share_texts(row: RunRow) -> None:
+    """Texts that thousands of rows have in common are kept once."""
+    row.name, row.preset, row.group = intern(row.name), intern(row.preset), intern(row.group)
+    row.host, row.user, row.remark = intern(row.host), intern(row.user), intern(row.remark)
+    row.headline = row.headline and intern(row.headline)
+
+
+def _stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _by_launch(row: RunRow) -> tuple[float, str]:
+    return row.created, row.id

@@ -1,0 +1,57 @@
+"""Why a run waits, in full: its place in the queue, who holds GPUs, and when that may end."""
+
+from collections.abc import Mapping, Sequence
+
+from runners.model.states import State
+from runners.state.leases import Lease
+from tui.views.format import duration, indices
+from tui.views.runs.run_view import RunView
+
+
+def queue_lines(
+    view: RunView, runs: Sequence[RunView], leases: Mapping[str, Sequence[Lease]]
+) -> list[str]:
+    """Sentences about a queued run; none about another. `runs` are those that live beside it."""
+    run = view.run
+    if run.state is not State.QUEUED:
+        return []
+    queue = sorted(
+        (one for one in runs if one.run.state is State.QUEUED),
+        key=lambda one: (-_priority(one), one.run.created, one.run.id),
+    )
+    ids = [one.run.id for one in queue]
+    lines = [f"It is queued: {run.reason.removeprefix('waits: ') or 'not looked at yet'}."]
+    place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
+    if place is not None:
+        of = f" of {len(ids)}" if run.id in ids else ""
+        lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
+    holders = [one for one in runs if any(one.run.id == held.run for held in _all(leases))]
+    if holders and run.plan is not None and run.plan.after is None:
+        lines.append("Who holds GPUs, and when that may end by its own pace:")
+        for holder in sorted(holders, key=lambda one: one.progress.eta_s or float("inf")):
+            lines.append(_holder_line(holder))
+    if run.plan is not None and run.plan.after is not None:
+        after = run.plan.after
+        other = next((one for one in runs if one.run.id == after.run), None)
+        left = "" if other is None else f"; {_may_end(other)}"
+        lines.append(f"It starts after {after.run} has ended ({after.on}){left}.")
+    return lines
+
+
+def _holder_line(holder: RunView) -> str:
+    gpus = indices([gpu.index for gpu in holder.run.plan.gpus]) if holder.run.plan else ""
+    since = f"runs for {duration(holder.seconds)}"
+    return f"  {holder.run.name}: GPU {gpus}, {since}, {_may_end(holder)}"
+
+
+def _may_end(holder: RunView) -> str:
+    left = holder.progress.eta_s
+    return "end not known" if left is None else f"may end in {duration(left)}"
+
+
+def _priority(view: RunView) -> int:
+    return view.run.plan.priority if view.run.plan else 0
+
+
+def _all(leases: Mapping[str, Sequence[Lease]]) -> list[Lease]:
+    return [lease for held in leases.values() for lease in held]

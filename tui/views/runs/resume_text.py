@@ -1,0 +1,28 @@
+"""What a run goes on from, and what remains of it, in words."""
+
+import time
+
+from runners.model.run import Checkpoint, Run
+from tui.views.format import dollars, duration, size
+
+
+def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) -> str:
+    """`epoch 12 of 100; 88 epochs left, about 2h10m, $4.30; checkpoint PATH (7.6 MB, 3m old)`."""
+    from tui.views.runs.run_view import view_run  # only where something is resumed
+
+    now = time.time() if now is None else now
+    view = view_run(parent, thorough=True)
+    progress = view.progress
+    words = []
+    if progress.epoch is not None:
+        words.append(f"epoch {progress.epoch:g} of {progress.epochs or '—'}")
+    if progress.epoch and progress.epochs and view.seconds:
+        left = progress.epochs - progress.epoch
+        seconds = left * view.seconds / progress.epoch
+        cost = ""
+        if view.money.rate is not None:
+            cost = f", {dollars(view.money.rate * int(seconds) / 3600)}"
+        words.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
+    age = duration(max(0.0, now - checkpoint.modified))
+    words.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {age} old)")
+    return "; ".join(words)

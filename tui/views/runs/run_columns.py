@@ -1,0 +1,350 @@
+"""The columns of a table of runs: their headings, their texts, and which of them a width has room
+for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from runners.model.states import SIGNS, State
+from tui.views.format import DASH, duration, first_line, indices, metric
+from tui.views.runs.run_row import RunRow, age_words
+from tui.views.runs.run_sort import SortKey
+
+_RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
+REMARK_ROOM = 20
+"""Cells that a reason needs to be worth reading."""
+
+
+class Look(NamedTuple):
+    """What a table needs to know besides its rows: the time, and the metric chosen for `last` and
+    `best` (None: each run's own headline).
+    """
+
+    now: float
+    metric: str | None = None
+
+
+class Column(NamedTuple):
+    """One column: its heading, the text of a row in at most so many cells, and how many it takes.
+
+    `room` is what it takes where there is plenty.
+    """
+
+    key: str
+    heading: str
+    text: Callable[[RunRow, Look, int], str]
+    width: int
+    room: int = 0
+    right: bool = True
+
+
+def _progress(row: RunRow, look: Look, width: int) -> str:
+    if row.step is not None and row.steps and width > 10:
+        words = f"{row.step:,}/{row.steps:,}"
+        if len(words) <= width:
+            return words
+    return "" if row.fraction is None else f"{row.fraction:.0%}"
+
+
+def _epoch(row: RunRow, look: Look, width: int) -> str:
+    if row.phase:
+        return row.phase
+    if row.epoch is None:
+        return ""
+    return f"e{row.epoch}/{row.epochs}" if row.epochs else f"e{row.epoch}"
+
+
+def _gpus(row: RunRow, look: Look, width: int) -> str:
+    if row.gpus:
+        return indices(list(row.gpus))
+    return "" if row.started is None else "cpu"
+
+
+def _rate(row: RunRow, look: Look, width: int) -> str:
+    if row.rate is None:
+        return ""
+    number = f"{row.rate:.3g}" if row.rate < 1000 else f"{row.rate:,.0f}"
+    return f"{number} {row.rate_unit}/s"
+
+
+def _last(row: RunRow, look: Look, width: int) -> str:
+    value = row.last if look.metric is None else row.metric(look.metric)[0]
+    return number_in(value, width)
+
+
+def _best(row: RunRow, look: Look, width: int) -> str:
+    value = row.best if look.metric is None else row.metric(look.metric)[1]
+    return number_in(value, width)
+
+
+def _eta(row: RunRow, look: Look, width: int) -> str:
+    return "" if row.eta_s is None else duration(coarse(row.eta_s))
+
+
+def _elapsed(row: RunRow, look: Look, width: int) -> str:
+    if row.seconds is None:
+        return ""
+    return duration(coarse(row.seconds) if row.is_live else row.seconds)
+
+
+def _cost(row: RunRow, look: Look, width: int) -> str:
+    if row.cost is None:
+        return ""
+    return "<$0.01" if 0 < row.cost < 0.01 else f"${row.cost:,.2f}"
+
+
+def state_word(row: RunRow) -> str:
+    """The state; while it stops, the seconds until the next step too."""
+    return row.stop_word or str(row.state)
+
+
+COLUMNS = {
+    column.key: column
+    for column in (
+        Column("state", "state", lambda row, look, width: state_word(row), 8, 9, right=False),
+        Column("name", "name", lambda row, look, width: row.name, 8, 40, right=False),
+        Column("host", "host", lambda row, look, width: row.machine or "here", 6, right=False),
+        Column("gpus", "GPUs", _gpus, 5, right=False),
+        Column("progress", "prog", _progress, 4, 13),
+        Column("epoch", "epoch", _epoch, 9, right=False),
+        Column("last", "last", _last, 7, 9),
+        Column("best", "best", _best, 7, 9),
+        Column("trend", "trend", lambda row, look, width: row.spark, 8, right=False),
+        Column("rate", "rate", _rate, 13),
+        Column("age", "age", lambda row, look, width: age_words(look.now - row.created), 4),
+        Column("cost", "cost", _cost, 7, 9),
+        Column("tags", "tags", lambda row, look, width: ",".join(row.tags), 10, right=False),
+        Column("eta", "ETA", _eta, 6),
+        Column("elapsed", "elapsed", _elapsed, 7),
+        Column(
+            "reason", "reason", lambda row, look, width: brief_remark(row), 20, 400, right=False
+        ),
+    )
+}
+_FIRST = ("state", "name", "host", "progress", "last", "eta")
+"""What even the narrowest table has, in the order in which it is given room."""
+_THEN = (*("age", "best", "elapsed", "gpus", "cost", "reason", "trend", "tags", "rate", "epoch"),)
+_NAMES_BEFORE = {"elapsed": 15, "trend": 28}
+"""Before these columns and those after them, names get so much room as they need."""
+_REMARK_FROM = ("reason", "eta", "best", "progress")
+"""Where a reason may begin: the first that leaves it room enough."""
+
+
+class Cell(NamedTuple):
+    """A column at its place in a table: where it begins, and how wide it is."""
+
+    column: Column
+    start: int
+    width: int
+
+
+def fit_columns(
+    width: int, absent: Iterable[str] = (), longest_name: int = 40, hosts: bool = False
+) -> tuple[Cell, ...]:
+    """The columns that `width` cells have room for, in their places; those that are `absent` have
+    nothing to show. With `hosts` runs of several machines stand in one table.
+    """
+    left = width
+    chosen: dict[str, int] = {}
+    gone = {*absent, *(() if hosts else ("host",))}
+    for key in (*_FIRST, *_THEN):
+        column = COLUMNS[key]
+        if key in _NAMES_BEFORE and "name" in chosen:
+            more = max(0, min(left, min(_NAMES_BEFORE[key], longest_name) - chosen["name"]))
+            chosen["name"] += more
+            left -= more
+        if key in gone or (left < column.width + 1 and key != "state"):
+            continue
+        chosen[key] = column.width
+        left -= column.width + (1 if chosen else 0)
+    left += 1  # none after the last
+    for key, most in (
+        ("name", min(20, longest_name)),
+        ("progress", 13),
+        ("name", min(40, longest_name)),
+        ("host", 12),
+        ("cost", 9),
+        ("last", 9),
+        ("best", 9),
+        ("state", 9),
+        ("reason", 400),
+    ):
+        if key in chosen and left > 0:
+            if key == "progress" and chosen[key] + left < most:
+                continue
+            more = max(0, min(left, most - chosen[key]))
+            chosen[key] += more
+            left -= more
+    cells, at = [], 0
+    for key, column in COLUMNS.items():
+        if key in chosen:
+            cells.append(Cell(column, at, chosen[key]))
+            at += chosen[key] + 1
+    return tuple(cells)
+
+
+def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
+    """From which to which cell a row's reason stands, instead of other columns where it is long;
+    (0, 0) where it has none, or only its own column.
+    """
+    words = brief_remark(row)
+    if not words or row.state is State.DONE:
+        return 0, 0
+    order = list(COLUMNS)
+    end = cells[-1].start + cells[-1].width
+    # How far and how well a run is that trains comes first.
+    trains = row.is_live and row.started is not None and not row.urgent
+    found = (0, 0)
+    for key in ("reason",) if trains else _REMARK_FROM:
+        after = [cell for cell in cells if order.index(cell.column.key) >= order.index(key)]
+        if not after:
+            continue
+        found = after[0].start, end
+        room = end - found[0]
+        enough = room >= REMARK_ROOM and row.last is not None and key != "reason"
+        if room >= len(words) or enough:
+            break
+    return found
+
+
+def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | None = None) -> str:
+    """A column's heading in its width: the metric's name where the runs agree, and an arrow where
+    it is sorted by.
+    """
+    column, width = cell.column, cell.width
+    words = column.heading
+    if column.key == "progress" and width > 8:
+        words = "progress"
+    if column.key == "last":
+        words = (look.metric or common or "last").rpartition("/")[2]
+    key = next((key for key in sort if key.column == column.key), None)
+    if key is not None:
+        words = words[: width - 1] + ("▼" if key.descending else "▲")
+    words = words if len(words) <= width else words[: width - 1] + "…"
+    return words.rjust(width) if column.right else words.ljust(width)
+
+
+def brief_remark(row: RunRow) -> str:
+    """Its reason without what is said elsewhere, runs by their names and not by their ids."""
+    words = _RUN_ID.sub(r"\1", row.remark)
+    return words.removeprefix("waits: ") if row.state is State.QUEUED else words
+
+
+def fitted(text: str, width: int, right: bool = False) -> str:
+    """`text` in exactly `width` cells, its end cut with an ellipsis."""
+    if len(text) > width:
+        return text[: max(0, width - 1)] + "…"
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def number_in(value: float | None, width: int) -> str:
+    """A metric in at most `width` cells, with as many digits as these hold."""
+    if value is None:
+        return ""
+    words = metric(value)
+    for digits in (3, 2, 1):
+        if len(words) <= width:
+            break
+        words = f"{value:.{digits}g}"
+    return words
+
+
+def coarse(seconds: float) -> float:
+    """`seconds` to the precision in which they are worth a repaint."""
+    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 5
+    return seconds - seconds % step
+
+
+_LEAST_APART = 8
+"""Cells that have room for both ends of a name."""
+
+
+def short_names(names: Iterable[str], width: int) -> dict[str, str]:
+    """Each name in at most `width` cells: what is left out is what it has in common with others,
+    not where it differs from them.
+    """
+    every = sorted(set(names))
+    shown = {}
+    for at, name in enumerate(every):
+        if len(name) <= width:
+            shown[name] = name
+            continue
+        beside = [every[i] for i in (at - 1, at + 1) if 0 <= i < len(every)]
+        alike = max((_common(name, other) for other in beside), default=0)
+        shown[name] = _shortened(name, alike, width)
+    return _told_apart(shown, width)
+
+
+def _told_apart(shown: dict[str, str], width: int) -> dict[str, str]:
+    """The same, but for names that were shortened alike: of these, what comes after all that they
+    have in common, from both its ends.
+    """
+    alike: dict[str, list[str]] = {}
+    for name, short in shown.items():
+        alike.setdefault(short, []).append(name)
+    for names in alike.values():
+        if len(names) > 1 and width >= _LEAST_APART:
+            begin = _common(names[0], names[-1])  # sorted: the first and the last differ most
+            for name in names:
+                rest, end = name[begin:], width // 4
+                fits = len(rest) < width
+                shown[name] = f"…{rest}" if fits else f"…{rest[: width - 2 - end]}…{rest[-end:]}"
+    return shown
+
+
+def _common(a: str, b: str) -> int:
+    """How many letters the two begin with alike."""
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
+def _shortened(name: str, alike: int, width: int) -> str:
+    """`name` in `width` cells, with what stands from its `alike`-th letter on."""
+    if alike < width - 2:  # where it differs is seen anyway
+        return name[: width - 1] + "…"
+    head = max(1, width // 3)
+    tail = width - head - 1
+    start = min(max(head, alike - 1), len(name) - tail)
+    rest = name[start : start + tail]
+    if start + tail < len(name):
+        rest = rest[:-1] + "…"
+    return f"{name[:head]}…{rest}"
+
+
+def headings_agree(rows: Iterable[RunRow]) -> str | None:
+    """The headline that all these rows have that have one; None when they differ."""
+    found = {row.headline for row in rows if row.headline is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def table_text(row: RunRow, key: str, look: Look) -> str:
+    """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
+    if key in EXTRA:
+        return EXTRA[key](row) or DASH
+    if key.startswith(("last:", "best:")):
+        kind, _, name = key.partition(":")
+        return metric(row.metric(name)[1 if kind == "best" else 0])
+    if key == "state":
+        return f"{SIGNS[row.state]} {row.state}"
+    if key == "reason":
+        return row.remark
+    if key in ("last", "best", "tags"):
+        words = COLUMNS[key].text(row, look, 400)
+        return words or (DASH if key in ("last", "best") else "")
+    return COLUMNS[key].text(row, look, 6) or DASH
+
+
+EXTRA: dict[str, Callable[[RunRow], str]] = {
+    "run": lambda row: row.id,
+    "preset": lambda row: row.preset,
+    "group": lambda row: row.group,
+    "host": lambda row: row.host,
+    "user": lambda row: row.user,
+    "note": lambda row: first_line(row.note),
+    "star": lambda row: "★" if row.starred else "",
+    "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
+}
+"""Columns that only a table in text has, on demand."""

@@ -1,0 +1,264 @@
+"""Everything that is known of one run, in sections: what `status` and the panel's details show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.age import price_age
+from runners.model.plan import LaunchPlan, SourceRecord
+from runners.model.run import Run
+from runners.model.states import SIGNS
+from runners.state.decoding import read
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease
+from tui.views.error_place import error_words
+from tui.views.format import DASH, duration, indices, size
+from tui.views.health.diagnosis_text import diagnosis_pairs
+from tui.views.health.expectation_text import shortfalls
+from tui.views.health.health_text import health_pairs
+from tui.views.runs.queue_text import queue_lines
+from tui.views.runs.run_text import (
+    asks_text,
+    best_words,
+    command_of,
+    cost_words,
+    describe_use,
+    energy_pairs,
+    format_metric,
+    progress_pairs,
+    readable_metric,
+)
+from tui.views.runs.run_view import RunView
+
+Pairs = list[tuple[str, str]]
+_source = msgspec.json.Decoder(SourceRecord)
+_MOST_FILES = 40
+_MOST_ALERTS = 20
+
+
+def describe_details(
+    view: RunView,
+    state: StateDirectory,
+    live: Sequence[RunView] = (),
+    leases: Mapping[str, Sequence[Lease]] | None = None,
+    files: bool = True,
+) -> list[tuple[str, Pairs]]:
+    """A run as sections of names and values; reads its folder and the place of its error, so it
+    takes a moment. `live` runs and `leases` tell what a queued one waits for.
+    """
+    plan = view.run.plan
+    sections = [("", _ending(view, live, leases or {})), ("Times", _times(view.run, view))]
+    if plan is not None:
+        sections.append(("Command", _command(plan)))
+    sections += [
+        ("Progress", progress_pairs(view) + _metrics(view)),
+        ("GPUs and cost", _machine(view)),
+        ("Checkpoints and pictures", _checkpoints(view)),
+    ]
+    if plan is not None:
+        sections.append(("Code", code_pairs(plan, state)))
+        sections.append(("Environment", _environment(plan)))
+    folder = Path(view.run.directory)
+    sections.append(("Files", [("folder", str(folder)), *(_files(folder) if files else [])]))
+    return [(title, pairs) for title, pairs in sections if pairs]
+
+
+def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequence[Lease]]) -> Pairs:
+    run = view.run
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    pairs += label_pairs(run)
+    line = view.diagnosis.line if view.diagnosis is not None else ""
+    error = error_words(run.directory, line)
+    waits = queue_lines(view, live, leases)
+    said_below = waits or (line and run.reason.startswith(line))
+    if run.reason and run.reason != f"exit code {run.exit_code}" and not said_below:
+        pairs.append(("reason", run.reason))
+    pairs += [("queue", line) for line in waits]
+    pairs += health_pairs(view.health)
+    if error:
+        pairs.append(("error", error))
+    pairs += diagnosis_pairs(view.diagnosis)
+    if view.diagnosis is not None:
+        from tui.views.health.stack_text import stack_pairs  # only where a run ended badly
+
+        pairs += stack_pairs(Path(run.directory), time.time())
+    if view.asks is not None:
+        pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
+    pairs += [
+        ("alert", f"⚠ {clock(alert.time)}  {alert.text}") for alert in view.alerts[-_MOST_ALERTS:]
+    ]
+    stop = run.record.stop if run.record else None
+    if stop is not None:
+        left = duration(max(0.0, stop.until - time.time()))
+        step = f"{stop.rung}, step {stop.step} of {stop.steps}, the next in {left}"
+        pairs.append(("stopping", f"{step}; asked by {stop.asked_by or DASH}"))
+    return pairs
+
+
+def label_pairs(run: Run) -> Pairs:
+    """What people wrote on it."""
+    labels = run.labels
+    launched = run.plan.name if run.plan else ""
+    was = f" (launched as {launched})" if labels.name and launched != labels.name else ""
+    pairs = [("name", ("★ " if labels.starred else "") + (run.name or DASH) + was)]
+    if labels.tags:
+        pairs.append(("tags", ", ".join(labels.tags)))
+    return pairs + [("your note", line) for line in labels.note.splitlines()]
+
+
+def _times(run: Run, view: RunView) -> Pairs:
+    pairs = [("created", clock(run.created)), ("started", clock(run.started))]
+    if not run.is_live:
+        pairs.append(("ended", clock(run.ended)))
+    pairs.append(("ran" if not run.is_live else "runs for", duration(view.seconds)))
+    if run.record is not None and run.record.attempt > 1:
+        pairs.append(("attempt", str(run.record.attempt)))
+    if run.plan is not None:
+        origin = run.plan.origin
+        pairs.append(("by", f"{origin.user} on {origin.host}"))
+        if run.plan.limit_s is not None:
+            why = f" ({run.plan.limit_reason})" if run.plan.limit_reason else ""
+            pairs.append(("limit", duration(run.plan.limit_s) + why))
+    return pairs
+
+
+def _command(plan: LaunchPlan) -> Pairs:
+    pairs = [("command", command_of(plan)), ("directory", plan.working_directory)]
+    pairs.append(("preset", plan.preset))
+    if plan.group:
+        pairs.append(("group", plan.group))
+    if plan.processes > 1:
+        pairs.append(("processes", str(plan.processes)))
+    if plan.priority:
+        pairs.append(("priority", str(plan.priority)))
+    if plan.after is not None:
+        pairs.append(("after", f"{plan.after.run} ({plan.after.on})"))
+    if plan.parent:
+        pairs.append(("resumes", f"{plan.parent}, from {plan.resumed_from or DASH}"))
+    pairs += [("config", change) for change in plan.config_changes]
+    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
+    pairs.append(
+        ("stop by", f"{ladder} (to the {_TARGETS.get(plan.stop.target, plan.stop.target)})")
+    )
+    return pairs + [("note", note) for note in plan.notes]
+
+
+_TARGETS = {"leader": "process", "group": "process group"}
+
+
+def _metrics(view: RunView) -> Pairs:
+    values = view.summary or view.metrics
+    pairs = [
+        (readable_metric(name), format_metric(name, value) + best_words(view, name))
+        for name, value in values.items()
+    ]
+    return pairs + [("expected", line) for line in shortfalls(view)]
+
+
+def _machine(view: RunView) -> Pairs:
+    plan = view.run.plan
+    pairs: Pairs = []
+    if plan is not None:
+        gpus = indices([gpu.index for gpu in plan.gpus])
+        waits = "not given yet" if plan.phase == "queued" else "none (CPU)"
+        simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
+        names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
+        pairs.append(("GPUs", f"{gpus or waits} {names}".strip() + simulated))
+        if plan.gpus:
+            mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
+            pairs.append(("as", ", ".join(mapping)))
+    pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage)
+    pairs.append(("cost", cost_words(view)))
+    if plan is not None and plan.price is not None and plan.price.name:
+        age = f", {old}" if (old := price_age(plan.price)) else ""
+        pairs.append(("price", f"{plan.price.name}: {plan.price.source}, {plan.price.date}{age}"))
+    return pairs
+
+
+def _checkpoints(view: RunView) -> Pairs:
+    found = view.checkpoint
+    pairs: Pairs = []
+    if found is None:
+        pairs.append(("newest", "none seen on disk"))
+    else:
+        pairs.append(("newest", f"{found.path} ({size(found.bytes)}, {clock(found.modified)})"))
+        beside = sorted(_beside(Path(found.path)), key=lambda one: one[1], reverse=True)
+        for path, modified, count in beside[:_MOST_FILES]:
+            pairs.append(("before", f"{path} ({size(count)}, {clock(modified)})"))
+    if view.run.plan is not None:
+        pairs += [("looked for", pattern) for pattern in view.run.plan.checkpoints]
+    return pairs + [("picture", path) for path in view.images]
+
+
+def _beside(newest: Path) -> Iterator[tuple[str, float, int]]:
+    """Files of the same kind in the newest checkpoint's folder: path, time, bytes."""
+    try:
+        places = list(newest.parent.iterdir())
+    except OSError:
+        return
+    for place in places:
+        if place != newest and place.suffix == newest.suffix and place.is_file():
+            stat = place.stat()
+            yield str(place), stat.st_mtime, stat.st_size
+
+
+def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
+    """What ran: commit and changes, interpreter, versions."""
+    known, directory = plan.provenance, state.run(plan.run)
+    pairs: Pairs = []
+    if known.commit:
+        branch = f" on {known.branch}" if known.branch else ""
+        pairs.append(("commit", known.commit + branch))
+        if known.commit_at_launch and known.commit_at_launch != known.commit:
+            pairs.append(("at launch", known.commit_at_launch))
+    source = read(directory.source, _source)
+    if source is not None:
+        known_words = "uncommitted changes" if source.dirty else "no uncommitted changes"
+        told = "git did not say in time" if source.dirty is None else known_words
+        words = source.problem or told
+        if source.diff_bytes:
+            words += f" ({size(source.diff_bytes)}): {directory.source_diff}"
+        if source.untracked:
+            words += f", {source.untracked} untracked files"
+        pairs.append(("changes", words))
+    for name, value in (
+        ("python", known.python),
+        ("torch", known.torch),
+        ("driver", known.driver),
+        ("interpreter", known.interpreter),
+        ("system", known.system),
+        ("fresnel-tui", known.fresnel),
+    ):
+        if value:
+            pairs.append((name, value))
+    return pairs
+
+
+def _environment(plan: LaunchPlan) -> Pairs:
+    return [*sorted(plan.environment.items())] + [
+        (name, "removed") for name in plan.environment_removed
+    ]
+
+
+def _files(folder: Path) -> Pairs:
+    found = []
+    try:
+        for path in folder.iterdir():
+            stat = path.stat()
+            what = "folder" if path.is_dir() else size(stat.st_size)
+            found.append((path.name, what, stat.st_mtime))
+    except OSError:
+        pass
+    found.sort()
+    return [(name, f"{what}, {clock(modified)}") for name, what, modified in found[:_MOST_FILES]]
+
+
+def clock(moment: float | None) -> str:
+    """A moment as the local date and time."""
+    return DASH if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

@@ -1,0 +1,178 @@
+"""The documented JSON of a run, a subject at a time."""
+
+from typing import Any
+
+import msgspec
+
+from runners.cost.run_costs import RunCost
+from runners.diagnosis.verdict import to_json as diagnosis_json
+from runners.model.gpus import GpuUse
+from runners.model.health import Health
+from runners.model.plan import LaunchPlan, Provenance
+from runners.model.run import Checkpoint
+from tui.views.json_values import iso, number
+from tui.views.runs.run_view import RunView
+
+
+def to_json(view: RunView) -> dict[str, Any]:
+    """The documented JSON of a run: times in ISO 8601 UTC, money in dollars, unknown is null."""
+    run, plan = view.run, view.run.plan
+    return {
+        "id": run.id,
+        "preset": run.preset,
+        "name": run.name,
+        "tags": list(run.labels.tags),
+        "note": run.labels.note or None,
+        "starred": run.labels.starred,
+        "group": plan.group or None if plan else None,
+        **_state_json(view),
+        **_gpus_json(view),
+        "priority": plan.priority if plan else None,
+        "queue_place": view.queue_place,
+        **_program_json(plan),
+        **_course_json(view),
+        **money_json(view.money),
+        "price_basis": plan.price.basis if plan and plan.price else None,
+        "checkpoint": _checkpoint_json(view.checkpoint),
+        "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
+        **_metrics_json(view),
+        "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
+        "host": run.record.host if run.record else None,
+        "directory": run.directory,
+    }
+
+
+def money_json(money: RunCost) -> dict[str, Any]:
+    """A run's money in JSON, the same for every command: dollars to six places."""
+    return {
+        "cost_usd": number(money.cost),
+        "share_usd": number(money.share),
+        "gpu_hours": number(money.gpu_hours),
+        "usd_per_hour": number(money.rate),
+        "usd_per_epoch": number(money.per_epoch),
+        "projected_usd": number(money.projected),
+        "projection_basis": None if money.basis is None else money.basis.value,
+    }
+
+
+def _state_json(view: RunView) -> dict[str, Any]:
+    run = view.run
+    return {
+        "state": str(run.state),
+        "reason": run.reason or None,
+        "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
+        "error": _error_json(view),
+        "health": _health_json(view.health),
+        "waits_for_input": view.asks,
+        "attempt": run.record.attempt if run.record else None,
+    }
+
+
+def _error_json(view: RunView) -> dict[str, Any] | None:
+    """The line that tells why it ended, and its number in the log."""
+    if view.diagnosis is None or not view.diagnosis.line:
+        return None
+    from tui.views.error_place import error_line  # it reads the log
+
+    line = view.diagnosis.line
+    return {"text": line, "line": error_line(view.run.directory, line)}
+
+
+def _health_json(health: Health | None) -> dict[str, Any] | None:
+    if health is None:
+        return None
+    value: dict[str, Any] = msgspec.to_builtins(health)
+    return {**value, "since": iso(health.since), "time": iso(health.time)}
+
+
+def _gpus_json(view: RunView) -> dict[str, Any]:
+    gpus = view.run.plan.gpus if view.run.plan else ()
+    return {
+        "gpus": [gpu.index for gpu in gpus],
+        "gpu_uuids": [gpu.uuid for gpu in gpus],
+        "simulated": any(gpu.simulated for gpu in gpus),
+        "usage": [_usage_json(use) for use in view.usage],
+    }
+
+
+def _usage_json(use: GpuUse) -> dict[str, Any]:
+    return {
+        "index": use.index,
+        "uuid": use.uuid,
+        "logical": use.logical,
+        "peak_memory": use.peak_memory,
+        "memory_total": use.memory_total,
+        "whole_gpu_memory": use.whole_gpu,
+        "whole_gpu": use.whole_gpu,  # its name until 0.2
+        "mean_utilization": use.mean_utilization,
+        "energy_wh": use.energy_wh,
+        "energy_counted_s": use.counted_s,
+        "peak_temperature_c": use.peak_temperature_c,
+        "seconds": use.seconds,
+        "shared": use.shared,
+        "simulated": use.simulated,
+        "xids": [
+            {"code": xid.code, "time": iso(xid.time), "meaning": xid.meaning} for xid in use.xids
+        ],
+    }
+
+
+def _program_json(plan: LaunchPlan | None) -> dict[str, Any]:
+    provenance = plan.provenance if plan else Provenance()
+    return {
+        "user": plan.origin.user if plan else None,
+        "command": list(plan.argv) if plan else None,
+        "working_directory": plan.working_directory if plan else None,
+        "commit": provenance.commit,
+        "branch": provenance.branch,
+        "interpreter": provenance.interpreter,
+        "python": provenance.python,
+        "torch": provenance.torch,
+        "parent": plan.parent or None if plan else None,
+        "resumed_from": plan.resumed_from or None if plan else None,
+    }
+
+
+def _course_json(view: RunView) -> dict[str, Any]:
+    run = view.run
+    return {
+        "created": iso(run.created),
+        "started": iso(run.started),
+        "ended": iso(run.ended),
+        "seconds": None if view.seconds is None else round(view.seconds, 3),
+        "exit_code": run.exit_code,
+    }
+
+
+def _checkpoint_json(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
+    if checkpoint is None:
+        return None
+    return {
+        "path": checkpoint.path,
+        "bytes": checkpoint.bytes,
+        "modified": iso(checkpoint.modified),
+    }
+
+
+def _metrics_json(view: RunView) -> dict[str, Any]:
+    return {
+        "metrics": view.metrics,
+        "best": _best_json(view),
+        "metric_readers": list(view.readers) or None,
+        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
+        "progress": msgspec.to_builtins(view.progress),
+    }
+
+
+def _best_json(view: RunView) -> dict[str, Any]:
+    if view.best_so_far:
+        source = "output" if view.readers else "events"
+        return {
+            name: {"value": value, "step": step, "source": source}
+            for name, (value, step) in view.best_so_far.items()
+        }
+    return {
+        name: {"value": one.best, "step": one.best_step, "source": one.source}
+        for name, one in view.final.items()
+        if one.best is not None
+    }

@@ -1,0 +1,241 @@
+"""What people type to find runs: `state:failed tag:good vit loss<0.1 since:7d`.
+
+Words are looked for in name, id, preset, group, tags, note and reason; `key:value` in one of these
+(several values with commas: any of them); `metric<0.1` compares a metric's last value, or its best
+with `best:metric<0.1`. All must hold; `-` before one turns it round.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from runners.model.errors import WrongInput
+from runners.model.states import State
+from tui.views.runs.run_row import RunRow
+
+Test = Callable[[RunRow], bool]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_COMPARISON = re.compile(r"(?P<left>[^<>=!]+)(?P<sign><=|>=|!=|<|>|=)(?P<right>.*)")
+_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+_TEXTS: dict[str, Callable[[RunRow], str]] = {
+    "name": lambda row: row.name,
+    "preset": lambda row: row.preset,
+    "group": lambda row: row.group,
+    "user": lambda row: row.user,
+    "id": lambda row: row.id,
+    "note": lambda row: row.note,
+    "reason": lambda row: row.remark,
+}
+_IS: dict[str, Test] = {
+    "live": lambda row: row.is_live,
+    "ended": lambda row: not row.is_live,
+    "starred": lambda row: row.starred,
+}
+KEYS = ("state", *_TEXTS, "host", "tag", "gpu", "is", "since", "before")
+"""What may stand before a colon."""
+_NUMBERS: dict[str, Callable[[RunRow, float], float | None]] = {
+    "cost": lambda row, now: row.cost,
+    "progress": lambda row, now: None if row.fraction is None else 100 * row.fraction,
+    "elapsed": lambda row, now: row.seconds,
+    "age": lambda row, now: now - row.created,
+    "eta": lambda row, now: row.eta_s,
+    "gpus": lambda row, now: float(len(row.gpus)),
+    "exit": lambda row, now: None if row.exit_code is None else float(row.exit_code),
+}
+
+
+class RunQuery(NamedTuple):
+    """What was typed, as tests of a row; `problem` says what could not be understood."""
+
+    text: str
+    tests: tuple[Test, ...] = ()
+    problem: str = ""
+
+    def __call__(self, row: RunRow) -> bool:
+        """Whether a row is wanted."""
+        return all(test(row) for test in self.tests)
+
+    def of(self, rows: tuple[RunRow, ...]) -> tuple[RunRow, ...]:
+        """The rows that are wanted, in their order."""
+        for test in self.tests:
+            rows = tuple(filter(test, rows))
+        return rows
+
+
+def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
+    """Read what was typed, as of `now` (unix seconds).
+
+    While one is `typing`, what is not finished yet (`state:`, `loss<`) finds everything.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.replace('"', " ").replace("'", " ").split()
+    tests, problem = [], ""
+    for word in words:
+        turned = word.startswith(("-", "!")) and len(word) > 1
+        try:
+            test = _test(word[1:] if turned else word, now)
+        except WrongInput as error:
+            if not typing or not _is_begun(word):
+                problem = problem or error.message
+            continue
+        tests.append(_opposite(test) if turned else test)
+    return RunQuery(text, tuple(tests), problem)
+
+
+def checked_query(text: str, now: float) -> RunQuery:
+    """Read a whole query; WrongInput when any of it cannot be understood."""
+    query = parse_query(text, now)
+    if query.problem:
+        raise WrongInput(
+            query.problem,
+            f"words, {':, '.join(KEYS)}: or metric<0.1, best:metric>0.9, age<2h, cost>5",
+        )
+    return query
+
+
+def _is_begun(word: str) -> bool:
+    return word[-1] in ":<>=!-,"
+
+
+def _opposite(test: Test) -> Test:
+    return lambda row: not test(row)
+
+
+def _test(word: str, now: float) -> Test:
+    found = _COMPARISON.fullmatch(word)
+    key, colon, value = word.partition(":")
+    if found is not None and (not colon or key in ("best", "last")):
+        return _comparison(found["left"], found["sign"], found["right"], now)
+    if not colon or key.lower() not in KEYS:
+        return _containing(word)
+    return _field(key.lower(), value, now)
+
+
+def _containing(word: str) -> Test:
+    wanted = word.lower()
+
+    def contains(row: RunRow) -> bool:
+        return (
+            wanted in row.name.lower()
+            or wanted in row.id.lower()
+            or wanted in row.preset.lower()
+            or wanted in row.group.lower()
+            or wanted in row.remark.lower()
+            or wanted in row.note.lower()
+            or any(wanted in tag.lower() for tag in row.tags)
+        )
+
+    return contains
+
+
+def _field(key: str, value: str, now: float) -> Test:
+    if not value:
+        raise WrongInput(f"`{key}:` names nothing")
+    wanted = [one.lower() for one in value.split(",") if one]
+    if key == "state":
+        return _in_state(wanted)
+    if key == "tag":
+        return lambda row: any(tag.lower() in wanted for tag in row.tags)
+    if key == "host":
+        return lambda row: any(_is_on(row, one) for one in wanted)
+    if key == "gpu":
+        return lambda row: any(str(index) in wanted for index in row.gpus)
+    if key == "is":
+        unknown = [one for one in wanted if one not in _IS]
+        if unknown:
+            raise WrongInput(f"`is:{unknown[0]}`: expected {', '.join(_IS)}")
+        return lambda row: any(_IS[one](row) for one in wanted)
+    if key in ("since", "before"):
+        moment = parse_moment(value, now)
+        return (
+            (lambda row: row.created >= moment)
+            if key == "since"
+            else (lambda row: row.created < moment)
+        )
+    text = _TEXTS[key]
+    return lambda row: any(one in text(row).lower() for one in wanted)
+
+
+def _is_on(row: RunRow, host: str) -> bool:
+    """Whether a run is on the machine of this name, or one that begins so; `here`: this one."""
+    return row.host.lower().startswith(host) or (host == "here" and not row.machine)
+
+
+def _in_state(wanted: list[str]) -> Test:
+    names = [str(state) for state in State]
+    chosen: set[str] = set()
+    for one in wanted:
+        found = [name for name in names if name.startswith(one)]
+        if not found and one not in _IS:
+            raise WrongInput(f"`state:{one}`: expected {', '.join(names)}")
+        chosen.update(found)
+    flags = [_IS[one] for one in wanted if one in _IS]
+    return lambda row: row.state.value in chosen or any(flag(row) for flag in flags)
+
+
+def _comparison(left: str, sign: str, right: str, now: float) -> Test:
+    compare = _SIGNS[sign]
+    prefix, colon, name = left.partition(":")
+    best = colon and prefix == "best"
+    name = name if colon and prefix in ("best", "last") else left
+    number = _NUMBERS.get(name) if not colon else None
+    if number is not None:
+        value = _amount(name, right)
+        read = number
+
+        def holds(row: RunRow) -> bool:
+            found = read(row, now)
+            return found is not None and compare(found, value)
+
+        return holds
+    value = _amount(name, right)
+    place = 1 if best else 0
+
+    def metric_holds(row: RunRow) -> bool:
+        found = row.metric(name)[place]
+        return found is not None and compare(found, value)
+
+    return metric_holds
+
+
+def _amount(name: str, text: str) -> float:
+    """A number; seconds where the text has a unit of time, a part of a hundred for `50%`."""
+    found = re.fullmatch(r"\$?([-+]?[\d.]+(?:e[-+]?\d+)?)([smhdw%]?)", text.lower())
+    try:
+        assert found is not None
+        return float(found[1]) * _UNITS.get(found[2], 1)
+    except (AssertionError, ValueError):
+        raise WrongInput(f"`{name}`: expected a number, not `{text}`") from None
+
+
+def parse_moment(text: str, now: float) -> float:
+    """`7d` (so long before `now`), `today`, `yesterday`, `2026-11-20` or `2026-11-20T14:00`, in
+    local time, as unix seconds; WrongInput for anything else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip().lower())
+    if found is not None:
+        return now - float(found[1]) * _UNITS[found[2]]
+    midnight = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
+    if days is not None:
+        return (midnight - timedelta(days=days)).timestamp()
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except ValueError:
+        raise WrongInput(
+            f"`{text}` is no time: expected 7d, 12h, today, yesterday or 2026-11-20"
+        ) from None

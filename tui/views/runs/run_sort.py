@@ -1,0 +1,121 @@
+"""The order of runs in a table: by one or more columns; what is unknown stands last either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from runners.model.errors import WrongInput
+from runners.model.states import State
+from runners.watch.metrics.sample import higher_is_better
+from tui.views.runs.run_row import RunRow
+
+_RANKS = {state: rank for rank, state in enumerate(State)}
+
+
+class _Order(NamedTuple):
+    """How a column orders runs, and whether the most comes first."""
+
+    value: Callable[[RunRow], Any]
+    most_first: bool = False
+
+
+_ORDERS: dict[str, _Order] = {
+    "state": _Order(lambda row: _RANKS[row.state]),
+    "name": _Order(lambda row: row.name.lower()),
+    "run": _Order(lambda row: row.id),
+    "preset": _Order(lambda row: row.preset or None),
+    "group": _Order(lambda row: row.group or None),
+    "host": _Order(lambda row: row.host or None),
+    "user": _Order(lambda row: row.user or None),
+    "tags": _Order(lambda row: row.tags or None),
+    "star": _Order(lambda row: row.starred, True),
+    "gpus": _Order(lambda row: row.gpus or None),
+    "progress": _Order(lambda row: row.fraction, True),
+    "epoch": _Order(lambda row: row.epoch, True),
+    "eta": _Order(lambda row: row.eta_s),
+    "elapsed": _Order(lambda row: row.seconds, True),
+    "age": _Order(lambda row: -row.created),
+    "created": _Order(lambda row: row.created, True),
+    "started": _Order(lambda row: row.started, True),
+    "ended": _Order(lambda row: row.ended, True),
+    "exit": _Order(lambda row: row.exit_code, True),
+    "cost": _Order(lambda row: row.cost, True),
+    "rate": _Order(lambda row: row.rate, True),
+    "reason": _Order(lambda row: row.remark or None),
+}
+SORTABLE = (*_ORDERS, "last", "best")
+"""Columns that runs can be sorted by; besides, `last:METRIC`, `best:METRIC` and a metric's name."""
+
+
+class SortKey(NamedTuple):
+    """A column to sort by; `turned` when the other end comes first than does by itself."""
+
+    column: str
+    turned: bool = False
+
+    @property
+    def descending(self) -> bool:
+        """Whether the greatest value stands first."""
+        if self.column in _ORDERS:
+            return _order(self, None).most_first != self.turned
+        name = self.column.partition(":")[2]
+        return bool(higher_is_better(name)) != self.turned
+
+
+def parse_sort(text: str) -> tuple[SortKey, ...]:
+    """`state,best:loss-` as keys: `-` behind one, or before it, turns it round; WrongInput for an
+    empty one.
+    """
+    keys = []
+    for word in (word.strip() for word in text.split(",")):
+        column = word.removeprefix("-").removesuffix("-")
+        column = column.lower() if column.lower() in SORTABLE else column
+        if not column or column in ("last:", "best:"):
+            raise WrongInput(
+                f"--sort {text}: a column is missing",
+                f"one of {', '.join(SORTABLE)}, best:METRIC or a metric's name",
+            )
+        if column not in SORTABLE and not column.startswith(("last:", "best:")):
+            column = f"last:{column}"
+        keys.append(SortKey(column, word.startswith("-") or word.endswith("-")))
+    return tuple(keys)
+
+
+def sort_rows(
+    rows: Iterable[RunRow], keys: Sequence[SortKey], metric: str | None = None
+) -> list[RunRow]:
+    """`rows` in order; those that are equal stay as they are. `metric` is what `last` and `best`
+    mean; None: each run's own headline.
+    """
+    found = list(rows)
+    for key in reversed(keys):
+        order = _order(key, metric)
+        if key.column in ("last", "best") or ":" in key.column:
+            name = key.column.partition(":")[2] or metric or _commonest(found)
+            order = order._replace(most_first=bool(higher_is_better(name or "")))
+        known = [(value, row) for row in found if (value := order.value(row)) is not None]
+        unknown = [row for row in found if order.value(row) is None]
+        known.sort(key=_first, reverse=order.most_first != key.turned)
+        found = [row for _, row in known] + unknown
+    return found
+
+
+def _first(pair: tuple[Any, RunRow]) -> Any:
+    return pair[0]
+
+
+def _order(key: SortKey, metric: str | None) -> _Order:
+    if key.column in _ORDERS:
+        return _ORDERS[key.column]
+    kind, _, name = key.column.partition(":")
+    wanted = name or metric
+    if wanted is None:
+        return _Order((lambda row: row.best) if kind == "best" else (lambda row: row.last))
+    place = 1 if kind == "best" else 0
+    return _Order(lambda row: row.metric(wanted)[place])
+
+
+def _commonest(rows: Sequence[RunRow]) -> str | None:
+    names = [row.headline for row in rows[:100] if row.headline is not None]
+    return max(set(names), key=names.count, default=None)

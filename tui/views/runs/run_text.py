@@ -1,0 +1,200 @@
+"""The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners.cost.run_costs import ProjectionBasis, RunCost
+from runners.model.gpus import GpuUse, Xid
+from runners.model.plan import LaunchPlan
+from runners.model.run import Run
+from runners.model.states import SIGNS
+from tui.views.format import (
+    DASH,
+    dollars,
+    duration,
+    indices,
+    memory,
+    metric,
+    percent,
+    size,
+)
+from tui.views.health.diagnosis_text import diagnosis_pairs
+from tui.views.health.expectation_text import shortfalls
+from tui.views.health.health_text import health_pairs
+from tui.views.machines.gpu_text import xid_words
+from tui.views.runs.run_view import RunView
+
+_NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
+_UNITS = {"psnr": " dB"}
+
+
+def describe_run(view: RunView) -> list[tuple[str, str]]:
+    """A run as names and values for people."""
+    run, plan = view.run, view.run.plan
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    pairs = [("run", run.id), *_labels(run), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    if run.reason:
+        pairs.append(("reason", run.reason))
+    pairs += diagnosis_pairs(view.diagnosis)
+    pairs += health_pairs(view.health)
+    if view.diagnosis is not None:
+        from tui.views.health.stack_text import stack_pairs  # the panel's start does without
+
+        pairs += stack_pairs(Path(run.directory), time.time())
+    if view.asks is not None:
+        pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
+    pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
+    stop = run.record.stop if run.record else None
+    if stop is not None:
+        left = duration(max(0.0, stop.until - time.time()))
+        pairs.append(("stopping", f"step {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
+    if plan is not None:
+        gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
+        pairs.append(
+            ("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""))
+        )
+    pairs += [("note", note) for note in plan.notes] if plan is not None else []
+    pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage)
+    pairs += [("expected", line) for line in shortfalls(view)]
+    pairs += [
+        (readable_metric(name), format_metric(name, value) + best_words(view, name))
+        for name, value in (view.summary or view.metrics).items()
+    ]
+    pairs += progress_pairs(view)
+    pairs.append(("checkpoint", _checkpoint(view)))
+    pairs += [("picture", path) for path in view.images]
+    pairs.append(("wall time", duration(view.seconds)))
+    pairs.append(("cost", cost_words(view)))
+    pairs.append(("folder", run.directory))
+    return pairs
+
+
+def _labels(run: Run) -> list[tuple[str, str]]:
+    labels = run.labels
+    star = "★ " if labels.starred else ""
+    pairs = [("name", star + (run.name or DASH))]
+    if labels.tags:
+        pairs.append(("tags", ", ".join(labels.tags)))
+    return pairs + [("your note", line) for line in labels.note.splitlines()]
+
+
+def command_of(plan: LaunchPlan) -> str:
+    """The command of a run as a line for a shell."""
+    return shlex.join(plan.argv)
+
+
+def asks_text(view: RunView) -> str:
+    """`waits for input: Continue? [y/N]`; empty for a run that does not."""
+    return "" if view.asks is None else f"waits for input: {view.asks or 'no prompt'}"
+
+
+def describe_use(use: GpuUse) -> str:
+    """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 0.64 kWh`."""
+    words = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    words += f", mean use {percent(use.mean_utilization)}"
+    if use.energy_wh is not None:
+        kilo = use.energy_wh >= 100
+        words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
+    known = (("simulated", use.simulated), ("shared", use.shared))
+    remarks = [word for word, holds in known if holds]
+    words += f" ({', '.join(remarks)})" if remarks else ""
+    return "; ".join([words, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+
+
+def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
+    """What a run's GPUs drew together and how that is known; nothing where it is not."""
+    known = [use for use in usage if use.energy_wh is not None]
+    if not known:
+        return []
+    total = sum(use.energy_wh or 0.0 for use in known) / 1000
+    counted = all(use.counted_s > 0.9 * use.energy_s for use in known)
+    how = "by the GPUs' own counters" if counted else "by power readings"
+    missing = f", {len(usage) - len(known)} GPUs unknown" if len(known) < len(usage) else ""
+    return [("energy", f"{total:.3g} kWh {how}{missing}")]
+
+
+def _error(xid: Xid) -> str:
+    return f"{xid_words(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
+
+
+def readable_metric(name: str) -> str:
+    """`held_out_psnr` as `held-out PSNR`."""
+    text = name.replace("held_out", "held-out").replace("_", " ")
+    return " ".join(_NAMES.get(word, word) for word in text.split())
+
+
+def format_metric(name: str, value: float | int | None) -> str:
+    """A metric's value with its unit where the name tells it."""
+    return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
+
+
+def best_words(view: RunView, name: str) -> str:
+    """The best value of a metric and where it was, unless it is the last one."""
+    so_far = view.best_so_far.get(name)
+    if so_far is not None and so_far[0] != view.metrics.get(name):
+        at = "" if so_far[1] is None else f" at step {so_far[1]:,}"
+        return f" (best so far {format_metric(name, so_far[0])}{at})"
+    final = view.final.get(name)
+    if final is None or final.best is None or final.best == final.last:
+        return ""
+    return f" (best {format_metric(name, final.best)} at step {final.best_step:,g})"
+
+
+def progress_pairs(view: RunView) -> list[tuple[str, str]]:
+    """How far a run is, and how that is known."""
+    progress = view.progress
+    pairs = []
+    if progress.epoch is not None:
+        pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
+    if progress.step is not None:
+        pairs.append(
+            (
+                progress.counted.removesuffix("s"),
+                f"{progress.step:,} of {progress.steps or DASH:,}"
+                if progress.steps
+                else f"{progress.step:,}",
+            )
+        )
+    if progress.rate is not None:
+        pairs.append(("pace", f"{metric(progress.rate)} {progress.rate_unit}/s"))
+    if view.readers:
+        pairs.append(("metrics", f"read from its output as {', '.join(view.readers)}"))
+    if view.skipped:
+        pairs.append(
+            ("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics")
+        )
+    if progress.eta_s is not None:
+        pairs.append(("ends in", f"{duration(progress.eta_s)} at its own pace"))
+    return pairs
+
+
+def _checkpoint(view: RunView) -> str:
+    if view.checkpoint is None:
+        return "none seen on disk"
+    return f"{view.checkpoint.path} ({size(view.checkpoint.bytes)})"
+
+
+def cost_words(view: RunView) -> str:
+    """What a run cost, and by which price."""
+    price = view.run.plan.price if view.run.plan else None
+    money = view.money
+    if money.cost is None:
+        return f"{DASH} (no price: give the preset one, use --price, or start a session)"
+    if money.by_session or money.share is not None:
+        by = "by its share of the session"
+    else:
+        by = f"by {price.basis}" if price else "by no price"
+        by += f" {price.name}" if price and price.name else ""
+    at = f" at {dollars(money.rate)}/h" if money.rate is not None else ""
+    return f"{dollars(money.cost)}{at} ({by}; estimate of GPU time){projection_text(money)}"
+
+
+def projection_text(money: RunCost) -> str:
+    """What a run will have cost at its end, and on what ground; empty when that is not known."""
+    if money.projected is None:
+        return ""
+    ground = "its estimate" if money.basis is ProjectionBasis.ESTIMATE else "its pace"
+    return f"; {dollars(money.projected)} at the end, by {ground}"

@@ -1,0 +1,184 @@
+"""One run with everything there is to say about it: status, progress, metrics, checkpoint, cost."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
+from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.gpus.usage import read_usage
+from runners.health.store import health_of
+from runners.host.clock import moment_now
+from runners.host.files import read_json
+from runners.model.gpus import GpuUse
+from runners.model.health import Health
+from runners.model.run import Checkpoint, Progress, Run
+from runners.model.states import State
+from runners.state.codec import read_waits
+from runners.state.layout import TERMINAL_STATUS
+from runners.watch.metrics.alerts import Alert
+from runners.watch.metrics.checkpoints import run_checkpoint
+from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
+from runners.watch.metrics.live import LiveReport
+from tui.views.health.diagnosis_text import diagnose_run
+
+_MEAN_PACE_FROM_S = 10.0
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """What both front ends show of a run at one moment; money in dollars, None when no price is
+    known.
+    """
+
+    run: Run
+    progress: Progress
+    metrics: dict[str, float | int | None]
+    summary: dict[str, float | int | None]
+    trend: tuple[float, ...]
+    checkpoint: Checkpoint | None
+    images: tuple[str, ...]
+    seconds: float | None
+    money: RunCost = RunCost()
+    usage: tuple[GpuUse, ...] = ()
+    headline: str | None = None
+    readers: tuple[str, ...] = ()
+    skipped: int = 0
+    alerts: tuple[Alert, ...] = ()
+    final: dict[str, FinalMetric] = {}
+    best_so_far: dict[str, tuple[float, int | None]] = {}
+    """Of a live run all of whose output was read: each metric's best value, and its step."""
+    epoch_s: float | None = None
+    """Seconds that an epoch after the first takes; None while unknown."""
+    asks: str | None = None
+    """The prompt at which its terminal waits for somebody to type; None when it does not."""
+    queue_place: int | None = None
+    """From 1; None of a run that does not wait."""
+    diagnosis: Diagnosis | NotKnown | None = None
+    """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
+    health: Health | None = None
+    """How it is doing while it runs; None where nobody has judged it."""
+
+    @property
+    def loss(self) -> float | int | None:
+        """The one number that tells how well it goes, by the name in `headline`."""
+        return None if self.headline is None else self.metrics.get(self.headline)
+
+
+def view_run(
+    run: Run,
+    report: LiveReport | None = None,
+    now: float | None = None,
+    thorough: bool = False,
+    brief: bool = False,
+    costs: Costs | None = None,
+) -> RunView:
+    """The overview of `run`; a kept report makes looking again cheap, and so do `costs` that were
+    looked up for many runs at once.
+
+    Output is read of live runs that tell no events; of ended ones too by a `thorough` look, of
+    none by a `brief` one.
+    """
+    now = time.time() if now is None else now
+    # A run that was started by the boot's own time is counted by it: a changed clock makes no
+    # money.
+    here = moment_now()
+    at = here if run.begin is not None and run.begin.boot_ns is not None else now
+    report = report or LiveReport(run)
+    # Of an ended run the kept report tells more than a look at its output's end.
+    report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
+    final = _final(run, thorough)
+    progress = _progress(run, report, final, now)
+    view = RunView(
+        run=run,
+        progress=_with_eta(run, progress, run.seconds(at)),
+        metrics=dict(report.metrics),
+        summary=dict(report.events.summary),
+        trend=tuple(report.course.trend),
+        checkpoint=run_checkpoint(run, final.checkpoints if final else report.printed_paths),
+        images=tuple(report.events.images[-1:]),
+        seconds=run.seconds(at),
+        money=(costs or costs_of(state_of(run), [run], here)).of(
+            run, progress.eta_s, progress.epoch
+        ),
+        usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
+        headline=report.course.headline,
+        readers=report.readers,
+        skipped=report.skipped,
+        best_so_far=report.best(run) if run.is_live else {},
+        alerts=report.alerts.alerts,
+        epoch_s=report.events.epoch_clock.timing.seconds_per_epoch,
+        asks=_prompt(run),
+        diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
+        queue_place=_queue_place(run),
+        health=health_of(run, now),
+    )
+    return view if final is None else _as_kept(view, final)
+
+
+def _final(run: Run, thorough: bool) -> FinalReport | None:
+    """What was kept of an ended run; a thorough look makes it where nothing was."""
+    if run.is_live:
+        return None
+    final = read_final(run)
+    if final is None and thorough and run.started is not None:
+        from runners.watch.metrics.final_maker import keep_final  # all readers: not for `list`
+
+        final = keep_final(run)
+    return final
+
+
+def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: float) -> Progress:
+    if final is not None and final.metrics:
+        return final.progress
+    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
+    progress = report.course.progress(now, *stated)
+    return progress if run.is_live else msgspec.structs.replace(progress, eta_s=None)
+
+
+def _as_kept(view: RunView, final: FinalReport) -> RunView:
+    """The view with the values that were kept when the run ended."""
+    return msgspec.structs.replace(
+        view,
+        metrics=dict(final.last),
+        trend=final.trend,
+        headline=final.headline,
+        readers=final.readers,
+        skipped=0,
+        final=final.metrics,
+    )
+
+
+def _queue_place(run: Run) -> int | None:
+    if run.state is not State.QUEUED:
+        return None
+    waits = read_waits(state_of(run).run(run.id))
+    return waits.place if waits else None
+
+
+def _goes_on(run: Run) -> bool:
+    again = run.record is not None and run.record.attempt > 1
+    return again or (run.plan is not None and bool(run.plan.resumed_from))
+
+
+def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
+    """Until its own pace is known, the time that is left is told by its mean pace since it began;
+    of one that went on from a checkpoint, that would say nothing.
+    """
+    fraction = progress.fraction
+    guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
+    if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
+        return progress
+    return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)
+
+
+def _prompt(run: Run) -> str | None:
+    """What a run with a terminal of its own asks there, as its keeper has noted it."""
+    if not run.is_live or run.plan is None or not run.plan.terminal:
+        return None
+    noted = read_json(Path(run.directory) / TERMINAL_STATUS)
+    if noted is None or noted.get("waiting") is not True:
+        return None
+    from runners.watch.logs.render import plain  # only where somebody is asked
+
+    return plain(str(noted.get("prompt", "")).encode()).strip()
