@@ -52,11 +52,6 @@ def test_there_are_sources_to_look_at() -> None:
     assert len(SOURCES) > 80 and len(files()) > len(SOURCES)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_a_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module has a docstring"
-
-
 def test_a_public_class_name_exists_once() -> None:
     places: dict[str, list[str]] = {}
     for folder in ("runners", "tui"):
