@@ -83,15 +83,15 @@ def write_run(
 
 
 def ask_every_surface(cli: CommandLine, runs: list[str]) -> dict[str, dict[str, Any]]:
-    """What each run cost by surface and run: real commands, the panel's picture, its dialogs."""
+    """What each run cost by surface and run: real commands, the panel's snapshot, its dialogs."""
     listed = {row["id"]: row["cost_usd"] for row in cli.json("list", "--all")}
     booked = {row["id"]: row["cost_usd"] for row in cli.json("cost")["runs"]}
     rows = csv.DictReader(io.StringIO(cli.run("cost", "export").stdout))
     exported = {row["id"]: float(row["usd"]) for row in rows if row["kind"] == "run"}
     as_json = {row["id"]: row["usd"] for row in cli.json("cost", "export") if row["kind"] == "run"}
-    picture = SnapshotFeed(cli.state, read_only=True).first_picture(CEILING_S)
-    assert picture is not None
-    shown = {view.run.id: float(view.money.cost or 0) for view in picture.runs}
+    snapshot = SnapshotFeed(cli.state, read_only=True).first_snapshot(CEILING_S)
+    assert snapshot is not None
+    shown = {view.run.id: float(view.money.cost or 0) for view in snapshot.runs}
     found = {
         "list": listed,
         "cost": booked,
@@ -119,9 +119,9 @@ def test_two_that_share_a_gpu_for_an_hour_pay_half_each_on_every_surface(cli: Co
         assert costs == dict.fromkeys(runs, 1.0), surface
     for words in (("list",), ("status", runs[0]), ("cost",)):
         assert "$1.00" in cli.run(*words).stdout, words
-    picture = SnapshotFeed(state, read_only=True).first_picture(CEILING_S)
-    assert picture is not None
-    (view, _) = picture.runs
+    snapshot = SnapshotFeed(state, read_only=True).first_snapshot(CEILING_S)
+    assert snapshot is not None
+    (view, _) = snapshot.runs
     assert "$1.00" in StopScreen(view)._text().plain
     assert ("cost", "$1.00 at $1.00/h (by its share of the session; estimate of GPU time)") in (
         describe_run(view)

@@ -40,7 +40,7 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
     key = f"rented/{there}"
     app = PanelApp(StateDirectory().create())
     async with app.run_test(size=(130, 30)) as pilot:
-        await until(pilot, lambda: app.picture is not None)
+        await until(pilot, lambda: app.snapshot is not None)
         pane, gpus = app.cockpit.query_one(RunPane), app.cockpit.query_one(GpuPane)
         await until(pilot, lambda: key in pane.keys and here in pane.keys)
 

@@ -21,7 +21,7 @@ async def test_runs_of_a_rented_machine_are_watched_and_stopped(
     ).stdout.strip()
     app = PanelApp(StateDirectory().create())
     async with app.run_test(size=(110, 30)) as pilot:
-        await until(pilot, lambda: app.picture is not None)
+        await until(pilot, lambda: app.snapshot is not None)
         await pilot.press("H")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
         screen = app.screen

@@ -57,7 +57,7 @@ async def lives(app: PanelApp, pilot: Pilot[None]) -> None:
 
 async def test_closed_at_any_turn_of_its_loop_the_panel_goes_on(app: PanelApp) -> None:
     async with app.run_test(size=(168, 40)) as pilot:
-        await until(pilot, lambda: app.picture is not None)
+        await until(pilot, lambda: app.snapshot is not None)
         for turns in TURNS:
             app.simulate_key("n")
             await until(pilot, lambda: form(app) is not None)
@@ -84,7 +84,7 @@ async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
 
     monkeypatch.setattr(launch, name, held)
     async with app.run_test(size=(168, 40)) as pilot:
-        await until(pilot, lambda: app.picture is not None)
+        await until(pilot, lambda: app.snapshot is not None)
         for turns in (0, 1, 2, 3, 5, 8):
             gate.clear()
             app.simulate_key("n")

@@ -224,7 +224,7 @@ async def test_the_hints_keep_help_and_quit_where_there_is_little_room() -> None
         assert app.left
 
 
-async def test_details_asked_for_before_their_page_is_made_come_with_the_next_picture(
+async def test_details_asked_for_before_their_page_is_made_come_with_the_next_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(settings_pane, "describe", lambda *_: {})

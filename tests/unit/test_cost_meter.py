@@ -32,9 +32,9 @@ def line(
     guard: GuardView | None = None,
 ) -> str:
     """What the meter shows on a terminal of `width` cells."""
-    picture = PanelSnapshot(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
+    snapshot = PanelSnapshot(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
     pane = type("Narrow", (MeterBar,), {"size": Size(width, 1), "read_only": False})()
-    pane.picture = picture
+    pane.snapshot = snapshot
     shown = pane.render()
     assert shown.cell_len <= width
     return shown.plain

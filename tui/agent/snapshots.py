@@ -8,7 +8,7 @@ from typing import Any
 from runners.places.ssh.difference import difference
 from runners.state.layout import StateDirectory
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.tree import picture_to_tree
+from tui.snapshot.tree import snapshot_to_tree
 
 _CALM_S = 10.0
 """Where no run lives, so long between two messages about nothing but readings and money."""
@@ -21,28 +21,28 @@ _TREMBLING = frozenset(
 async def send_snapshots(
     state: StateDirectory, number: int, send: Callable[..., Awaitable[None]]
 ) -> None:
-    """Send `picture`, then `changes`, for as long as the link stands."""
-    pictures: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
-    reader = asyncio.create_task(SnapshotFeed(state.create()).pictures(pictures))
+    """Send `snapshot`, then `changes`, for as long as the link stands."""
+    snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
+    reader = asyncio.create_task(SnapshotFeed(state.create()).snapshots(snapshots))
     known: dict[str, Any] | None = None
     sent_at = 0.0
     try:
         while True:
-            taking = asyncio.create_task(pictures.get())
+            taking = asyncio.create_task(snapshots.get())
             await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
             if not taking.done():
                 taking.cancel()
                 return reader.result()
-            picture = taking.result()
-            tree = picture_to_tree(picture)
+            snapshot = taking.result()
+            tree = snapshot_to_tree(snapshot)
             changes = {} if known is None else difference(known, tree)
             if known is not None and not changes:
                 continue
             now = time.monotonic()
-            lives = any(view.run.is_live for view in picture.runs)
+            lives = any(view.run.is_live for view in snapshot.runs)
             if changes and not lives and changes.keys() <= _TREMBLING and now - sent_at < _CALM_S:
                 continue
-            message = {"picture": tree} if known is None else {"changes": changes}
+            message = {"snapshot": tree} if known is None else {"changes": changes}
             known, sent_at = tree, now
             await send({"id": number, **message})
     finally:

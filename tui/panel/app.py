@@ -72,7 +72,7 @@ class PanelApp(TerminalApp):
         self.state = state
         self.read_only = read_only
         self.feed = SnapshotFeed(state, read_only)
-        self.picture: PanelSnapshot | None = None
+        self.snapshot: PanelSnapshot | None = None
         self.runs = RunCommands(self, state, self.feed)
         self.cockpit = CockpitScreen(state, self.runs, read_only)
         self.settings = settings or Settings()
@@ -101,8 +101,8 @@ class PanelApp(TerminalApp):
         apply_theme(self, name)
         if not self.read_only:
             remember_theme(self.state, name)
-        if self.picture is not None:
-            self.cockpit.show(self.picture)
+        if self.snapshot is not None:
+            self.cockpit.show(self.snapshot)
 
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
@@ -159,11 +159,11 @@ class PanelApp(TerminalApp):
 
     @work(exclusive=True)
     async def _watch(self) -> None:
-        pictures: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
-        reader = asyncio.create_task(self.feed.pictures(pictures))
+        snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
+        reader = asyncio.create_task(self.feed.snapshots(snapshots))
         try:
             while True:
-                taking = asyncio.create_task(pictures.get())
+                taking = asyncio.create_task(snapshots.get())
                 await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
                 if not taking.done():
                     taking.cancel()
@@ -178,17 +178,17 @@ class PanelApp(TerminalApp):
         gc.enable()
         sys.setswitchinterval(_SWITCH_S)
 
-    def _take_in(self, picture: PanelSnapshot) -> None:
-        """Hand a new picture to the cockpit and to the screen above it; tell what is new."""
-        before, self.picture = self.picture, picture
+    def _take_in(self, snapshot: PanelSnapshot) -> None:
+        """Hand a new snapshot to the cockpit and to the screen above it; tell what is new."""
+        before, self.snapshot = self.snapshot, snapshot
         if not self.is_running:
             return  # the panel closes: its panes are going
-        self.cockpit.show(picture)
+        self.cockpit.show(snapshot)
         above = self.screen
         # One that is not mounted yet has nothing to show it in; it was opened with the last one.
         if above is not self.cockpit and above.is_mounted and isinstance(above, ShowsSnapshots):
-            above.show(picture)
-        self._tell(before, picture)
+            above.show(snapshot)
+        self._tell(before, snapshot)
 
     def _tell(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:
         """Tell what is new: on the screen, by the bell, on the desktop."""
@@ -238,12 +238,12 @@ def run_panel(
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
     app.run(mouse=app.has_mouse)
     if not app.return_code:
-        _say_what_goes_on(app.picture)
+        _say_what_goes_on(app.snapshot)
     return app.return_code or ExitCode.DONE
 
 
-def _say_what_goes_on(picture: PanelSnapshot | None) -> None:
-    live = sum(view.run.is_live for view in picture.runs) if picture is not None else 0
+def _say_what_goes_on(snapshot: PanelSnapshot | None) -> None:
+    live = sum(view.run.is_live for view in snapshot.runs) if snapshot is not None else 0
     if live:
         words = "1 run goes on" if live == 1 else f"{live} runs go on"
         shows = "it" if live == 1 else "them"

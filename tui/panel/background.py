@@ -13,7 +13,7 @@ from tui.snapshot.feed import SnapshotFeed
 
 
 def in_thread(app: App[Any], feed: SnapshotFeed, do: Callable[[], object]) -> None:
-    """Do it in a thread, say what went wrong, then take the next picture at once."""
+    """Do it in a thread, say what went wrong, then take the next snapshot at once."""
 
     def run() -> None:
         try:

@@ -57,7 +57,7 @@ def open_panel(words: Sequence[str]) -> int:
     # What is imported and built until the first screen stands is no garbage: looking for some only
     # delays it.
     gc.disable()
-    # The first picture is read beside it: each of its many small reads would else wait for the
+    # The first snapshot is read beside it: each of its many small reads would else wait for the
     # interpreter's turn.
     sys.setswitchinterval(_FIRST_SWITCH_S)
     # Nothing in the panel's process speaks TLS: asyncio, which would load OpenSSL, does without.

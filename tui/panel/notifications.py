@@ -1,4 +1,4 @@
-"""What is new between two pictures and worth a notice: runs that ended, alerts that came."""
+"""What is new between two snapshots and worth a notice: runs that ended, alerts that came."""
 
 from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
@@ -29,7 +29,7 @@ class Notification(NamedTuple):
 def changes_between(
     before: PanelSnapshot | None, after: PanelSnapshot, wanted: Collection[str]
 ) -> list[Notification]:
-    """What `after` has and `before` had not; nothing of the first picture is new."""
+    """What `after` has and `before` had not; nothing of the first snapshot is new."""
     if before is None:
         return []
     known = {view.run.id: view for view in before.runs}

@@ -1,4 +1,4 @@
-"""The feed: takes pictures of everything the panel shows. A thread reads, widgets draw."""
+"""The feed: takes snapshots of everything the panel shows. A thread reads, widgets draw."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ _PAINTED_S = 0.2  # by then the first screen stands; what it does not show is re
 _ADOPT_EVERY = 3
 _OVERRUNS_EVERY = 30
 _VERIFY_EVERY = 120
-_READ_FOR_S = 0.25  # at a time, of rows that no kept file has: pictures go on meanwhile
+_READ_FOR_S = 0.25  # at a time, of rows that no kept file has: snapshots go on meanwhile
 _AT_ONCE_S = 0.01
 _LOOK_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
 _COSTS_EVERY_S = 30.0
@@ -75,12 +75,12 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
 class ShowsSnapshots(Protocol):
     """A screen that is kept current: it is handed every new snapshot while it is on top."""
 
-    def show(self, picture: PanelSnapshot) -> None:
+    def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; called once the screen is mounted."""
 
 
 class SnapshotFeed:
-    """Takes pictures: once a second, and at once when a run's state or the list of runs changes."""
+    """Takes snapshots: once a second, and at once when a state or the list of runs changes."""
 
     def __init__(self, state: StateDirectory, read_only: bool = False) -> None:
         keep_what_is_read()  # the same files every second
@@ -99,12 +99,12 @@ class SnapshotFeed:
         self._costs_of: tuple[int, float] = (-1, 0.0)
         self._hurry = asyncio.Event()
         self._stop = asyncio.Event()
-        # The first picture is taken while the terminal is still being set up.
+        # The first snapshot is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
         self._next = self._reader.submit(self._take)
 
-    def first_picture(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
-        """The first picture, so that the first screen is painted once and with it; None when
+    def first_snapshot(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
+        """The first snapshot, so that the first screen is painted once and with it; None when
         reading takes longer than a person would notice.
         """
         try:
@@ -113,15 +113,15 @@ class SnapshotFeed:
             return None
 
     def refresh_now(self) -> None:
-        """Take the next picture now: something was just done."""
+        """Take the next snapshot now: something was just done."""
         self._hurry.set()
 
     def look_up_costs(self) -> None:
         """Have the cost of every ended run looked up, and again when one more has ended."""
         self._costs_wanted = True
 
-    async def pictures(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
-        """Put a picture into `post` whenever there is something new to see; runs until
+    async def snapshots(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
+        """Put a snapshot into `post` whenever there is something new to see; runs until
         cancelled.
         """
         notices: asyncio.Task[None] | None = None
@@ -148,7 +148,7 @@ class SnapshotFeed:
         return _AT_ONCE_S if self._unread else _EVERY_S
 
     async def _take_notice(self) -> None:
-        """Hurry when runs come or end; should notices not work here, the pictures come once a
+        """Hurry when runs come or end; should notices not work here, the snapshots come once a
         second anyway.
         """
         awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
@@ -162,12 +162,12 @@ class SnapshotFeed:
             return
 
     def _take(self) -> PanelSnapshot:
-        """Read everything once; a problem becomes a line in the picture, never an exception."""
+        """Read everything once; a problem becomes a line in the snapshot, never an exception."""
         problem = ""
         try:
             if not self.read_only or os.access(self.state.root, os.W_OK):
                 ensure_sampler(self.state)  # reading GPUs touches nobody's run
-            # From the second picture on: the first screen does not wait for it.
+            # From the second snapshot on: the first screen does not wait for it.
             if not self.read_only and self._turn % _ADOPT_EVERY == 1:
                 tend(self.state)
         except (FresnelError, OSError) as error:

@@ -24,22 +24,22 @@ _LONGEST = 400
 Number = TypeVar("Number", int, float)
 
 
-def picture_to_tree(picture: PanelSnapshot) -> dict[str, Any]:
+def snapshot_to_tree(snapshot: PanelSnapshot) -> dict[str, Any]:
     """The snapshot as nested dicts, runs and GPUs by their ids: ready to be compared."""
-    tree: dict[str, Any] = msgspec.to_builtins(told(picture))
+    tree: dict[str, Any] = msgspec.to_builtins(told(snapshot))
     return tree
 
 
-def told(picture: PanelSnapshot) -> RemoteSnapshot:
+def told(snapshot: PanelSnapshot) -> RemoteSnapshot:
     """The snapshot as it is told."""
-    reading, meter = picture.reading, picture.meter
+    reading, meter = snapshot.reading, snapshot.meter
     cpu = reading.cpu if reading is not None else None
-    guard = picture.guard
+    guard = snapshot.guard
     return RemoteSnapshot(
-        host=picture.host,
-        runs={view.run.id: told_run(view) for view in picture.runs},
-        order=tuple(view.run.id for view in picture.runs),
-        gpus={gpu.uuid: _gpu(gpu, picture) for gpu in reading.gpus} if reading else {},
+        host=snapshot.host,
+        runs={view.run.id: told_run(view) for view in snapshot.runs},
+        order=tuple(view.run.id for view in snapshot.runs),
+        gpus={gpu.uuid: _gpu(gpu, snapshot) for gpu in reading.gpus} if reading else {},
         gpu_problem=reading.problem if reading else None,
         cpu_percent=_step(cpu.cpu_percent, 10.0) if cpu else None,
         memory_used=_step(cpu.memory_used, 16 * _MEMORY) if cpu else None,
@@ -50,8 +50,8 @@ def told(picture: PanelSnapshot) -> RemoteSnapshot:
         idle=_dollars(meter.idle),
         budget_left=_dollars(meter.budget_left),
         guard=guard_text(guard, moment_now()) if guard is not None and guard.is_urgent else "",
-        problem=picture.problem,
-        hidden=picture.hidden,
+        problem=snapshot.problem,
+        hidden=snapshot.hidden,
     )
 
 
@@ -99,7 +99,7 @@ def _best(view: RunView) -> float | None:
     return view.best_so_far.get(view.headline or "", (None, None))[0]
 
 
-def _gpu(gpu: GpuSnapshot, picture: PanelSnapshot) -> RemoteGpu:
+def _gpu(gpu: GpuSnapshot, snapshot: PanelSnapshot) -> RemoteGpu:
     return RemoteGpu(
         index=gpu.index,
         name=gpu.name,
@@ -110,7 +110,7 @@ def _gpu(gpu: GpuSnapshot, picture: PanelSnapshot) -> RemoteGpu:
         power_w=_step(gpu.power_w, 10.0),
         simulated=gpu.simulated,
         error=gpu.error,
-        runs=tuple(lease.run for lease in picture.leases.get(gpu.uuid, ())),
+        runs=tuple(lease.run for lease in snapshot.leases.get(gpu.uuid, ())),
     )
 
 

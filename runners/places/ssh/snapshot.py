@@ -98,8 +98,8 @@ class SnapshotReader:
         """The snapshot after this message; None when it brought none. ValueError when it means
         something else by it than we do.
         """
-        if "picture" in fields:
-            self._tree = fields["picture"]
+        if "snapshot" in fields:
+            self._tree = fields["snapshot"]
         elif "changes" in fields:
             self._tree = apply(self._tree, fields["changes"])
         else:

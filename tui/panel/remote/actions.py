@@ -177,10 +177,10 @@ class RemoteActions:
     def _metrics(self, runs: Sequence[RunElsewhere]) -> None:
         from tui.panel.screens.host_metrics import HostMetricsScreen
 
-        picture = getattr(self._app, "picture", None)
+        snapshot = getattr(self._app, "snapshot", None)
         told = [one.run for one in runs[:_MOST_CURVES]]
         self._app.push_screen(
-            HostMetricsScreen(self._state, picture, runs[0].host, self._letters, told)
+            HostMetricsScreen(self._state, snapshot, runs[0].host, self._letters, told)
         )
 
     def _read(self, words: list[str], one: RunElsewhere) -> None:

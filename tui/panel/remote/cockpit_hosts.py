@@ -147,22 +147,20 @@ class CockpitHosts:
             for uuid in one.snapshot.gpus
         }
 
-    def gpu_picture(self, picture: PanelSnapshot, where: str) -> PanelSnapshot:
-        """`picture` with the GPUs of another machine (`*`: of all) in place of this one's."""
+    def gpu_snapshot(self, snapshot: PanelSnapshot, where: str) -> PanelSnapshot:
+        """`snapshot` with the GPUs of another machine (`*`: of all) in place of this one's."""
         if not where:
-            return picture
+            return snapshot
         if where == ALL:
-            return self._every_gpu(picture)
+            return self._every_gpu(snapshot)
         host = self.links.hosts.get(where)
         if host is None:
-            return picture
-        snapshot = host.snapshot
-        gpus = [
-            _gpu(host.name, uuid, gpu) for uuid, gpu in (snapshot.gpus if snapshot else {}).items()
-        ]
+            return snapshot
+        told = host.snapshot
+        gpus = [_gpu(host.name, uuid, gpu) for uuid, gpu in (told.gpus if told else {}).items()]
         problem = None if host.is_reached else link_text(host.status)
-        if problem is None and snapshot is not None:
-            problem = snapshot.gpu_problem
+        if problem is None and told is not None:
+            problem = told.gpu_problem
         reading = GpuReading(
             time=time.time(),
             host=host.name,
@@ -172,16 +170,16 @@ class CockpitHosts:
             problem=problem,
         )
         return msgspec.structs.replace(
-            picture,
+            snapshot,
             reading=reading,
             leases=_leases(host),
             letters=self.rows().letters,
         )
 
-    def _every_gpu(self, picture: PanelSnapshot) -> PanelSnapshot:
-        here = picture.reading
+    def _every_gpu(self, snapshot: PanelSnapshot) -> PanelSnapshot:
+        here = snapshot.reading
         gpus = list(here.gpus) if here else []
-        leases = dict(picture.leases)
+        leases = dict(snapshot.leases)
         down = []
         for host in self.links.hosts.values():
             told = host.snapshot.gpus if host.snapshot else {}
@@ -190,12 +188,12 @@ class CockpitHosts:
             if not host.is_reached:
                 down.append(host.name)
         problem = f"{', '.join(down)}: not reached" if down else None
-        reading = here or GpuReading(time=time.time(), host=picture.host, backend="link")
+        reading = here or GpuReading(time=time.time(), host=snapshot.host, backend="link")
         reading = msgspec.structs.replace(
             reading, time=time.time(), gpus=tuple(gpus), problem=problem or reading.problem
         )
-        letters = {**picture.letters, **self.rows().letters}
-        return msgspec.structs.replace(picture, reading=reading, leases=leases, letters=letters)
+        letters = {**snapshot.letters, **self.rows().letters}
+        return msgspec.structs.replace(snapshot, reading=reading, leases=leases, letters=letters)
 
     # ---- money
 

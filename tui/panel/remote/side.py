@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui.panel.remote.cockpit_hosts import CockpitHosts
 
 _FIRST_LOOK = 3
-"""The pictures before it belong to the first paint."""
+"""The snapshots before it belong to the first paint."""
 _LOG_AFTER_S = 0.15
 _SEVERAL = "runs of several machines are chosen: choose those of one at a time"
 
@@ -34,34 +34,34 @@ class RemoteSide:
         self._screen = screen
         self._state = state
         self._noted = log
-        self._picture: PanelSnapshot | None = None
+        self._snapshot: PanelSnapshot | None = None
         self.hosts: CockpitHosts | None = None
         self._is_loading = False
-        self._pictures = 0
+        self._snapshots = 0
         self.where = ""
         """Whose GPUs are shown: empty for this machine, `*` for all."""
         self._wanted_log = ""
 
     # ---- beginning
 
-    def show(self, picture: PanelSnapshot) -> PanelSnapshot:
-        """Take in a picture of this machine; what the GPU pane is to show."""
-        self._pictures += 1
-        self._picture = picture
+    def show(self, snapshot: PanelSnapshot) -> PanelSnapshot:
+        """Take in a snapshot of this machine; what the GPU pane is to show."""
+        self._snapshots += 1
+        self._snapshot = snapshot
         if self.hosts is not None:
             self.hosts.links.refresh()
             self._take_rows()
             self._paint()
-            return self._gpus(picture)
-        if not self._is_loading and self._pictures >= _FIRST_LOOK and any_host(self._state):
+            return self._gpus(snapshot)
+        if not self._is_loading and self._snapshots >= _FIRST_LOOK and any_host(self._state):
             self._is_loading = True
             self._screen.run_worker(self._load, thread=True, group="hosts")
-        return picture
+        return snapshot
 
     @property
     def has_looked(self) -> bool:
         """Whether it was seen if there are other machines."""
-        return self._pictures >= _FIRST_LOOK
+        return self._snapshots >= _FIRST_LOOK
 
     def _load(self) -> None:
         """In a thread: the modules that links need, and the links."""
@@ -95,15 +95,15 @@ class RemoteSide:
     # ---- showing
 
     def _changed(self) -> None:
-        picture = self._picture
+        snapshot = self._snapshot
         # A link's word may come while the panel closes: then panes are gone before the screen.
         panes = self._screen.query("MeterBar, RunPane, GpuPane")
-        if picture is not None and self.hosts is not None and len(panes) == 3:
+        if snapshot is not None and self.hosts is not None and len(panes) == 3:
             if self._take_rows():
                 self._screen.query_one(RunPane).elsewhere_changed()
             self._paint()
             if self.where:
-                self._screen.query_one(GpuPane).show(self._gpus(picture))
+                self._screen.query_one(GpuPane).show(self._gpus(snapshot))
 
     def _take_rows(self) -> bool:
         """Give the run table what other machines run; whether it is something new."""
@@ -116,8 +116,8 @@ class RemoteSide:
         assert self.hosts is not None
         meter = self._screen.query_one(MeterBar)
         meter.elsewhere = self.hosts.money()
-        if meter.picture is not None:
-            meter.show(meter.picture)
+        if meter.snapshot is not None:
+            meter.show(meter.snapshot)
         settings = getattr(self._screen.app, "settings", None)
         for notice in self.hosts.news():
             if settings is None or notice.kind in settings.notices.on:
@@ -129,12 +129,12 @@ class RemoteSide:
                     markup=False,
                 )
 
-    def _gpus(self, picture: PanelSnapshot) -> PanelSnapshot:
+    def _gpus(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None
         pane = self._screen.query_one(GpuPane)
         pane.where = "all machines" if self.where == "*" else self.where
         pane.machines = self.hosts.machines(self.where)
-        return self.hosts.gpu_picture(picture, self.where)
+        return self.hosts.gpu_snapshot(snapshot, self.where)
 
     @property
     def count(self) -> int:
@@ -144,8 +144,8 @@ class RemoteSide:
 
     def next_machine(self) -> None:
         """The GPUs of the next machine: this one, each of the others, all together."""
-        screen, picture = self._screen, self._picture
-        if picture is None:
+        screen, snapshot = self._screen, self._snapshot
+        if snapshot is None:
             return
         if self.hosts is None or not self.hosts.links.hosts:
             known = any_host(self._state)
@@ -156,7 +156,7 @@ class RemoteSide:
         places = ["", *names, *(["*"] if names else [])]
         at = places.index(self.where) if self.where in places else 0
         self.where = places[(at + 1) % len(places)]
-        screen.query_one(GpuPane).show(self._gpus(picture))
+        screen.query_one(GpuPane).show(self._gpus(snapshot))
 
     # ---- logs
 

@@ -42,7 +42,7 @@ class CockpitScreen(Cockpit):
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
         super().__init__(state, runs, read_only)
         self.stands = asyncio.Event()
-        """Set once every pane is there to take in pictures."""
+        """Set once every pane is there to take in snapshots."""
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
@@ -61,42 +61,42 @@ class CockpitScreen(Cockpit):
         """The run list has the keys first."""
         self.query_one(RunPane).retitle("Runs", "")
         self.query_one(RunPane).focus()
-        first = self.commands.feed.first_picture()
+        first = self.commands.feed.first_snapshot()
         if first is not None:
             self.show(first)
         self.stands.set()
-        # Once, when every pane has its size and the first picture.
+        # Once, when every pane has its size and the first snapshot.
         self.call_after_refresh(self.begin_to_paint)
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Hand a new picture to every pane."""
-        self.picture = picture
-        self.query_one(MeterBar).show(picture)
-        if picture.problem and picture.problem != self._problem:
-            self.notify(picture.problem, severity="error", timeout=10, markup=False)
-        self._problem = picture.problem
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Hand a new snapshot to every pane."""
+        self.snapshot = snapshot
+        self.query_one(MeterBar).show(snapshot)
+        if snapshot.problem and snapshot.problem != self._problem:
+            self.notify(snapshot.problem, severity="error", timeout=10, markup=False)
+        self._problem = snapshot.problem
         runs = self.query_one(RunPane)
-        shown = self.remote.show(picture)
+        shown = self.remote.show(snapshot)
         height = self._upper_height(shown)
         if height != self._height:
             self._height = height
             self.query_one("#upper").styles.height = height
         self.query_one(GpuPane).show(shown)
-        runs.show(picture, select=self._wanted)
+        runs.show(snapshot, select=self._wanted)
         self._wanted = None
         self._explain()
 
     def select_when_present(self, run_id: str) -> None:
-        """Select this run as soon as a picture has it."""
+        """Select this run as soon as a snapshot has it."""
         self._wanted = run_id
 
-    def _upper_height(self, picture: PanelSnapshot) -> int:
+    def _upper_height(self, snapshot: PanelSnapshot) -> int:
         """Rows for GPUs and runs: what they need, and never more than half of the screen."""
-        reading, height = picture.reading, self.app.size.height  # the screen's own comes later
+        reading, height = snapshot.reading, self.app.size.height  # the screen's own comes later
         gpus = max(4, len(reading.gpus) if reading else 0) + (
             1 if reading and reading.problem else 0
         )
-        runs = len(picture.runs) + self.remote.count
+        runs = len(snapshot.runs) + self.remote.count
         wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
         return max(6, min(wanted, height // 2))
 
@@ -110,15 +110,15 @@ class CockpitScreen(Cockpit):
 
     def _explain(self) -> None:
         """In the log's place, as long as there is none: why the selected run waits."""
-        picture = self.picture
-        runs = picture.runs if picture else ()
+        snapshot = self.snapshot
+        runs = snapshot.runs if snapshot else ()
         view = next((one for one in runs if one.run.id == self._shown), None)
         words: list[str] = []
-        if picture is not None and view is not None and view.run.state is State.QUEUED:
+        if snapshot is not None and view is not None and view.run.state is State.QUEUED:
             from tui.views.runs.queue_text import queue_lines
 
             live = [one for one in runs if one.run.is_live]
-            words = queue_lines(view, live, picture.leases)
+            words = queue_lines(view, live, snapshot.leases)
         self.area.explain(tuple(words))
 
     @on(RunPane.CostsWanted)
@@ -137,7 +137,7 @@ class CockpitScreen(Cockpit):
 
         row = self.query_one(RunPane).selected_row
         if row is not None:
-            screen = RunDetailScreen(self.state, row.id, self.picture)
+            screen = RunDetailScreen(self.state, row.id, self.snapshot)
             self.app.push_screen(screen, lambda then: self._go_on(then))
 
     def _go_on(self, then: str | None) -> None:
@@ -234,7 +234,7 @@ class CockpitScreen(Cockpit):
                 self.commands.start(wanted.specs, self.select_when_present, wanted.judged_by)
 
         try:
-            screen = LaunchScreen(self.state, self.picture, again, resume)
+            screen = LaunchScreen(self.state, self.snapshot, again, resume)
         except FresnelError as error:
             notify_error(self.app, str(error))
         else:
@@ -300,17 +300,17 @@ class CockpitScreen(Cockpit):
         """Ask whether all runs of the selected run's group shall stop."""
         if self.remote.takes("stop_group"):
             return
-        row, picture = self.query_one(RunPane).selected_row, self.picture
-        if row is None or picture is None or not row.group:
+        row, snapshot = self.query_one(RunPane).selected_row, self.snapshot
+        if row is None or snapshot is None or not row.group:
             self.notify("the selected run is in no group", timeout=3)
             return
-        runs = [view.run for view in picture.runs if view.run.plan is not None]
+        runs = [view.run for view in snapshot.runs if view.run.plan is not None]
         mine = [run for run in runs if run.plan is not None and run.plan.group == row.group]
         self.actions.stop(mine, self.query_one(RunPane).forget_marks)
 
     def action_stop_all(self) -> None:
         """Ask whether every live run shall stop."""
-        runs = [view.run for view in self.picture.runs] if self.picture else []
+        runs = [view.run for view in self.snapshot.runs] if self.snapshot else []
         self.actions.stop(runs, self.query_one(RunPane).forget_marks)
 
     def action_remedy(self) -> None:
@@ -334,14 +334,14 @@ class CockpitScreen(Cockpit):
         """Ask whether the queue shall be drained, or go on."""
         from tui.panel.screens.dialogs import QuestionScreen
 
-        picture = self.picture
-        on = not (picture is not None and picture.drained)
-        live = sum(view.run.is_live for view in picture.runs) if picture else 0
+        snapshot = self.snapshot
+        on = not (snapshot is not None and snapshot.drained)
+        live = sum(view.run.is_live for view in snapshot.runs) if snapshot else 0
         if on:
             words = f"{live} live runs go on; no new run starts until drain is ended."
             question = QuestionScreen("Drain?", words, "Drain")
         else:
-            words = f"Drained {picture.drained if picture else ''}. Waiting runs may start again."
+            words = f"Drained {snapshot.drained if snapshot else ''}. Waiting runs may start again."
             question = QuestionScreen("End the drain?", words, "Let the queue go on")
         self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
 
@@ -349,7 +349,7 @@ class CockpitScreen(Cockpit):
         """Ask for how long the guard shall hold back."""
         from tui.panel.screens.guard_form import ask_to_postpone
 
-        ask_to_postpone(self.app, self.money, self.picture.guard if self.picture else None)
+        ask_to_postpone(self.app, self.money, self.snapshot.guard if self.snapshot else None)
 
     @on(GpuPane.DetailsWanted)
     def _open_gpu(self, message: GpuPane.DetailsWanted) -> None:
@@ -359,8 +359,8 @@ class CockpitScreen(Cockpit):
         if machine:
             words = f"`fresnel-tui gpus --host {machine}` shows everything about its GPUs"
             self.notify(words, timeout=6, markup=False)
-        elif self.picture is not None:
-            self.app.push_screen(GpuDetailScreen(self.state, self.picture, message.uuid))
+        elif self.snapshot is not None:
+            self.app.push_screen(GpuDetailScreen(self.state, self.snapshot, message.uuid))
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""

@@ -1,4 +1,4 @@
-"""What the cockpit's actions and the pages above it start from: picture, choice, commands."""
+"""What the cockpit's actions and the pages above it start from: snapshot, choice, commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Cockpit(PaintedOnce[None]):
-    """The newest picture, the run pane's choice, and who carries out what is asked for."""
+    """The newest snapshot, the run pane's choice, and who carries out what is asked for."""
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Cockpit(PaintedOnce[None]):
         self.commands = runs
         self._money: MoneyCommands | None = None
         self.read_only = read_only
-        self.picture: PanelSnapshot | None = None
+        self.snapshot: PanelSnapshot | None = None
         self.remote = RemoteSide(self, state, runs.log)
 
     @property

@@ -43,7 +43,7 @@ def open_money(screen: Cockpit) -> None:
     from tui.panel.screens.money import MoneyScreen
 
     screen.app.push_screen(
-        MoneyScreen(screen.state, screen.money, screen.picture, screen.read_only)
+        MoneyScreen(screen.state, screen.money, screen.snapshot, screen.read_only)
     )
 
 
@@ -52,7 +52,7 @@ def open_metrics(screen: Cockpit) -> None:
     from tui.panel.screens.metrics import MetricsScreen
 
     marked = screen.chosen_views(_MOST_CURVES)
-    screen.app.push_screen(MetricsScreen(screen.state, screen.picture, marked))
+    screen.app.push_screen(MetricsScreen(screen.state, screen.snapshot, marked))
 
 
 def open_pictures(screen: Cockpit) -> None:
@@ -60,14 +60,14 @@ def open_pictures(screen: Cockpit) -> None:
     from tui.views.metrics.picture_file import MISSING, has_pillow
 
     views = screen.chosen_views(2)
-    if not views or screen.picture is None:
+    if not views or screen.snapshot is None:
         screen.notify("no run is selected", timeout=3)
     elif not has_pillow():
         screen.notify(MISSING, timeout=8, markup=False)
     else:
         from tui.panel.screens.pictures import PicturesScreen
 
-        screen.app.push_screen(PicturesScreen(screen.picture, views))
+        screen.app.push_screen(PicturesScreen(screen.snapshot, views))
 
 
 def open_hosts(screen: Cockpit) -> None:
@@ -75,7 +75,7 @@ def open_hosts(screen: Cockpit) -> None:
     from tui.panel.screens.hosts import HostsScreen
 
     screen.app.push_screen(
-        HostsScreen(screen.state, screen.picture, screen.remote.open(), screen.read_only)
+        HostsScreen(screen.state, screen.snapshot, screen.remote.open(), screen.read_only)
     )
 
 

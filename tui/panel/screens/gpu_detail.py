@@ -44,10 +44,10 @@ class GpuDetailScreen(ModalScreen[None]):
         Binding("right,n", "move(1)", "next GPU"),
     ]
 
-    def __init__(self, state: StateDirectory, picture: PanelSnapshot, uuid: str) -> None:
+    def __init__(self, state: StateDirectory, snapshot: PanelSnapshot, uuid: str) -> None:
         super().__init__()
         self._state = state
-        self._picture = picture
+        self._snapshot = snapshot
         self._uuid = uuid
         self._samples: list[tuple[float, dict[str, GpuSample]]] = []
 
@@ -65,24 +65,24 @@ class GpuDetailScreen(ModalScreen[None]):
         self._samples = [(line.time, line.gpus) for line in past] + newer
         self._describe()
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture."""
-        self._picture = picture
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot."""
+        self._snapshot = snapshot
         self._describe()
 
     def action_move(self, rows: int) -> None:
         """Go to the GPU before or after."""
-        reading = self._picture.reading
+        reading = self._snapshot.reading
         uuids = [gpu.uuid for gpu in reading.gpus] if reading else []
         if self._uuid in uuids:
             self._uuid = uuids[(uuids.index(self._uuid) + rows) % len(uuids)]
             self._describe()
 
     def _describe(self) -> None:
-        picture = self._picture
-        if picture.reading is None:
+        snapshot = self._snapshot
+        if snapshot.reading is None:
             return
-        reading = picture.reading
+        reading = snapshot.reading
         self._note(reading.time, reading.gpus)
         gpu = next((gpu for gpu in reading.gpus if gpu.uuid == self._uuid), None)
         dialog = self.query_one(".dialog")
@@ -93,7 +93,7 @@ class GpuDetailScreen(ModalScreen[None]):
         if reading.problem:
             text.append(f"⚠ {reading.problem}\n", style="yellow")
         if gpu is not None:
-            _describe(text, picture, gpu, self._courses(), self.app.current_theme)
+            _describe(text, snapshot, gpu, self._courses(), self.app.current_theme)
         elif not reading.problem:
             text.append("This GPU is no longer there.")
         if gpu is None:
@@ -139,14 +139,14 @@ Courses = tuple[list[tuple[float, float | None]], list[tuple[float, float | None
 
 
 def _describe(
-    text: Text, picture: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
+    text: Text, snapshot: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
 ) -> None:
     """Append everything about `gpu`: warnings, readings, holders, processes."""
-    gpus = picture.reading.gpus if picture.reading else ()
-    now = picture.reading.time if picture.reading else time.time()
+    gpus = snapshot.reading.gpus if snapshot.reading else ()
+    now = snapshot.reading.time if snapshot.reading else time.time()
     _warn(text, gpu)
-    holders = picture.leases.get(gpu.uuid, [])
-    _fact(text, "held by", _holders(picture, gpu, theme))
+    holders = snapshot.leases.get(gpu.uuid, [])
+    _fact(text, "held by", _holders(snapshot, gpu, theme))
     use = f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min"
     _fact(text, "use", Text(use))
     vram = f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}"
@@ -157,7 +157,7 @@ def _describe(
     facts += [*power_facts(gpu), *health_facts(gpu), *place_facts(gpu, gpus)]
     for name, value in facts:
         _fact(text, name, Text(value, style="yellow" if "⚠" in value else ""))
-    _processes(text, picture, gpu, bool(holders), theme, now)
+    _processes(text, snapshot, gpu, bool(holders), theme, now)
 
 
 def _warn(text: Text, gpu: GpuSnapshot) -> None:
@@ -174,31 +174,31 @@ def _fact(text: Text, name: str, value: Text) -> None:
 
 
 def _processes(
-    text: Text, picture: PanelSnapshot, gpu: GpuSnapshot, held: bool, theme: Theme, now: float
+    text: Text, snapshot: PanelSnapshot, gpu: GpuSnapshot, held: bool, theme: Theme, now: float
 ) -> None:
-    rows = process_rows(gpu, held, lambda run: _called(picture, run), now)
+    rows = process_rows(gpu, held, lambda run: _called(snapshot, run), now)
     if not rows:
         text.append("no process seen on it\n", style="bold")
         return
     text.append(f"\n{process_heading()}\n", style="bold")
     for line, process in rows:
-        letter = picture.letters.get(process.run or "", "")
+        letter = snapshot.letters.get(process.run or "", "")
         foreign = "yellow" if line.startswith("not ours") else ""
         text.append(f"{line}\n", style=run_colour(letter, theme) if letter else foreign)
 
 
-def _called(picture: PanelSnapshot, run_id: str) -> str:
+def _called(snapshot: PanelSnapshot, run_id: str) -> str:
     """A run as it is called everywhere: its letter and its name."""
-    name = next((view.run.name for view in picture.runs if view.run.id == run_id), "")
-    return f"{picture.letters.get(run_id, '')} {name or run_id}".strip()
+    name = next((view.run.name for view in snapshot.runs if view.run.id == run_id), "")
+    return f"{snapshot.letters.get(run_id, '')} {name or run_id}".strip()
 
 
-def _holders(picture: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
-    leases = picture.leases.get(gpu.uuid, [])
+def _holders(snapshot: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
+    leases = snapshot.leases.get(gpu.uuid, [])
     text = Text("" if leases else "nobody")
     for i, lease in enumerate(leases):
-        letter = picture.letters.get(lease.run, "")
+        letter = snapshot.letters.get(lease.run, "")
         text.append("\n           " if i else "")
-        text.append(_called(picture, lease.run), style=f"{run_colour(letter, theme)} bold")
+        text.append(_called(snapshot, lease.run), style=f"{run_colour(letter, theme)} bold")
         text.append(f"  GPU {gpu.index} → device {lease.logical}\n           {lease.run}")
     return text

@@ -28,7 +28,7 @@ class HostMetricsScreen(MetricsScreen):
     def __init__(
         self,
         state: StateDirectory,
-        picture: PanelSnapshot | None,
+        snapshot: PanelSnapshot | None,
         host: LinkedHost,
         letters: Callable[[], Mapping[str, str]],
         runs: Sequence[RemoteRun],
@@ -38,7 +38,7 @@ class HostMetricsScreen(MetricsScreen):
         self._far_letters = letters
         self._store = FarCurveStore(host, self._curves_came)
         marked = [self._view(run) for run in runs]
-        super().__init__(state, self._with_far(picture) if picture else None, marked)
+        super().__init__(state, self._with_far(snapshot) if snapshot else None, marked)
         self._book = ChartModel(self._store)
 
     def on_unmount(self) -> None:
@@ -46,9 +46,9 @@ class HostMetricsScreen(MetricsScreen):
         super().on_unmount()
         self._store.close()
 
-    def show(self, picture: PanelSnapshot) -> None:
+    def show(self, snapshot: PanelSnapshot) -> None:
         """What this machine and the other have now."""
-        super().show(self._with_far(picture))
+        super().show(self._with_far(snapshot))
         self._show_line()
 
     def _curves_came(self) -> None:
@@ -61,11 +61,11 @@ class HostMetricsScreen(MetricsScreen):
         if self.is_mounted:
             self._changed.set()
 
-    def _with_far(self, picture: PanelSnapshot) -> PanelSnapshot:
+    def _with_far(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         told = self._host.snapshot
         far = [self._view(run) for run in told.newest_first] if told is not None else []
-        letters = {**picture.letters, **self._far_letters()}
-        return msgspec.structs.replace(picture, runs=(*far, *picture.runs), letters=letters)
+        letters = {**snapshot.letters, **self._far_letters()}
+        return msgspec.structs.replace(snapshot, runs=(*far, *snapshot.runs), letters=letters)
 
     def _view(self, told: RemoteRun) -> RunView:
         """A run of the machine as this page shows it; its plan is known once its curves came."""

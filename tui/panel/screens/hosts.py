@@ -66,13 +66,13 @@ class HostsScreen(Screen[None]):
     def __init__(
         self,
         state: StateDirectory,
-        picture: PanelSnapshot | None,
+        snapshot: PanelSnapshot | None,
         hosts: CockpitHosts,
         read_only: bool = False,
     ) -> None:
         super().__init__()
         self.state = state
-        self.picture = picture
+        self.snapshot = snapshot
         self.read_only = read_only
         self._actions = hosts.actions
         self._links = hosts.links
@@ -98,9 +98,9 @@ class HostsScreen(Screen[None]):
         """The links stay: the cockpit shows what comes over them."""
         self._links.unlisten(self.refresh_hosts)
 
-    def show(self, picture: PanelSnapshot) -> None:
+    def show(self, snapshot: PanelSnapshot) -> None:
         """Take in what this machine does."""
-        self.picture = picture
+        self.snapshot = snapshot
         self.refresh_hosts()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -123,7 +123,7 @@ class HostsScreen(Screen[None]):
         else:
             self._replace_rows(machines, rows, ids)
         snapshots = [one.snapshot for one in self._links.hosts.values() if one.snapshot]
-        here = [told(self.picture)] if self.picture is not None else []
+        here = [told(self.snapshot)] if self.snapshot is not None else []
         self.query_one("#totals", Static).update(
             Text.assemble(
                 (" machines", "bold"),
@@ -144,8 +144,8 @@ class HostsScreen(Screen[None]):
     def _rows(self) -> list[Option]:
         width = self.size.width
         rows: list[Option] = []
-        if self.picture is not None:
-            here = told(self.picture)
+        if self.snapshot is not None:
+            here = told(self.snapshot)
             rows.append(Option(here_heading(here, width), id=f"{_HERE}/"))
             rows += self._run_rows(_HERE, here, time.time(), False)
         for one in self._links.hosts.values():

@@ -71,13 +71,13 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     def __init__(
         self,
         state: StateDirectory,
-        picture: PanelSnapshot | None,
+        snapshot: PanelSnapshot | None,
         again: Run | None = None,
         resume: bool = False,
     ) -> None:
         super().__init__()
         self.state = state
-        self.picture = picture
+        self.snapshot = snapshot
         self.again = again
         self.resume = resume
         self.choice: LaunchChoice | None = None
@@ -104,8 +104,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
                 "F2 launch · F4 more · F5 save · F6 edit · F7 check · Esc close"
             )
             with Horizontal():
-                yield PresetList(self.picture, id="presets")
-                yield LaunchForm(self.picture, id="form")
+                yield PresetList(self.snapshot, id="presets")
+                yield LaunchForm(self.snapshot, id="form")
             yield Static(id="fieldhelp")
             with Horizontal(classes="buttons"):
                 yield Button("Launch (F2)", id="launch", variant="success", compact=True)
@@ -139,14 +139,14 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self._leaves = True
         return super().dismiss(result)
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture: a first reading, a GPU that came free; what was typed stays."""
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot: a first reading, a GPU that came free; what was typed stays."""
         if not self.is_there:
             return
-        before, self.picture = self.picture, picture
-        self.presets.picture = picture
-        self.form.take(picture)
-        if _holders(before) != _holders(picture):
+        before, self.snapshot = self.snapshot, snapshot
+        self.presets.snapshot = snapshot
+        self.form.take(snapshot)
+        if _holders(before) != _holders(snapshot):
             self.form.describe_gpus()
             self._replan()
 
@@ -154,7 +154,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     @work(thread=True, exclusive=True, group="presets")
     def _read_presets(self, changed: str = "") -> None:
-        choices = [*self._old, own_command(), *read_choices(self.picture)]
+        choices = [*self._old, own_command(), *read_choices(self.snapshot)]
         self.app.call_from_thread(self._list_presets, choices, changed)
 
     def _list_presets(self, choices: Sequence[LaunchChoice], changed: str) -> None:
@@ -374,12 +374,12 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.query_one("#plan", Static).update(text)
 
 
-def _holders(picture: PanelSnapshot | None) -> tuple[object, ...]:
+def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
     """What a plan depends on: which GPUs there are, and who holds them."""
-    if picture is None or picture.reading is None:
+    if snapshot is None or snapshot.reading is None:
         return ()
     return tuple(
-        (gpu.uuid, picture.leases.get(gpu.uuid), gpu.error) for gpu in picture.reading.gpus
+        (gpu.uuid, snapshot.leases.get(gpu.uuid), gpu.error) for gpu in snapshot.reading.gpus
     )
 
 

@@ -49,13 +49,13 @@ class MetricsScreen(Screen[None]):
     def __init__(
         self,
         state: StateDirectory,
-        picture: PanelSnapshot | None,
+        snapshot: PanelSnapshot | None,
         marked: Sequence[RunView],
     ) -> None:
         """`marked`: the runs drawn at first, of which the first is under the list's cursor."""
         super().__init__()
         self._state = state
-        self._first_picture = picture
+        self._first_snapshot = snapshot
         self._begin_with = marked
         self._book = ChartModel()
         self._worker = ThreadPoolExecutor(1, "metrics")
@@ -81,8 +81,8 @@ class MetricsScreen(Screen[None]):
         runs.begin(self._begin_with)
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
-        if self._first_picture is not None:
-            runs.show(self._first_picture)
+        if self._first_snapshot is not None:
+            runs.show(self._first_snapshot)
         self._ask()
         self.run_worker(self._read(), exclusive=True, group="metrics-read")
         self.run_worker(self._draw(), exclusive=True, group="metrics-draw")
@@ -120,11 +120,11 @@ class MetricsScreen(Screen[None]):
             self._show_line()
             self._show_settings()
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """A new picture, once a second: runs that came, ended or were removed; live ones are read
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """A new snapshot, once a second: runs that came, ended or were removed; live ones are read
         on.
         """
-        self.runs.show(picture)
+        self.runs.show(snapshot)
         self._ask()
         if any(mark.run.is_live for mark in self._asked.marks):
             self._hurry.set()

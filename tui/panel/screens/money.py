@@ -56,13 +56,13 @@ class MoneyScreen(ModalScreen[None]):
         self,
         state: StateDirectory,
         commands: MoneyCommands,
-        picture: PanelSnapshot | None,
+        snapshot: PanelSnapshot | None,
         read_only: bool = False,
     ) -> None:
         super().__init__()
         self.state = state
         self.commands = commands
-        self.picture = picture
+        self.snapshot = snapshot
         self.read_only = read_only
 
     def compose(self) -> ComposeResult:
@@ -92,18 +92,18 @@ class MoneyScreen(ModalScreen[None]):
         """Read-only: nothing but looking."""
         return not self.read_only or action == "dismiss" or "scroll" in action
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture."""
-        self.picture = picture
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot."""
+        self.snapshot = snapshot
         self._show_now()
 
     def _show_now(self) -> None:
-        picture = self.picture
-        if picture is None:
+        snapshot = self.snapshot
+        if snapshot is None:
             return
-        guard = picture.guard or GuardView(None, None, False)
-        pairs = session_pairs(picture.meter, picture.session, moment_now(), guard)
-        if picture.session is None:
+        guard = snapshot.guard or GuardView(None, None, False)
+        pairs = session_pairs(snapshot.meter, snapshot.session, moment_now(), guard)
+        if snapshot.session is None:
             pairs.insert(0, ("session", "none is open: s starts one"))
         if guard.rule is None and not guard.problems:
             pairs.append(("guard", "none is set: g sets one"))
@@ -135,7 +135,7 @@ class MoneyScreen(ModalScreen[None]):
 
     @property
     def _has_session(self) -> bool:
-        return self.picture is not None and self.picture.session is not None
+        return self.snapshot is not None and self.snapshot.session is not None
 
     def action_start(self) -> None:
         """Open the form for a session."""
@@ -144,7 +144,7 @@ class MoneyScreen(ModalScreen[None]):
         if self._has_session:
             self._tell("a session is open already: e ends it")
             return
-        reading = self.picture.reading if self.picture else None
+        reading = self.snapshot.reading if self.snapshot else None
         self.app.push_screen(SessionScreen(self.state, self.commands, reading))
 
     def action_budget(self) -> None:
@@ -161,7 +161,7 @@ class MoneyScreen(ModalScreen[None]):
             except ValueError:
                 raise WrongInput("expected US dollars such as 100") from None
 
-        session = self.picture.session if self.picture else None
+        session = self.snapshot.session if self.snapshot else None
         before = "" if session is None else session.budget or ""
         screen = LineScreen("Budget of the session", "US dollars in all:", before, check, "100")
 
@@ -173,10 +173,10 @@ class MoneyScreen(ModalScreen[None]):
 
     def action_end(self) -> None:
         """Ask whether the session shall end; its total is said."""
-        if not self._need_session() or self.picture is None or self.picture.session is None:
+        if not self._need_session() or self.snapshot is None or self.snapshot.session is None:
             return
-        session = self.picture.session
-        live = sum(view.run.is_live for view in self.picture.runs)
+        session = self.snapshot.session
+        live = sum(view.run.is_live for view in self.snapshot.runs)
         words = [
             f"{ended_text(session).replace('session ended', 'So far')}.",
             "Nothing is stopped and nothing is shut down: only counting ends.",
@@ -196,18 +196,18 @@ class MoneyScreen(ModalScreen[None]):
         """Open the form for the guard."""
         from tui.panel.screens.guard_form import GuardScreen
 
-        rule = self.picture.guard.rule if self.picture and self.picture.guard else None
+        rule = self.snapshot.guard.rule if self.snapshot and self.snapshot.guard else None
         self.app.push_screen(GuardScreen(self.state, self.commands, rule))
 
     def action_postpone(self) -> None:
         """Ask for how long the guard shall hold back."""
         from tui.panel.screens.guard_form import ask_to_postpone
 
-        ask_to_postpone(self.app, self.commands, self.picture.guard if self.picture else None)
+        ask_to_postpone(self.app, self.commands, self.snapshot.guard if self.snapshot else None)
 
     def action_resume_guard(self) -> None:
         """Undo a postponement."""
-        guard = self.picture.guard if self.picture else None
+        guard = self.snapshot.guard if self.snapshot else None
         if guard is None or guard.rule is None or not guard.rule.postponed_left(moment_now()):
             self._tell("the guard is not postponed")
         else:
@@ -215,7 +215,7 @@ class MoneyScreen(ModalScreen[None]):
 
     def action_lift(self) -> None:
         """Ask whether the guard shall go."""
-        guard = self.picture.guard if self.picture else None
+        guard = self.snapshot.guard if self.snapshot else None
         if guard is None or guard.rule is None:
             self._tell("no guard is set: g sets one")
             return

@@ -31,10 +31,10 @@ class PicturesScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = PICTURES_KEYS
 
-    def __init__(self, picture: PanelSnapshot, runs: Sequence[RunView]) -> None:
-        """`runs`: one or two; one that ended long ago is in no picture of the feed."""
+    def __init__(self, snapshot: PanelSnapshot, runs: Sequence[RunView]) -> None:
+        """`runs`: one or two; one that ended long ago is in no snapshot."""
         super().__init__()
-        self._picture = picture
+        self._snapshot = snapshot
         self._first = tuple(runs[:2])
         self._runs = [view.run.id for view in self._first]
         self._finders: dict[str, PictureFinder] = {}
@@ -62,9 +62,9 @@ class PicturesScreen(Screen[None]):
         """Let the thread go."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def show(self, picture: PanelSnapshot) -> None:
+    def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot: runs that ended, or were deleted."""
-        self._picture = picture
+        self._snapshot = snapshot
 
     def action_leaf(self, by: int) -> None:
         """Go to an earlier or later place in the run."""
@@ -84,7 +84,7 @@ class PicturesScreen(Screen[None]):
 
     async def action_beside(self) -> None:
         """Put the next run of the list that has pictures beside the first one."""
-        views = [view for view in self._picture.runs if view.run.id != self._runs[0]]
+        views = [view for view in self._snapshot.runs if view.run.id != self._runs[0]]
         ids = [view.run.id for view in views]
         at = ids.index(self._runs[1]) + 1 if self._runs[1:] and self._runs[1] in ids else 0
         loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ class PicturesScreen(Screen[None]):
 
     @property
     def _views(self) -> list[RunView]:
-        known = {view.run.id: view for view in (*self._first, *self._picture.runs)}
+        known = {view.run.id: view for view in (*self._first, *self._snapshot.runs)}
         return [known[one] for one in self._runs if one in known]
 
     @property
@@ -149,7 +149,7 @@ class PicturesScreen(Screen[None]):
         self.query_one("#pictures-line", Static).update(f" {words}")
 
     def _title_of(self, view: RunView) -> Text:
-        letter = self._picture.letters.get(view.run.id, "")
+        letter = self._snapshot.letters.get(view.run.id, "")
         colour = run_colour(letter, self.app.current_theme)
         words = f"{letter} {view.run.name or view.run.id}".strip()
         return Text(words, style=colour, no_wrap=True)

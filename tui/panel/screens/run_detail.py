@@ -28,7 +28,7 @@ from tui.views.runs.run_text import command_of
 from tui.views.runs.run_view import view_run
 
 _EVERY = 3
-"""Of so many pictures, one has everything read again."""
+"""Of so many snapshots, one has everything read again."""
 _DIFF_STYLES: dict[DiffKind, str] = {
     "file": "bold",
     "place": "cyan",
@@ -53,11 +53,11 @@ class RunDetailScreen(ModalScreen[str]):
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, state: StateDirectory, run_id: str, picture: PanelSnapshot | None) -> None:
+    def __init__(self, state: StateDirectory, run_id: str, snapshot: PanelSnapshot | None) -> None:
         super().__init__()
         self._state = state
         self._run_id = run_id
-        self._picture = picture
+        self._snapshot = snapshot
         self._turn = 0
         self._command = ""
         self._busy = False
@@ -73,11 +73,11 @@ class RunDetailScreen(ModalScreen[str]):
         """Read everything."""
         self._look()
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; what lives is read again now and then."""
-        self._picture = picture
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; what lives is read again now and then."""
+        self._snapshot = snapshot
         self._turn += 1
-        lives = any(one.run.is_live for one in picture.runs if one.run.id == self._run_id)
+        lives = any(one.run.is_live for one in snapshot.runs if one.run.id == self._run_id)
         if lives and self._turn % _EVERY == 0:
             self._look()
 
@@ -99,15 +99,15 @@ class RunDetailScreen(ModalScreen[str]):
     def _describe(self) -> tuple[str, RenderableType]:
         if not self._state.run(self._run_id).path.is_dir():
             return "Run", Text("This run has been removed.")
-        picture = self._picture
+        snapshot = self._snapshot
         run = read_run(self._state, self._run_id)
         known = next(
-            (one for one in (picture.runs if picture else ()) if one.run.id == run.id), None
+            (one for one in (snapshot.runs if snapshot else ()) if one.run.id == run.id), None
         )
         # What lives has been followed by the panel since it began, and says more than one look.
         view = known if known is not None and known.run.is_live else view_run(run, thorough=True)
-        live = [one for one in picture.runs if one.run.is_live] if picture else []
-        sections = describe_details(view, self._state, live, picture.leases if picture else {})
+        live = [one for one in snapshot.runs if one.run.is_live] if snapshot else []
+        sections = describe_details(view, self._state, live, snapshot.leases if snapshot else {})
         self._command = command_of(run.plan) if run.plan else ""
         drawn = draw_sections(sections, str(run.state), _NAMES if self.size.width >= 100 else 14)
         changes = diff_lines(self._state.run(run.id))

@@ -70,9 +70,9 @@ class StopScreen(ModalScreen[str]):
 
         self.app.push_screen(question, answered)
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; a run that has ended meanwhile needs no answer."""
-        view = next((one for one in picture.runs if one.run.id == self.view.run.id), None)
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; a run that has ended meanwhile needs no answer."""
+        view = next((one for one in snapshot.runs if one.run.id == self.view.run.id), None)
         if view is None or not view.run.is_live:
             self.dismiss("")
         else:

@@ -28,7 +28,7 @@ class MeterBar(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture: PanelSnapshot | None = None
+        self.snapshot: PanelSnapshot | None = None
         self.elsewhere = "", ""
         """What other machines cost, in full and in brief; empty where there are none."""
         self._shown = Text()
@@ -38,9 +38,9 @@ class MeterBar(Widget):
         """True in a panel that only shows."""
         return getattr(self.app, "read_only", False)
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; paint only when the line differs."""
-        self.picture = picture
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; paint only when the line differs."""
+        self.snapshot = snapshot
         if self._line() != self._shown:
             self.refresh()
 
@@ -53,17 +53,17 @@ class MeterBar(Widget):
         """The fullest line that fits: what is left away goes from the least important to the
         most.
         """
-        picture, width = self.picture, self.size.width
-        if picture is None:
+        snapshot, width = self.snapshot, self.size.width
+        if snapshot is None:
             return Text(_TITLE, style="bold")
-        parts = _parts(picture)
+        parts = _parts(snapshot)
         full, short = self.elsewhere
         if full:
             parts.append(lambda brief: full if brief < 3 else short if brief < 6 else "")
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):
-            title, host = _TITLE if brief < 4 else "", f"  {picture.host}" if brief < 1 else ""
+            title, host = _TITLE if brief < 4 else "", f"  {snapshot.host}" if brief < 1 else ""
             shown = [text for part in parts if (text := part(brief))]
             length = cell_len(title + host) + sum(cell_len(text) + 2 for text in shown) + 1
             if length <= width:
@@ -76,21 +76,21 @@ class MeterBar(Widget):
         return Text.assemble(left, " " * gap, right, " ")
 
 
-def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
+def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     """The parts in their order; each gives its text for a line that is so brief (0 to 7), empty to
     be left away.
     """
-    meter, session = picture.meter, picture.session
-    guard, now = picture.guard, moment_now()
+    meter, session = snapshot.meter, snapshot.session
+    guard, now = snapshot.guard, moment_now()
     urgent = "" if guard is None or not guard.is_urgent else guard_text(guard, now)
     mark = "" if guard is None else guard_mark(guard, now)
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
-    live = f"{sum(view.run.is_live for view in picture.runs)} live"
+    live = f"{sum(view.run.is_live for view in snapshot.runs)} live"
     parts: list[Callable[[int], str]] = [
         lambda brief: (urgent or mark) if brief < 1 else _brief_mark(mark, brief),
-        lambda brief: "" if not picture.drained else "⚠ draining" if brief < 6 else "⚠ drain",
+        lambda brief: "" if not snapshot.drained else "⚠ draining" if brief < 6 else "⚠ drain",
         lambda brief: rate + (est if brief < 6 else "") + doubt,
     ]
     if session is None:
@@ -110,7 +110,7 @@ def _parts(picture: PanelSnapshot) -> list[Callable[[int], str]]:
     if session.budget is not None and meter.budget_left is not None:
         budget = Decimal(session.budget)
         parts.append(
-            lambda brief: _budget(budget, meter, picture.time, bar_width=_BAR if brief < 3 else 0)
+            lambda brief: _budget(budget, meter, snapshot.time, bar_width=_BAR if brief < 3 else 0)
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
     return [*parts, lambda brief: live if brief < 2 else ""]

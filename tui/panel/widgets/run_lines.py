@@ -50,7 +50,7 @@ class RunLines(Sequence[Text]):
     """The lines of the table, drawn when they are looked at."""
 
     def __init__(self) -> None:
-        self.picture: PanelSnapshot | None = None
+        self.snapshot: PanelSnapshot | None = None
         self.choice = TableChoice()
         self.table = Arrangement()
         self.live: dict[str, RunRow] = {}
@@ -68,23 +68,23 @@ class RunLines(Sequence[Text]):
         self._look = Look(0.0)
         self._theme: Theme | None = None
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture."""
-        self.picture = picture
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot."""
+        self.snapshot = snapshot
         live = [
-            row_of_view(view, picture.time)
-            for view in picture.runs
-            if view.run.is_live or view.run.id not in picture.ended.ids
+            row_of_view(view, snapshot.time)
+            for view in snapshot.runs
+            if view.run.is_live or view.run.id not in snapshot.ended.ids
         ]
-        live += as_of(self.elsewhere.live, picture.time)
+        live += as_of(self.elsewhere.live, snapshot.time)
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
-        _take_costs(picture)
+        _take_costs(snapshot)
 
     def show_elsewhere(self) -> None:
         """Take in what other machines run; what lives here stays as it was."""
         here = [row for row in self.live.values() if not row.machine]
-        now = self.picture.time if self.picture else 0.0
+        now = self.snapshot.time if self.snapshot else 0.0
         live = [*here, *as_of(self.elsewhere.live, now)]
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
@@ -92,7 +92,7 @@ class RunLines(Sequence[Text]):
     @property
     def ended(self) -> EndedRows:
         """The rows of all that ended, on this machine and on others; newest first."""
-        ended = self.picture.ended if self.picture else EndedRows()
+        ended = self.snapshot.ended if self.snapshot else EndedRows()
         if not self.elsewhere.ended:
             return ended
         versions = ended.version, self.elsewhere.version
@@ -124,13 +124,13 @@ class RunLines(Sequence[Text]):
     @property
     def in_all(self) -> int:
         """How many runs there are, read or not."""
-        here = len(self.picture.runs) + self.picture.hidden if self.picture else 0
+        here = len(self.snapshot.runs) + self.snapshot.hidden if self.snapshot else 0
         return here + len(self.elsewhere.live) + len(self.elsewhere.ended)
 
     @property
     def is_whole(self) -> bool:
         """Whether every run is in the table; one that comes or goes meanwhile is forgiven."""
-        ended = self.picture.ended if self.picture else None
+        ended = self.snapshot.ended if self.snapshot else None
         return ended is not None and ended.version > 0 and self.table.total >= self.in_all - 1
 
     @property
@@ -162,7 +162,7 @@ class RunLines(Sequence[Text]):
     def lay_out(self, width: int, theme: Theme) -> Text:
         """Fit the columns to the width; the header over them."""
         self._theme = theme
-        self._look = Look(self.picture.time if self.picture else 0.0, self.choice.metric)
+        self._look = Look(self.snapshot.time if self.snapshot else 0.0, self.choice.metric)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
@@ -200,7 +200,7 @@ class RunLines(Sequence[Text]):
 
     def _draw(self, at: int) -> Text:
         key, row = self.table.keys[at], self._row_of(self.table.lines[at])
-        letters = self.picture.letters if self.picture else {}
+        letters = self.snapshot.letters if self.snapshot else {}
         before = "" if self.choice.sort else group_mark(self.table.lines, at)
         before += "★ " if row.starred else "⚠ " if row.urgent and row.is_live else ""
         assert self._theme is not None
@@ -237,8 +237,8 @@ class RunLines(Sequence[Text]):
 
     def subtitle(self) -> str:
         """How many runs that are; or what of the filter is not understood."""
-        picture, query = self.picture, self.choice.query
-        if picture is None:
+        snapshot, query = self.snapshot, self.choice.query
+        if snapshot is None:
             return ""
         if query.problem:
             return query.problem
@@ -249,7 +249,7 @@ class RunLines(Sequence[Text]):
             words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
         if self.marked:
             words.insert(0, f"{len(self.marked)} marked")
-        if picture.ended.version and not self.is_whole:
+        if snapshot.ended.version and not self.is_whole:
             words.append(f"{self.table.total:,} read")
         if older:
             words.append(f"{older:,} older elsewhere: G")
@@ -264,10 +264,10 @@ def _newest_first(row: RunRow) -> float:
     return -row.created
 
 
-def _take_costs(picture: PanelSnapshot) -> None:
+def _take_costs(snapshot: PanelSnapshot) -> None:
     """The rows of the newest ended runs show the money that was looked up for these."""
-    costs = {view.run.id: view.money.cost for view in picture.runs if not view.run.is_live}
-    for row in picture.ended.rows[: len(costs) + _SAMPLE]:
+    costs = {view.run.id: view.money.cost for view in snapshot.runs if not view.run.is_live}
+    for row in snapshot.ended.rows[: len(costs) + _SAMPLE]:
         cost = costs.get(row.id)
         if cost is not None:
             row.cost = float(cost)

@@ -126,7 +126,7 @@ class RunPane(RowList):
 
     def view_of(self, run_id: str) -> RunView | None:
         """A run in full; None when it is gone."""
-        runs = self.lines.picture.runs if self.lines.picture else ()
+        runs = self.lines.snapshot.runs if self.lines.snapshot else ()
         found = next((view for view in runs if view.run.id == run_id), None)
         if found is None and self._state.run(run_id).path.is_dir():
             return view_run(read_run(self._state, run_id))
@@ -134,21 +134,21 @@ class RunPane(RowList):
 
     # ---- taking in and arranging
 
-    def show(self, picture: PanelSnapshot, select: str | None = None) -> None:
-        """Take in a new picture; the cursor stays on its run, or goes to the one to `select`."""
+    def show(self, snapshot: PanelSnapshot, select: str | None = None) -> None:
+        """Take in a new snapshot; the cursor stays on its run, or goes to the one to `select`."""
         self._wanted = select or self._wanted
-        self.lines.show(picture)
+        self.lines.show(snapshot)
         self._arrange()
 
     def elsewhere_changed(self) -> None:
         """Show what other machines run now."""
-        if self.lines.picture is not None:
+        if self.lines.snapshot is not None:
             self.lines.show_elsewhere()
             self._arrange()
 
     def _arrange(self) -> None:
         lines = self.lines
-        if lines.picture is None:
+        if lines.snapshot is None:
             return
         live, ended = list(lines.live.values()), lines.ended
         asked = (live, ended.rows, ended.version, lines.choice)
@@ -188,7 +188,7 @@ class RunPane(RowList):
 
     def _lay_out(self) -> None:
         lines = self.lines
-        if lines.picture is None:
+        if lines.snapshot is None:
             return
         width = self.scrollable_content_region.width or self.size.width
         header = lines.lay_out(width, self.app.current_theme)
@@ -305,7 +305,7 @@ class RunPane(RowList):
         self.refresh_bindings()
 
     def _find(self, text: str) -> None:
-        now = self.lines.picture.time if self.lines.picture else 0.0
+        now = self.lines.snapshot.time if self.lines.snapshot else 0.0
         query = parse_query(text, now, typing=self._typing) if text else RunQuery("")
         if not text and not self._typing:
             self._wanted, self._came_from = self._came_from, None

@@ -54,16 +54,16 @@ class GpuPane(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture: PanelSnapshot | None = None
+        self.snapshot: PanelSnapshot | None = None
         self.where = ""
         """Whose GPUs these are; empty for those of this machine."""
         self.machines: Mapping[str, str] = {}
         """The other machine that a GPU is in, by its UUID."""
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; only rows that changed are painted."""
-        self.picture = picture
-        reading = picture.reading
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; only rows that changed are painted."""
+        self.snapshot = snapshot
+        reading = snapshot.reading
         self.retitle(*_titles(reading, self.size.width, self.where))
         self._lay_out()
 
@@ -73,29 +73,29 @@ class GpuPane(RowList):
 
     @property
     def _gpus(self) -> tuple[GpuSnapshot, ...]:
-        return self.picture.reading.gpus if self.picture and self.picture.reading else ()
+        return self.snapshot.reading.gpus if self.snapshot and self.snapshot.reading else ()
 
     def action_open(self) -> None:
         """Have everything about the GPU under the cursor shown."""
-        reading = self.picture.reading if self.picture else None
+        reading = self.snapshot.reading if self.snapshot else None
         if reading is not None and (reading.gpus or reading.problem):
             self.post_message(self.DetailsWanted(self.keys[self.cursor] if self.keys else ""))
 
     def _lay_out(self) -> None:
-        picture = self.picture
-        if picture is None or picture.reading is None:
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.reading is None:
             self.set_rows((), (), [Text("reading…", style="dim")])
             return
-        reading = picture.reading
+        reading = snapshot.reading
         # The scroll bar may come with these very rows.
         width = self.scrollable_content_region.width - (not self.show_vertical_scrollbar)
         above = _problem_rows(reading.problem, width)
         if not reading.gpus:
             above += self._host_rows(reading.cpu)
-        rows = [self._row(picture, gpu) for gpu in reading.gpus]
+        rows = [self._row(snapshot, gpu) for gpu in reading.gpus]
         self.set_rows([gpu.uuid for gpu in reading.gpus], rows, above)
 
-    def _row(self, picture: PanelSnapshot, gpu: GpuSnapshot) -> Text:
+    def _row(self, snapshot: PanelSnapshot, gpu: GpuSnapshot) -> Text:
         width = self.scrollable_content_region.width
         number = instance_number(gpu, self._gpus)
         label = f"{gpu.index:>2} " if number is None else f"└{number} "
@@ -121,7 +121,7 @@ class GpuPane(RowList):
             row.append(f" {instances} MIG", style="dim")
         room = width - row.cell_len
         theme = self.app.current_theme
-        return row.append_text(_holder(picture, gpu, width, room, not instances, theme))
+        return row.append_text(_holder(snapshot, gpu, width, room, not instances, theme))
 
     def _memory(self, gpu: GpuSnapshot, width: int) -> str:
         used, total = gpu.memory_used, gpu.memory_total
@@ -181,24 +181,24 @@ def _problem_rows(problem: str | None, width: int) -> list[Text]:
 
 
 def _holder(
-    picture: PanelSnapshot, gpu: GpuSnapshot, width: int, room: int, free: bool, theme: Theme
+    snapshot: PanelSnapshot, gpu: GpuSnapshot, width: int, room: int, free: bool, theme: Theme
 ) -> Text:
-    leases = picture.leases.get(gpu.uuid, [])
+    leases = snapshot.leases.get(gpu.uuid, [])
     text = Text()
     for lease in leases:
-        letter = picture.letters.get(lease.run, "")
+        letter = snapshot.letters.get(lease.run, "")
         text.append(f" {letter}:{lease.logical}", style=f"{run_colour(letter, theme)} bold")
     others = strangers(gpu, bool(leases))
     wrong = trouble(gpu, room - text.cell_len - 1)
     left = room - text.cell_len - 1
     if len(leases) == 1 and not (wrong or others) and left >= _LEAST_NAME:
-        text.append(f" {fitted(_name_of(picture, leases[0]), left).rstrip()}")
+        text.append(f" {fitted(_name_of(snapshot, leases[0]), left).rstrip()}")
     if wrong:
         text.append(f" {wrong}", style="yellow")
     if others:
         text.append(f" ⚠ {_named(others, width)}", style="yellow")
     elif not leases and free:
-        gpus = picture.reading.gpus if picture.reading else ()
+        gpus = snapshot.reading.gpus if snapshot.reading else ()
         against = obstacle(gpu, gpus)
         words = f" ⚠ {against}" if against else " free"
         if text.cell_len + len(words) > room:
@@ -207,9 +207,9 @@ def _holder(
     return text
 
 
-def _name_of(picture: PanelSnapshot, lease: Lease) -> str:
+def _name_of(snapshot: PanelSnapshot, lease: Lease) -> str:
     """What the run that holds a GPU is called."""
-    return next((one.run.name for one in picture.runs if one.run.id == lease.run), lease.preset)
+    return next((one.run.name for one in snapshot.runs if one.run.id == lease.run), lease.preset)
 
 
 def _named(others: list[GpuProcess], width: int) -> str:

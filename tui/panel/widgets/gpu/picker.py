@@ -65,9 +65,9 @@ class GpuPicker(RowList):
             super().__init__()
             self.words = words
 
-    def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
+    def __init__(self, snapshot: PanelSnapshot | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture = picture
+        self.snapshot = snapshot
         self._taken: Mapping[str, int] = {}
         self._peaks: Peaks = {}
         self._named: frozenset[str] | None = None
@@ -76,15 +76,15 @@ class GpuPicker(RowList):
     @property
     def gpus(self) -> tuple[GpuSnapshot, ...]:
         """The GPUs of the newest reading."""
-        return self.picture.reading.gpus if self.picture and self.picture.reading else ()
+        return self.snapshot.reading.gpus if self.snapshot and self.snapshot.reading else ()
 
     def on_mount(self) -> None:
         """Lay the rows out."""
-        self.take(self.picture)
+        self.take(self.snapshot)
 
-    def take(self, picture: PanelSnapshot | None) -> None:
-        """Take in a new picture: as many rows as there are GPUs, within reason."""
-        self.picture = picture
+    def take(self, snapshot: PanelSnapshot | None) -> None:
+        """Take in a new snapshot: as many rows as there are GPUs, within reason."""
+        self.snapshot = snapshot
         self.styles.height = min(_MOST_ROWS, len(self.gpus)) + 1
         self._lay_out()
 
@@ -197,11 +197,11 @@ class GpuPicker(RowList):
             return Text(gpu.error, style="red")
         if instances_of(gpu, self.gpus):
             return Text("cut into MIG instances", style="dim")
-        leases = self.picture.leases.get(gpu.uuid, []) if self.picture else []
-        names = {view.run.id: view.run.name for view in self.picture.runs} if self.picture else {}
+        leases = self.snapshot.leases.get(gpu.uuid, []) if self.snapshot else []
+        names = {view.run.id: view.run.name for view in self.snapshot.runs} if self.snapshot else {}
         text = Text()
         for lease in leases:
-            letter = self.picture.letters.get(lease.run, "") if self.picture else ""
+            letter = self.snapshot.letters.get(lease.run, "") if self.snapshot else ""
             text.append(
                 f"{letter} {names.get(lease.run) or lease.preset} ",
                 style=f"{run_colour(letter, self.app.current_theme)} bold",

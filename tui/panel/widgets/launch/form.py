@@ -56,9 +56,9 @@ class LaunchForm(VerticalScroll):
     class FormChanged(Message):
         """Something was typed, picked or chosen."""
 
-    def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
+    def __init__(self, snapshot: PanelSnapshot | None, *, id: str | None = None) -> None:
         super().__init__(id=id, can_focus=False)
-        self.picture = picture
+        self.snapshot = snapshot
         self.drafts: list[RunDraft] = []
         self.unfolded = False
         self.sweep: Sweep | None = None
@@ -73,7 +73,7 @@ class LaunchForm(VerticalScroll):
         yield Vertical(id="details")
         yield Static(id="gpulist", classes="heading")
         yield Vertical(id="gpufield")
-        yield GpuPicker(self.picture, id="picker")
+        yield GpuPicker(self.snapshot, id="picker")
         yield Static(id="batch")
         yield Label("Plan: exactly what runs", classes="heading")
         yield Static(id="plan")
@@ -244,16 +244,16 @@ class LaunchForm(VerticalScroll):
 
     # ---- the GPUs
 
-    def take(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; what was typed stays."""
-        self.picture = picture
-        self.picker.take(picture)
+    def take(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; what was typed stays."""
+        self.snapshot = snapshot
+        self.picker.take(snapshot)
 
     def describe_gpus(self) -> None:
         """What GPUs there are; the list to pick from, for a single run."""
         from tui.panel.widgets.gpu.pane import describe_reading
 
-        reading = self.picture.reading if self.picture else None
+        reading = self.snapshot.reading if self.snapshot else None
         self.query_one("#gpulist", Static).update(describe_reading(reading))
         self.picker.display = bool(self.picker.gpus) and self.single is not None
 

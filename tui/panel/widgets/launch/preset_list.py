@@ -42,9 +42,9 @@ class PresetList(Vertical):
             super().__init__()
             self.typed = typed
 
-    def __init__(self, picture: PanelSnapshot | None, *, id: str | None = None) -> None:
+    def __init__(self, snapshot: PanelSnapshot | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.picture = picture
+        self.snapshot = snapshot
         self._choices: Sequence[LaunchChoice] = ()
         self._shown: list[LaunchChoice] = []
         self._in_vain = False
@@ -71,7 +71,7 @@ class PresetList(Vertical):
         self._lay_out(keep)
 
     def _lay_out(self, keep: str = "") -> None:
-        names, last = self.query_one(OptionList), last_runs(self.picture)
+        names, last = self.query_one(OptionList), last_runs(self.snapshot)
         part = self.query_one(Input).value.strip().lower()
         shown = [one for one in self._choices if part in one.entry.name.lower()]
         self._in_vain = not shown

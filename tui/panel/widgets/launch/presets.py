@@ -41,23 +41,23 @@ def own_command() -> LaunchChoice:
     return LaunchChoice(PresetEntry(OWN_COMMAND, "", (spec,), words), "", True)
 
 
-def read_choices(picture: PanelSnapshot | None) -> list[LaunchChoice]:
+def read_choices(snapshot: PanelSnapshot | None) -> list[LaunchChoice]:
     """Every preset, newest launched first; those that cannot run here after those that can, those
     that cannot be loaded last. Reads files: not for the thread that paints.
     """
-    reading = picture.reading if picture else None
+    reading = snapshot.reading if snapshot else None
     choices = []
-    for entry in newest_first(list_presets(), picture):
+    for entry in newest_first(list_presets(), snapshot):
         reasons = [] if entry.problem else [why_not_here(spec, reading) for spec in entry.specs]
         choices.append(LaunchChoice(entry, next(filter(None, reasons), "")))
     return sorted(choices, key=lambda one: (bool(one.entry.problem), bool(one.obstacle)))
 
 
 def newest_first(
-    entries: Sequence[PresetEntry], picture: PanelSnapshot | None
+    entries: Sequence[PresetEntry], snapshot: PanelSnapshot | None
 ) -> list[PresetEntry]:
     """Those launched last stand first, then those never launched, by name."""
-    launched = last_runs(picture)
+    launched = last_runs(snapshot)
     never = float("-inf")
     return sorted(
         entries,
@@ -65,12 +65,12 @@ def newest_first(
     )
 
 
-def last_runs(picture: PanelSnapshot | None) -> dict[str, RunView]:
+def last_runs(snapshot: PanelSnapshot | None) -> dict[str, RunView]:
     """The newest run of each preset among those the panel shows; a group's preset has that of its
     newest member.
     """
     last: dict[str, RunView] = {}
-    for view in picture.runs if picture else ():
+    for view in snapshot.runs if snapshot else ():
         group = view.run.plan.group.rpartition("-")[0] if view.run.plan else ""
         for name in filter(None, (view.run.preset, group)):
             if name not in last or last[name].run.created < view.run.created:

@@ -1,3 +1,3 @@
-"""The parts of the metrics page: curves, their pictures, the list of runs, settings and
+"""The parts of the metrics page: curves, their charts, the list of runs, settings and
 environment.
 """

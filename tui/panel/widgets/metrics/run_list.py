@@ -45,17 +45,17 @@ class MetricRunList(RowList):
         return self.views[self.cursor] if self.views else None
 
     def begin(self, marked: Sequence[RunView]) -> None:
-        """The runs that are drawn at first; one that ended long ago stands in no picture."""
+        """The runs that are drawn at first; one that ended long ago stands in no snapshot."""
         self._also = tuple(marked)
         self.marked = [view.run.id for view in marked]
         self.key = self.marked[0] if marked else None
 
-    def show(self, picture: PanelSnapshot) -> None:
-        """Take in a new picture; what is marked stays so."""
-        known = {view.run.id for view in picture.runs}
+    def show(self, snapshot: PanelSnapshot) -> None:
+        """Take in a new snapshot; what is marked stays so."""
+        known = {view.run.id for view in snapshot.runs}
         older = [view for view in self._also if view.run.id not in known]
-        self.views = (*picture.runs, *older)
-        self._living = picture.letters
+        self.views = (*snapshot.runs, *older)
+        self._living = snapshot.letters
         known.update(view.run.id for view in older)
         self.marked = [run_id for run_id in self.marked if run_id in known]
         self._repaint()

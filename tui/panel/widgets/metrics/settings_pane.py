@@ -36,7 +36,7 @@ class SettingsPane(VerticalScroll):
         title = f"{letter} {view.run.name or view.run.id}"
         width = min(_WIDTH, self.screen.size.width // 2) - _FRAME
         text = draw_details(title, describe(view, told, notes), others, width)
-        # None yet while the page is being made: the next picture, a second later, says it.
+        # None yet while the page is being made: the next snapshot, a second later, says it.
         for lines in self.query(Static):
             if text != lines.content:
                 lines.update(text)
