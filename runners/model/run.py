@@ -5,7 +5,7 @@ import msgspec
 from runners.host.clock import Moment, seconds_between
 from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
-from runners.model.states import State, is_terminal
+from runners.model.states import State
 
 
 class StopProgress(msgspec.Struct, frozen=True):
@@ -129,7 +129,7 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def is_live(self) -> bool:
         """True while the run may still change."""
-        return not is_terminal(self.state)
+        return self.state.is_live
 
     @property
     def started(self) -> float | None:

@@ -1,9 +1,10 @@
-"""The states a run can be in, their words and signs, and the transitions between them.
+"""The states a run can be in, their signs and colours, and the transitions between them.
 
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 
 class State(str, Enum):
@@ -28,68 +29,97 @@ class State(str, Enum):
     __str__ = str.__str__
     __format__ = str.__format__  # type: ignore[assignment]
 
+    @property
+    def sign(self) -> str:
+        """Its sign in tables."""
+        return _TRAITS[self].sign
 
-TERMINAL = frozenset({State.DONE, State.FAILED, State.STOPPED, State.CANCELLED, State.LOST})
+    @property
+    def style(self) -> str:
+        """The colour in which it is drawn."""
+        return _TRAITS[self].style
 
-SIGNS = {
-    State.QUEUED: "◷",
-    State.STARTING: "◌",
-    State.RUNNING: "▶",
-    State.STOPPING: "◼",
-    State.DONE: "✔",
-    State.FAILED: "✘",
-    State.STOPPED: "■",
-    State.CANCELLED: "□",
-    State.ORPHANED: "⚠",
-    State.LOST: "?",
-}
+    @property
+    def is_live(self) -> bool:
+        """Whether a run in this state may still change."""
+        return bool(_TRAITS[self].next)
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    # Enforced by the supervisor at each write of state.json: see `check_transition`.
+
+class _Traits(NamedTuple):
+    """What differs from state to state; `style` is the colour in which it is drawn."""
+
+    sign: str
+    style: str
+    next: frozenset[State]
+    """Where a run may go from it, which `check_transition` holds every write of state.json to."""
+
+
+_ENDED: frozenset[State] = frozenset()
+_TRAITS = {
     # A run that was queued again after a reboot has started before: it is stopped, not cancelled.
-    State.QUEUED: frozenset(
-        {State.STARTING, State.CANCELLED, State.STOPPED, State.FAILED, State.LOST}
+    State.QUEUED: _Traits(
+        "◷",
+        "cyan",
+        frozenset({State.STARTING, State.CANCELLED, State.STOPPED, State.FAILED, State.LOST}),
     ),
-    State.STARTING: frozenset(
-        {
-            State.QUEUED,  # adopted after its GPUs were granted, which somebody else may have now
-            State.RUNNING,
-            State.STOPPING,
-            State.STOPPED,
-            State.CANCELLED,
-            State.FAILED,
-            State.LOST,
-        }
+    State.STARTING: _Traits(
+        "◌",
+        "cyan",
+        frozenset(
+            {
+                State.QUEUED,  # adopted after its GPUs were granted, which may be others' now
+                State.RUNNING,
+                State.STOPPING,
+                State.STOPPED,
+                State.CANCELLED,
+                State.FAILED,
+                State.LOST,
+            }
+        ),
     ),
-    State.RUNNING: frozenset(
-        {
-            State.QUEUED,  # after a reboot, where its preset says so
-            State.STOPPING,
-            State.DONE,
-            State.FAILED,
-            State.STOPPED,
-            State.STARTING,
-            State.LOST,
-        }
+    State.RUNNING: _Traits(
+        "▶",
+        "green",
+        frozenset(
+            {
+                State.QUEUED,  # after a reboot, where its preset says so
+                State.STOPPING,
+                State.DONE,
+                State.FAILED,
+                State.STOPPED,
+                State.STARTING,
+                State.LOST,
+            }
+        ),
     ),
-    State.STOPPING: frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST}),
-    State.DONE: frozenset(),
-    State.FAILED: frozenset(),
-    State.STOPPED: frozenset(),
-    State.CANCELLED: frozenset(),
-    State.ORPHANED: frozenset(
-        {State.RUNNING, State.STOPPING, State.DONE, State.FAILED, State.STOPPED, State.LOST}
+    State.STOPPING: _Traits(
+        "◼", "yellow", frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST})
     ),
-    State.LOST: frozenset(),
+    State.DONE: _Traits("✔", "bright_black", _ENDED),
+    State.FAILED: _Traits("✘", "red bold", _ENDED),
+    State.STOPPED: _Traits("■", "bright_black", _ENDED),
+    State.CANCELLED: _Traits("□", "bright_black", _ENDED),
+    State.ORPHANED: _Traits(
+        "⚠",
+        "yellow bold",
+        frozenset(
+            {
+                State.RUNNING,
+                State.STOPPING,
+                State.DONE,
+                State.FAILED,
+                State.STOPPED,
+                State.LOST,
+            }
+        ),
+    ),
+    State.LOST: _Traits("?", "red bold", _ENDED),
 }
 
-
-def is_terminal(state: State) -> bool:
-    """True when a run in this state will never change again."""
-    return state in TERMINAL
+TERMINAL = frozenset(state for state in State if not state.is_live)
 
 
 def check_transition(before: State, after: State) -> None:
     """Raise ValueError when a run may not go from `before` to `after`."""
-    if after is not before and after not in TRANSITIONS[before]:
+    if after is not before and after not in _TRAITS[before].next:
         raise ValueError(f"a run cannot go from {before} to {after}")

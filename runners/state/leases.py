@@ -8,7 +8,7 @@ import msgspec
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
-from runners.model.states import State, is_terminal
+from runners.model.states import State
 from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.trust import run_permission_problem
@@ -94,7 +94,7 @@ def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
     if not outline.restart.times or not run.exit.exists() or run.stop.exists():
         return False
     record = read_record(run)
-    return record is not None and not is_terminal(record.state) and record.boot_id == boot_id()
+    return record is not None and record.state.is_live and record.boot_id == boot_id()
 
 
 def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None:

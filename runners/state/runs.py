@@ -12,7 +12,7 @@ from runners.host.procfs import process_state
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
-from runners.model.states import State, is_terminal
+from runners.model.states import State
 from runners.state.codec import PlanOutline, read_outline, read_plan, read_record, read_waits
 from runners.state.labels import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
@@ -51,7 +51,7 @@ def derive_state(
     The reason says so when they differ.
     """
     # A recorded ending is final, whatever became of the locks since.
-    if record is not None and is_terminal(record.state):
+    if record is not None and not record.state.is_live:
         return record.state, record.reason
     home = home_of(plan, record)
     recorded = record.state if record else State.STARTING

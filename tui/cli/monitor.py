@@ -16,7 +16,6 @@ from runners.host.tail import read_tail
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot
-from runners.model.states import SIGNS
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
@@ -155,7 +154,7 @@ def _row(view: RunView) -> tuple[str, ...]:
     named = "" if view.headline is None else f"{view.headline} {metric(view.loss)}"
     return (
         run.id,
-        f"{SIGNS[run.state]} {run.state}",
+        f"{run.state.sign} {run.state}",
         (indices([gpu.index for gpu in run.plan.gpus]) if run.plan else "") or "cpu",
         DASH if fraction is None else f"{fraction:.0%}",
         named or DASH,

@@ -22,7 +22,6 @@ from runners.lifecycle.launch.drain import drained_since
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
-from runners.model.states import is_terminal
 from runners.state.decoding import keep_what_is_read
 from runners.state.labels import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
@@ -274,7 +273,7 @@ class SnapshotFeed:
             report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
             view = view_run(run, report, now, brief=self._turn == 1, costs=costs)
             views.append(view)
-            if is_terminal(run.state) and run.record is not None and is_terminal(run.record.state):
+            if not run.state.is_live and run.record is not None and not run.record.state.is_live:
                 # What has ended stays as it is: read once.
                 self._ended[run.id] = view
                 self._reports.pop(run.id, None)

@@ -43,7 +43,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.model.states import State, is_terminal
+from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
     FINAL,
@@ -371,7 +371,7 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
     record = record_fields(read_json(run.state))
     # The one before was killed between its last two writes: only the ledger and
     # the marker are left to do.
-    if record and is_terminal(record["state"]):
+    if record and not record["state"].is_live:
         append_run(run, plan_fields(read_json(run.plan)), record)
         run.home.live_marker(run.id).unlink(missing_ok=True)
         return

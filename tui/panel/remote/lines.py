@@ -5,11 +5,11 @@ from decimal import Decimal
 
 from rich.text import Text
 
-from runners.model.states import SIGNS, State
+from runners.model.states import State
 from runners.places.ssh.link import LinkState
 from runners.places.ssh.snapshot import RemoteGpu, RemoteRun, RemoteSnapshot
 from tui.panel.remote.links import LinkedHost
-from tui.panel.theme.palette import STATE_STYLES, bar
+from tui.panel.theme.palette import bar
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
 from tui.views.machines.remote_text import link_text, offset_text
 from tui.views.metrics.sparkline import sparkline
@@ -90,7 +90,7 @@ def run_line(run: RemoteRun, now: float, dim: bool, names: int) -> Text:
         state = State.LOST
     style = "dim" if dim else ""
     text = Text("  ")
-    text.append(f"{SIGNS[state]} {run.state:<9}", style="dim" if dim else STATE_STYLES[state])
+    text.append(f"{state.sign} {run.state:<9}", style="dim" if dim else state.style)
     text.append(f" {safe_cell(run.name or run.id)[:names]:<{names}}", style=style)
     words = [indices(list(run.gpus)) or "cpu"]
     if run.fraction is not None:

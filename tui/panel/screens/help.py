@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from runners.model.states import SIGNS
+from runners.model.states import State
 from tui.panel.hotkeys import key_lines, key_name
 from tui.panel.screen_keys import (
     CHART_KEYS,
@@ -24,7 +24,6 @@ from tui.panel.screen_keys import (
     SETTINGS_KEYS,
 )
 from tui.panel.screens.cockpit import CockpitScreen
-from tui.panel.theme.palette import STATE_STYLES
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
@@ -127,8 +126,8 @@ def _key_lines(tables: dict[str, list[tuple[str, str]]], width: int) -> list[Tex
 
 def _signs(width: int) -> list[Text]:
     text = Text("Signs  ", style="bold")
-    for state, sign in SIGNS.items():
-        text.append(f"{sign} {state}  ", style=STATE_STYLES[state])
+    for state in State:
+        text.append(f"{state.sign} {state}  ", style=state.style)
     words = "A:0 behind a GPU: run A holds it, and sees it as device 0. Costs are estimates of "
     text.append(f"\n{words}GPU time.")
     return list(text.wrap(Console(width=width), width))

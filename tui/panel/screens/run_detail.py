@@ -15,12 +15,11 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from runners.model.states import SIGNS
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import describe_copied, osc52, send
-from tui.panel.theme.palette import STATE_STYLES
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.code_diff import DiffKind, DiffLine, diff_lines, diff_words
 from tui.views.runs.run_details import describe_details
@@ -109,11 +108,11 @@ class RunDetailScreen(ModalScreen[str]):
         live = [one for one in snapshot.runs if one.run.is_live] if snapshot else []
         sections = describe_details(view, self._state, live, snapshot.leases if snapshot else {})
         self._command = command_of(run.plan) if run.plan else ""
-        drawn = draw_sections(sections, str(run.state), _NAMES if self.size.width >= 100 else 14)
+        drawn = draw_sections(sections, run.state, _NAMES if self.size.width >= 100 else 14)
         changes = diff_lines(self._state.run(run.id))
         if changes:
             drawn = Group(drawn, draw_diff(changes))
-        return f"{SIGNS[run.state]} {run.name or run.id}", drawn
+        return f"{run.state.sign} {run.name or run.id}", drawn
 
     def action_copy(self) -> None:
         """Hand the command to the terminal's clipboard."""
@@ -127,7 +126,7 @@ class RunDetailScreen(ModalScreen[str]):
 
 
 def draw_sections(
-    sections: list[tuple[str, list[tuple[str, str]]]], state: str, names: int = _NAMES
+    sections: list[tuple[str, list[tuple[str, str]]]], state: State, names: int = _NAMES
 ) -> Group:
     """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
     width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
@@ -142,7 +141,7 @@ def draw_sections(
         for name, value in pairs:
             style = _LOUD.get(name, "")
             if name == "state":
-                style = next((look for key, look in STATE_STYLES.items() if str(key) == state), "")
+                style = state.style
             table.add_row(Text(name if name != before else "", style="dim"), Text(value, style))
             before = name
         parts.append(table)

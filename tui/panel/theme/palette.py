@@ -2,21 +2,6 @@
 
 from textual.theme import Theme
 
-from runners.model.states import State
-
-STATE_STYLES = {
-    State.QUEUED: "cyan",
-    State.STARTING: "cyan",
-    State.RUNNING: "green",
-    State.STOPPING: "yellow",
-    State.DONE: "bright_black",
-    State.FAILED: "red bold",
-    State.STOPPED: "bright_black",
-    State.CANCELLED: "bright_black",
-    State.ORPHANED: "yellow bold",
-    State.LOST: "red bold",
-}
-
 # Blue, orange, teal, pink …: told apart with any colour vision (Okabe and Ito, "Color Universal
 # Design", 2008).
 _ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#0072B2")

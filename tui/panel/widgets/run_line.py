@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
-from runners.model.states import SIGNS
-from tui.panel.theme.palette import STATE_STYLES, run_colour
+from tui.panel.theme.palette import run_colour
 from tui.views.runs.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
 from tui.views.runs.run_row import RunRow
 from tui.views.runs.run_sort import SortKey
@@ -45,11 +44,11 @@ def draw_row(
 
     `name` shortens a name to so many cells; `before_name` stands before it.
     """
-    style = STATE_STYLES[row.state]
+    style = row.state.style
     first = mark or letter[:2]
     text = Text(no_wrap=True)
     text.append(f"{first:<2}", style=f"{run_colour(letter, theme)} bold" if letter else "bold")
-    text.append(f"{SIGNS[row.state]} ", style=style)
+    text.append(f"{row.state.sign} ", style=style)
     start, end = remark_span(row, cells)
     for cell in cells:
         key, width = cell.column.key, cell.width
@@ -70,4 +69,4 @@ def draw_row(
 
 def remark_style(row: RunRow) -> str:
     """How a reason looks: as its state, yellow where somebody is asked for."""
-    return "yellow bold" if row.is_live and row.urgent else STATE_STYLES[row.state]
+    return "yellow bold" if row.is_live and row.urgent else row.state.style

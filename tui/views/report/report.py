@@ -6,7 +6,6 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from runners.model.states import SIGNS
 from tui.views.format import dollars, duration, metric
 from tui.views.runs.comparison import Comparison, label_of
 from tui.views.runs.comparison_text import tables_of
@@ -104,7 +103,7 @@ def _summary(report: Report) -> list[str]:
         if row is not None:
             pair = (None, None) if value is None else (value.last, value.best)
             numbers = [metric(number) for number in pair]
-        state = f"{SIGNS[fact.run.state]} {fact.run.state}"
+        state = f"{fact.run.state.sign} {fact.run.state}"
         cost = dollars(fact.money.cost)
         rows.append([label_of(comparison, i), state, *numbers, duration(fact.seconds), cost])
     known = [fact.money.cost for fact in comparison.facts if fact.money.cost is not None]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from runners.model.states import SIGNS
 from runners.watch.metrics.final import FinalMetric
 from tui.views.format import DASH, dollars, duration, metric
 from tui.views.json_values import iso, number
@@ -79,7 +78,7 @@ def _outcomes(comparison: Comparison) -> list[tuple[str, ...]]:
     facts = comparison.facts
     rows = [
         ("id", *(one.run.id for one in facts)),
-        ("state", *(f"{SIGNS[one.run.state]} {one.run.state}" for one in facts)),
+        ("state", *(f"{one.run.state.sign} {one.run.state}" for one in facts)),
         ("reason", *(one.run.reason or DASH for one in facts)),
         ("time", *(duration(one.seconds) for one in facts)),
         ("cost", *(dollars(one.money.cost) for one in facts)),
@@ -127,7 +126,7 @@ def _ranked(comparison: Comparison) -> Table:
             (
                 str(place),
                 label_of(comparison, i),
-                f"{SIGNS[fact.run.state]} {fact.run.state}",
+                f"{fact.run.state.sign} {fact.run.state}",
                 *(one.values[i] or DASH for one in settings),
                 *_numbers(value),
                 *(against if based else ()),

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import msgspec
 
 from runners.host.files import replace
-from runners.model.states import is_terminal
 from runners.state.decoding import decode, read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
@@ -175,7 +174,7 @@ class EndedIndex:
         _share_texts(row)
         before = self._known.get(run_id)
         self._known[run_id] = row
-        if run.record is not None and is_terminal(run.record.state):
+        if run.record is not None and not run.record.state.is_live:
             self._passing.discard(run_id)
             self._unsaved += 1
         else:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from runners.model.states import SIGNS, State
+from runners.model.states import State
 from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.runs.run_row import RunRow, age_words
 from tui.views.runs.run_sort import SortKey
@@ -328,7 +328,7 @@ def table_text(row: RunRow, key: str, look: Look) -> str:
         kind, _, name = key.partition(":")
         return metric(row.metric(name)[1 if kind == "best" else 0])
     if key == "state":
-        return f"{SIGNS[row.state]} {row.state}"
+        return f"{row.state.sign} {row.state}"
     if key == "reason":
         return row.remark
     if key in ("last", "best", "tags"):

@@ -11,7 +11,6 @@ import msgspec
 from runners.cost.age import price_age
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
-from runners.model.states import SIGNS
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
@@ -70,7 +69,7 @@ def describe_details(
 def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequence[Lease]]) -> Pairs:
     run = view.run
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    pairs = [("run", run.id), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    pairs = [("run", run.id), ("state", f"{run.state.sign} {run.state}{code}")]
     pairs += label_pairs(run)
     line = view.diagnosis.line if view.diagnosis is not None else ""
     error = error_words(run.directory, line)

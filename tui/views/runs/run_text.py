@@ -9,7 +9,6 @@ from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
-from runners.model.states import SIGNS
 from tui.views.format import (
     DASH,
     dollars,
@@ -34,7 +33,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     """A run as names and values for people."""
     run, plan = view.run, view.run.plan
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    pairs = [("run", run.id), *_labels(run), ("state", f"{SIGNS[run.state]} {run.state}{code}")]
+    pairs = [("run", run.id), *_labels(run), ("state", f"{run.state.sign} {run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
     pairs += diagnosis_pairs(view.diagnosis)

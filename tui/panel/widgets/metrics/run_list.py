@@ -9,9 +9,8 @@ from rich.text import Text
 from textual.binding import BindingType
 from textual.message import Message
 
-from runners.model.states import SIGNS
 from tui.panel.screen_keys import CURVE_KEYS
-from tui.panel.theme.palette import STATE_STYLES, run_colour
+from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView
@@ -146,7 +145,7 @@ class MetricRunList(RowList):
         row.append(
             f"{sign} {letter:<2}", style=f"{colour} bold" if run.id in self.marked else "dim"
         )
-        row.append(f"{SIGNS[run.state]} ", style=STATE_STYLES[run.state])
+        row.append(f"{run.state.sign} ", style=run.state.style)
         return row.append(run.name or run.id, style="" if run.id in self.marked else "dim")
 
 
