@@ -1,0 +1,51 @@
+"""What every surface says of one run at one moment: rows, JSON, texts, and over a link."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from runners.cost.run_costs import Costs, costs_of
+from runners.model.run import Run
+from runners.places.ssh.snapshot import RemoteRun
+from runners.watch.metrics.final import read_final
+from runners.watch.metrics.live import LiveReport
+from tests.pairs.runs import World
+from tui.snapshot.tree import told_run
+from tui.views.runs.remote_rows import row_of_remote
+from tui.views.runs.run_details import describe_details
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_row import RunRow, row_of_ended, row_of_view
+from tui.views.runs.run_text import describe_run
+from tui.views.runs.run_view import RunView, view_run
+
+
+class Answers(NamedTuple):
+    """What the surfaces say of one run: `rows` by surface, texts by their names."""
+
+    view: RunView
+    json: dict[str, Any]
+    rows: dict[str, RunRow]
+    status: dict[str, str]
+    details: dict[str, str]
+
+
+def ask_all(world: World, run: Run) -> Answers:
+    """Ask every surface about one run, at the world's own moment."""
+    costs: Costs = costs_of(world.state, [run])
+    view = view_run(run, now=world.now, thorough=True, costs=costs)
+    shown = view_run(run, LiveReport(run), world.now, costs=costs)
+    rows = {"panel": row_of_view(shown, world.now), "link": over_a_link(shown)}
+    if not run.is_live:
+        rows["list"] = row_of_ended(run, read_final(run), 0)
+    details: dict[str, str] = {}
+    for _, pairs in describe_details(view, world.state, files=False):
+        details.update(pairs)
+    return Answers(view, to_json(view), rows, dict(describe_run(view)), details)
+
+
+def over_a_link(view: RunView) -> RunRow:
+    """The row of a run as another machine's panel shows it."""
+    run = msgspec.json.decode(msgspec.json.encode(told_run(view)), type=RemoteRun)
+    return row_of_remote("rented", run, 0.0)
