@@ -2,7 +2,6 @@
 
 from hypothesis import given, settings
 
-from runners.model.states import SIGNS
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tests.pairs.surfaces import ask_all
@@ -19,7 +18,7 @@ def test_state_and_reason_are_the_same_everywhere(worlds: Worlds, host: DrawnHos
             assert {row.state for row in found.rows.values()} == {run.state}
             assert {row.exit_code for row in found.rows.values()} == {found.json["exit_code"]}
             assert found.status["state"] == found.details["state"]
-            assert found.status["state"].startswith(f"{SIGNS[run.state]} {run.state}")
+            assert found.status["state"].startswith(f"{run.state.sign} {run.state}")
 
 
 @settings(max_examples=40, deadline=None)
