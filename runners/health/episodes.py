@@ -39,6 +39,8 @@ class EpisodeTracker:
 
     def take(self, findings: Sequence[Finding], now: float, attempt: int = 1) -> Verdict:
         """Add what holds at `now`, the gravest first."""
+        if Condition.STALL in self._holding:
+            findings = [_still_stalled(finding) for finding in findings]
         for finding in findings:
             self._since.setdefault(finding.condition, now)
             self._last[finding.condition] = (now, finding)
@@ -81,3 +83,10 @@ class EpisodeTracker:
             first.evidence,
             also,
         )
+
+
+def _still_stalled(finding: Finding) -> Finding:
+    """A silence once found to be a stall stays one until it is broken: use of a CPU varies."""
+    if finding.condition is not Condition.SILENT:
+        return finding
+    return Finding(Condition.STALL, finding.words, finding.evidence)

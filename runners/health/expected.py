@@ -1,39 +1,55 @@
-"""A run's pace beside what its preset expects of it."""
+"""What is measured of a run beside what its preset expects of it."""
 
-from runners.model.quantities import duration_text
-from runners.model.run import Progress, Run
+from collections.abc import Iterator, Sequence
+
+from runners.model.gpus import GpuUse
+from runners.model.plan import LaunchPlan
+from runners.model.quantities import duration_text, gib_text
+from runners.model.run import Progress
 from runners.model.spec import Expectation
 
 _SLOWER_BY = 1.25
+"""A pace varies by itself: an epoch may take so many times what is expected of it."""
 _SETTLED_S = 300.0
 """Compiling and the first epoch say nothing about the rest."""
 
 
-def slower_than_expected(
-    run: Run, progress: Progress, epoch_s: float | None, seconds: float
+def shortfalls(
+    plan: LaunchPlan | None,
+    progress: Progress,
+    epoch_s: float | None,
+    usage: Sequence[GpuUse],
+    seconds: float | None,
 ) -> tuple[str, ...]:
-    """What of its pace falls short, in words, after `seconds` of running.
+    """A sentence for each measured value that is not as expected, after `seconds` of running.
 
-    Nothing while it settles.
+    `epoch_s` are the seconds that an epoch takes. Empty while the run settles.
     """
-    plan = run.plan
-    if plan is None or seconds < _SETTLED_S:
+    if plan is None or (seconds or 0.0) < _SETTLED_S:
         return ()
     expected = _of_stage(plan.expect, progress.phase)
-    found = []
+    found = [sentence for use in usage for sentence in _of_gpu(expected, use)]
+    wanted, rate, unit = expected.samples_per_second_per_gpu, progress.rate, progress.rate_unit
+    if wanted is not None and rate is not None and plan.gpus and unit in ("samples", "images"):
+        each = rate / len(plan.gpus)
+        if each < wanted / _SLOWER_BY:
+            found.append(f"{each:.4g} {unit}/s on each GPU, expected {wanted:.4g}")
     wanted_s = expected.epoch_s
     if wanted_s is not None and epoch_s is not None and epoch_s > _SLOWER_BY * wanted_s:
         found.append(f"{duration_text(epoch_s)} an epoch, expected {duration_text(wanted_s)}")
-    wanted_rate, rate, unit = (
-        expected.samples_per_second_per_gpu,
-        progress.rate,
-        progress.rate_unit,
-    )
-    if wanted_rate is not None and rate is not None and unit in ("samples", "images"):
-        each = rate / max(1, len(plan.gpus))
-        if each < wanted_rate / _SLOWER_BY:
-            found.append(f"{each:.3g} {unit}/s on each GPU, expected {wanted_rate:.3g}")
     return tuple(found)
+
+
+def _of_gpu(expected: Expectation, use: GpuUse) -> Iterator[str]:
+    used, peak = use.mean_utilization, use.peak_memory
+    if expected.utilization is not None and used is not None:
+        low, high = expected.utilization
+        wanted = f"{low:.0f} %" if high is None else f"{low:.0f}–{high:.0f} %"
+        if used < low:
+            yield f"GPU {use.index}: mean use {used:.0f} %, expected {wanted}"
+    if expected.memory is not None and peak is not None and peak > expected.memory:
+        wanted = gib_text(expected.memory)
+        yield f"GPU {use.index}: peak VRAM {gib_text(peak)}, expected {wanted}"
 
 
 def _of_stage(expected: Expectation, phase: str | None) -> Expectation:

@@ -7,6 +7,8 @@ from runners.model.quantities import duration_text
 WARM_UP_S = 1800.0
 """Compiling and a first epoch take 15 to 30 minutes, in silence."""
 SHORTEST_STALL_S = 600.0
+_SILENT_S = 120.0
+"""After this a run that says nothing is called silent, not progressing."""
 _IDLE_GPUS_S = 900.0
 """How long a run that has not begun to step may leave GPUs that it holds idle, in silence."""
 _GAPS = 3.0
@@ -34,6 +36,7 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
             _diverging(signs),
             _waits_for_data(signs),
             _slow(signs),
+            _below_expectation(signs),
             _flat(signs),
             _below(signs),
         )
@@ -41,10 +44,30 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
     ]
     if any(finding.condition is Condition.STALL for finding in found):
         return tuple(found)
-    if signs.stepped:
-        return (*found, Finding(Condition.PROGRESSING, "progressing"))
-    words = f"warming up for {duration_text(signs.now - signs.started)}"
-    return (*found, Finding(Condition.WARMING, words))
+    return (*found, _doing(signs))
+
+
+def _doing(signs: RunSigns) -> Finding:
+    """What a run does that has not stalled, whatever else is wrong with it."""
+    if signs.waits_for_input:
+        return Finding(Condition.INPUT, "waits for input")
+    if signs.paused:
+        return Finding(Condition.PAUSED, "paused by a signal or a debugger")
+    if not signs.stepped:
+        words = f"warming up for {duration_text(signs.now - signs.started)}"
+        return Finding(Condition.WARMING, words)
+    if signs.quiet_s >= _SILENT_S:
+        words = f"silent for {duration_text(signs.quiet_s)}{_activity(signs)}"
+        return Finding(Condition.SILENT, words, _silence_evidence(signs))
+    return Finding(Condition.PROGRESSING, "progressing")
+
+
+def _activity(signs: RunSigns) -> str:
+    """What its GPUs, or its processes where it has none, do meanwhile; empty when not known."""
+    name = "GPUs" if signs.gpus else "processor"
+    if _works_as_usual(signs):
+        return f", {name} busy as before"
+    return f", {name} idle" if _all_idle(signs) else ""
 
 
 def stall_after(signs: RunSigns) -> float:
@@ -65,11 +88,15 @@ def stall_after(signs: RunSigns) -> float:
 def _stall(signs: RunSigns) -> Finding | None:
     """Silence, and nothing that works as before: 100 % of a GPU is no work without its power."""
     quiet = signs.quiet_s
-    if signs.waits_for_input or quiet < stall_after(signs):
+    if signs.waits_for_input or signs.paused or quiet < stall_after(signs):
         return None
     # A time that the preset states is meant literally; otherwise silence alone is not a stall.
-    if signs.stall_after_s is None and _works_as_usual(signs):
+    if signs.stall_after_s is None and (_works_as_usual(signs) or not _is_measured(signs)):
         return None
+    return Finding(Condition.STALL, f"silent for {duration_text(quiet)}", _silence_evidence(signs))
+
+
+def _silence_evidence(signs: RunSigns) -> tuple[str, ...]:
     evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
     evidence += [_gpu_words(gpu) for gpu in signs.gpus]
     evidence += _rank_words(signs.ranks)
@@ -79,8 +106,13 @@ def _stall(signs: RunSigns) -> Finding | None:
         here = {rank.rank for rank in signs.ranks}
         gone = [str(rank) for rank in range(signs.expected_ranks) if rank not in here]
         evidence.append(f"no process of rank {', '.join(gone[:8])}")
-    words = f"silent for {duration_text(quiet)}"
-    return Finding(Condition.STALL, words, tuple(filter(None, evidence)))
+    return tuple(filter(None, evidence))
+
+
+def _is_measured(signs: RunSigns) -> bool:
+    """True when something is known of what its GPUs or its processes do."""
+    gpus = any(gpu.utilization is not None or gpu.power_w is not None for gpu in signs.gpus)
+    return gpus or signs.cpu_percent is not None
 
 
 def _gpus_are_busy(signs: RunSigns) -> bool:
@@ -157,11 +189,15 @@ def _slow(signs: RunSigns) -> Finding | None:
     pace, usual = signs.pace_s, signs.usual_pace_s
     if pace is not None and usual is not None and pace > _SLOWER * usual:
         words = f"{pace / usual:.1f} times slower than its own pace"
-        told = f"{_pace(pace)} a {signs.counted}, {_pace(usual)} before"
-        return Finding(Condition.SLOW, words, (told, *signs.shortfalls))
-    if signs.shortfalls:
-        return Finding(Condition.SLOW, signs.shortfalls[0], signs.shortfalls[1:])
+        evidence = f"{_pace(pace)} a {signs.counted}, {_pace(usual)} before"
+        return Finding(Condition.SLOW, words, (evidence,))
     return None
+
+
+def _below_expectation(signs: RunSigns) -> Finding | None:
+    if not signs.shortfalls:
+        return None
+    return Finding(Condition.EXPECTATION, signs.shortfalls[0], signs.shortfalls[1:])
 
 
 def _since(what: str, moment: float | None, signs: RunSigns) -> str:

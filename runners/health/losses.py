@@ -26,6 +26,8 @@ class LossHistory:
     def __init__(self) -> None:
         self.seen = 0
         self.not_finite = 0
+        self.is_partial = False
+        """Whether values before these are missing."""
         self._each = 1
         self._open: list[float] = []
         self._medians: list[float] = []
@@ -76,7 +78,8 @@ class LossHistory:
         Also empty for a loss that fell and then stayed where it was.
         """
         windows = self._windows()
-        if windows is None:
+        # Of a loss whose beginning nobody saw, the end alone is flat when it has learnt all.
+        if windows is None or self.is_partial:
             return ""
         first, best, last = windows[0], min(windows), windows[-1]
         size = max(abs(first), 1e-12)

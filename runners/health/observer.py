@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from runners.gpus.usage import interval_file
-from runners.health.expected import slower_than_expected
+from runners.gpus.usage import interval_file, read_usage
+from runners.health.expected import shortfalls
 from runners.health.losses import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, RunSigns
@@ -21,7 +21,13 @@ from runners.model.health import RankSign
 from runners.model.run import Run
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
-from runners.state.rank_processes import RankFinder, RankProcess, cpu_seconds, state_of
+from runners.state.rank_processes import (
+    ProcessState,
+    RankFinder,
+    RankProcess,
+    cpu_seconds,
+    state_of,
+)
 from runners.watch.logs.rank_logs import rank_logs
 from runners.watch.metrics.epoch_timing import median
 from runners.watch.metrics.live import LiveReport
@@ -38,10 +44,11 @@ _interval = msgspec.json.Decoder(UsageInterval)
 class RunObserver:
     """One live run, looked at from its start or from now on."""
 
-    def __init__(self, run: Run, directory: RunDirectory) -> None:
+    def __init__(self, run: Run, directory: RunDirectory, report: LiveReport | None = None) -> None:
+        """`report` is one of this run that somebody keeps already."""
         self.run_id = run.id
         self._path = directory.path
-        self._report = LiveReport(run)
+        self._report = report or LiveReport(run)
         self._finder = RankFinder(directory)
         self._intervals = Follower(interval_file(self._path))
         self._gpus: deque[UsageInterval] = deque(maxlen=_GPU_INTERVALS)
@@ -80,6 +87,7 @@ class RunObserver:
         if used is not None and stepped and now - (self._alive_at or now) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
         rule = run.plan.on_stall if run.plan else None
+        doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         return RunSigns(
             now=now,
             started=max(started, self._begun() or 0.0),
@@ -90,9 +98,9 @@ class RunObserver:
             pace_s=self._paces.recent,
             usual_pace_s=self._paces.usual,
             counted=progress.counted.removesuffix("s"),
-            shortfalls=slower_than_expected(
-                run, progress, self._report.events.epoch_clock.timing.seconds_per_epoch,
-                now - started,
+            shortfalls=shortfalls(
+                run.plan, progress, self._report.events.epoch_clock.timing.seconds_per_epoch,
+                read_usage(self._path) if run.plan and run.plan.gpus else (), now - started,
             ),
             losses_not_finite=self._losses.not_finite,
             loss_name=self._headline or "loss",
@@ -100,7 +108,7 @@ class RunObserver:
             flat=self._losses.is_flat(),
             baseline=self._baseline(),
             gpus=self._gpu_signs(run),
-            ranks=self._rank_signs(ranks, shares, now),
+            ranks=self._rank_signs(ranks, doing, shares, now),
             expected_ranks=run.plan.processes if run.plan and _has_ranks(ranks) else 1,
             loaders=sum(len(rank.loaders) for rank in ranks),
             loader_percent=loading,
@@ -108,6 +116,7 @@ class RunObserver:
             usual_cpu_percent=usual_used,
             stall_after_s=rule.after_s if rule is not None else None,
             waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
+            paused=bool(doing) and all(state and state.is_paused for state in doing.values()),
         )  # fmt: skip
 
     def _begun(self) -> float | None:
@@ -128,6 +137,7 @@ class RunObserver:
         if name != self._headline or course.noted < self._noted:
             self._losses, self._headline, self._noted = LossHistory(), name, 0
         news = min(course.noted - self._noted, len(course.newest))
+        self._losses.is_partial |= news < course.noted - self._noted or self._report.skipped > 0
         self._noted = course.noted
         if news and higher_is_better(name) is not True:
             self._losses.add(list(course.newest)[-news:])
@@ -166,12 +176,16 @@ class RunObserver:
         return used, shares, sum(loaders) / len(loaders) if loaders else None
 
     def _rank_signs(
-        self, ranks: tuple[RankProcess, ...], shares: dict[int, float], now: float
+        self,
+        ranks: tuple[RankProcess, ...],
+        doing: dict[int, ProcessState | None],
+        shares: dict[int, float],
+        now: float,
     ) -> tuple[RankSign, ...]:
         logs = rank_logs(self._path) if len(ranks) > 1 else {}
         found = []
         for rank in ranks:
-            state = state_of(rank.pid)
+            state = doing[rank.pid]
             log = logs.get(rank.rank) if rank.rank is not None else None
             written = log.written if log is not None else None
             found.append(

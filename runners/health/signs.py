@@ -59,6 +59,7 @@ class RunSigns(msgspec.Struct, frozen=True):
     usual_cpu_percent: float | None = None
     stall_after_s: float | None = None
     waits_for_input: bool = False
+    paused: bool = False
 
     @property
     def quiet_s(self) -> float:

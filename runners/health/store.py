@@ -1,13 +1,19 @@
-"""Reading the health that the watcher keeps in each live run's folder."""
+"""How a live run does now: what its watcher found, else a judgement by what can be read at once."""
 
 from pathlib import Path
 
 import msgspec
 
+from runners.health.episodes import EpisodeTracker
+from runners.health.judge import judge
+from runners.health.observer import RunObserver
+from runners.host.identity import host_name
 from runners.model.health import Health
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
+from runners.state.layout import StateDirectory
+from runners.watch.metrics.live import LiveReport
 
 FRESH_S = 60.0
 """Older ones are not valid any more: the watcher looks every ten seconds."""
@@ -23,11 +29,28 @@ def read_health(run: Path) -> Health | None:
     return read(run / "health.json", _health)
 
 
-def health_of(run: Run, now: float) -> Health | None:
-    """How a run is doing at `now` (unix seconds); None while it does not run, or nobody looks."""
+def health_of(run: Run, now: float, report: LiveReport | None) -> Health | None:
+    """How a run does at `now` (unix seconds); None while it does not run.
+
+    Where no watcher looks, it is judged by `report`, its files and its program's process; None
+    without a report.
+    """
     if run.state is not State.RUNNING:
         return None
+    attempt = run.record.attempt if run.record else 1
     found = read_health(Path(run.directory))
-    if found is None or not -FRESH_S <= now - found.time <= FRESH_S:
-        return None
-    return found if run.record is None or found.attempt == run.record.attempt else None
+    if found is not None and found.attempt == attempt and abs(now - found.time) <= FRESH_S:
+        return found
+    return None if report is None else _judged_once(run, attempt, now, report)
+
+
+def _judged_once(run: Run, attempt: int, now: float, report: LiveReport) -> Health:
+    """By the watcher's own judge; what has to hold for a while is not said after one look."""
+    folder = Path(run.directory)
+    directory = StateDirectory(folder.parent.parent).run(run.id)
+    ours = run.record is not None and run.record.host == host_name()
+    leader = directory.leader_pid() if ours else None
+    observer = RunObserver(run, directory, report)
+    # Without the search through all processes, which is too slow for a list of runs.
+    signs = observer.look(run, now, () if leader is None else (leader,))
+    return EpisodeTracker().take(judge(signs), now, attempt).health

@@ -13,8 +13,12 @@ class Condition(str, Enum):
     DIVERGING = "loss diverging"
     DATA = "waits for data"
     SLOW = "slow"
+    EXPECTATION = "below expectation"
     FLAT = "loss flat"
     BELOW = "below the baseline"
+    INPUT = "waits for input"
+    PAUSED = "paused"
+    SILENT = "silent"
     PROGRESSING = "progressing"
     WARMING = "warming up"
 
@@ -24,8 +28,24 @@ class Condition(str, Enum):
 
     @property
     def is_trouble(self) -> bool:
-        """True for what somebody should know."""
+        """True for what somebody should be alerted to."""
+        return self not in _NO_TROUBLE
+
+    @property
+    def is_remarkable(self) -> bool:
+        """True for what the row of a run says: all but that it goes its way."""
         return self not in (Condition.PROGRESSING, Condition.WARMING)
+
+
+_NO_TROUBLE = frozenset(
+    {
+        Condition.INPUT,
+        Condition.PAUSED,
+        Condition.SILENT,
+        Condition.PROGRESSING,
+        Condition.WARMING,
+    }
+)
 
 
 class RankSign(msgspec.Struct, frozen=True):

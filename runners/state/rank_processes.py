@@ -82,11 +82,16 @@ class ProcessState(msgspec.Struct, frozen=True):
     cpu_s: float
 
     @property
+    def is_paused(self) -> bool:
+        """True while a signal or a debugger holds it."""
+        return self.letter in ("T", "t")
+
+    @property
     def words(self) -> str:
         """`waits for a lock or another thread (futex_wait_queue)`."""
         if self.letter == "R":
             return "runs"
-        if self.letter in ("T", "t"):
+        if self.is_paused:
             return "is stopped by a signal or a debugger"
         told = next((words for part, words in _WAITS if part in self.channel), "waits")
         if self.letter == "D":

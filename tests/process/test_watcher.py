@@ -71,7 +71,9 @@ def test_a_loss_that_is_no_number_is_told(cli: CommandLine) -> None:
     run = launch(cli, "{after: 3s}", loss="nan")
     found = health(cli, run, "loss not finite")
     assert found["words"] == "loss is not finite"
-    assert [one["condition"] for one in events(run, "alert")] == ["loss not finite"]
+    # `status` judges by itself until the watcher has looked.
+    alerts = eventually(lambda: events(run, "alert"), what="the watcher's alert")
+    assert [alert["condition"] for alert in alerts] == ["loss not finite"]
 
 
 def test_the_key_is_checked(cli: CommandLine) -> None:

@@ -13,6 +13,7 @@ from runners.health.losses import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, RunSigns
 from runners.model.health import Condition, Finding, RankSign
+from runners.model.quantities import duration_text
 from runners.model.spec import MetricRule
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.reading import OutputReader
@@ -85,6 +86,31 @@ def test_a_full_gpu_without_its_power_is_no_work() -> None:
 )
 def test_silence_alone_is_no_stall(healthy: RunSigns) -> None:
     assert Condition.STALL not in [one.condition for one in judge(healthy)]
+
+
+@pytest.mark.parametrize(
+    ("quiet", "changes", "activity"),
+    [
+        (1140.0, {"gpus": (), "cpu_percent": 190.0}, ", processor busy as before"),
+        (1140.0, {}, ", GPUs busy as before"),
+        (1140.0, {"gpus": (), "cpu_percent": None}, ""),  # one look, and nothing measured
+        (300.0, {"gpus": (IDLE,), "cpu_percent": 0.0}, ", GPUs idle"),
+    ],
+)
+def test_a_run_that_says_nothing_is_silent_and_not_progressing(
+    quiet: float, changes: dict[str, Any], activity: str
+) -> None:
+    (found,) = judge(signs(quiet, **changes))
+    assert found.condition is Condition.SILENT and not found.condition.is_trouble
+    assert found.words == f"silent for {duration_text(quiet)}{activity}"
+    assert any(line.startswith("last output") for line in found.evidence)
+
+
+def test_a_run_that_waits_for_input_or_is_held_has_not_stalled() -> None:
+    dead: dict[str, Any] = {"gpus": (IDLE,), "cpu_percent": 0.0}
+    assert gravest(signs(4000.0, **dead)).condition is Condition.STALL
+    assert gravest(signs(4000.0, **dead, waits_for_input=True)).condition is Condition.INPUT
+    assert gravest(signs(4000.0, **dead, paused=True)).condition is Condition.PAUSED
 
 
 def test_a_program_that_never_began_and_does_nothing_has_stalled() -> None:
@@ -189,6 +215,12 @@ def test_outputs_of_real_programs_give_no_alarm(path: Path) -> None:
     assert (history.diverges(), history.is_flat(), history.not_finite) == ("", "", 0)
 
 
+def test_the_end_of_a_loss_whose_beginning_nobody_saw_is_not_called_flat() -> None:
+    history = course(noisy([2.3] * 400, 0.02))
+    history.is_partial = True
+    assert history.is_flat() == ""
+
+
 def test_values_that_are_not_finite_count_only_in_a_row() -> None:
     history = course([1.0, float("nan"), 0.9, float("inf"), float("nan")])
     assert (history.not_finite, history.seen) == (2, 2)
@@ -244,5 +276,9 @@ def test_a_stall_is_said_at_once_over_at_once_and_said_again_only_later() -> Non
     assert tracker.take((stall,), NOW + 600).news == ()
     assert tracker.take((well,), NOW + 700).news == ()
     assert tracker.take((stall,), NOW + 4000).news == (stall,)
+    silent = Finding(Condition.SILENT, "silent for 9m, processor busy as before")
+    held = tracker.take((silent,), NOW + 4300).health
+    assert held.condition is Condition.STALL and held.words == silent.words, "still unbroken"
+    assert tracker.take((well,), NOW + 4400).health.condition is Condition.PROGRESSING
     known = EpisodeTracker([(Condition.STALL, NOW)])
     assert known.take((stall,), NOW + 60).news == (), "its watcher was started anew"

@@ -144,7 +144,7 @@ def _print(
                 f"{size(disk['total_bytes'])}"
             )
         if remark := health_remark(view.health):
-            print(f"  ⚠ {remark}")
+            print(f"  {remark}")
         for line in last_lines(state.run(view.run.id).output, lines):
             print(f"  │ {line[:200]}")
 

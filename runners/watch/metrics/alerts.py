@@ -12,16 +12,21 @@ _KEPT = 20
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One alert: its time (unix seconds) and its text."""
+    """One alert: its time (unix seconds) and its text.
+
+    `condition` is what the judge of live runs found; empty for what others tell.
+    """
 
     time: float
     text: str
+    condition: str = ""
 
 
 class _Line(msgspec.Struct):
     time: float
     type: str
     text: str = ""
+    condition: str = ""
 
 
 _line = msgspec.json.Decoder(_Line)
@@ -42,4 +47,4 @@ class AlertStream:
         for line in decode_lines(news.lines, _line):
             if line.type == "alert":
                 # Only the newest are shown, and a run in trouble may write thousands.
-                self.alerts = (*self.alerts, Alert(line.time, line.text))[-_KEPT:]
+                self.alerts = (*self.alerts, Alert(line.time, line.text, line.condition))[-_KEPT:]

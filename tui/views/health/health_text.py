@@ -7,21 +7,19 @@ _MOST_RANKS = 16
 
 
 def health_remark(health: Health | None) -> str:
-    """What is wrong with a live run, for its row; empty while it progresses or warms up."""
-    if health is None or not health.condition.is_trouble:
+    """What a live run does, for its row; empty while it progresses or warms up."""
+    if health is None or not health.condition.is_remarkable:
         return ""
-    return health.sentence
+    return f"⚠ {health.sentence}" if health.condition.is_trouble else health.sentence
 
 
 def health_pairs(health: Health | None) -> list[tuple[str, str]]:
     """A run's health as names and values; nothing where nobody has judged it."""
     if health is None:
         return []
-    remark = health_remark(health)
-    pairs = [("doing", f"⚠ {remark}" if remark else health.words)]
-    if remark:
-        pairs += [("evidence", line) for line in health.evidence]
-        pairs += [("also", line) for line in health.also]
+    pairs = [("doing", health_remark(health) or health.words)]
+    pairs += [("evidence", line) for line in health.evidence]
+    pairs += [("also", line) for line in health.also]
     if len(health.ranks) > 1:
         pairs += [(rank.label, rank_words(rank)) for rank in health.ranks[:_MOST_RANKS]]
     if health.stacks:

@@ -23,7 +23,7 @@ from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
 from tui.views.runs.run_row import RunRow, row_of_ended
 
-_VERSION = 2
+_VERSION = 3
 _SAVED_FROM = 32
 """Rows that must have been read anew before the file is written again."""
 _YOUNG_S = 900.0

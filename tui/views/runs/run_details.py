@@ -17,7 +17,6 @@ from runners.state.leases import Lease
 from tui.views.error_place import error_words
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
-from tui.views.health.expectation_text import shortfalls
 from tui.views.health.health_text import health_pairs
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
@@ -156,7 +155,7 @@ def _metrics(view: RunView) -> Pairs:
         (readable_metric(name), format_metric(name, value) + best_words(view, name))
         for name, value in values.items()
     ]
-    return pairs + [("expected", line) for line in shortfalls(view)]
+    return pairs + [("expected", line) for line in view.shortfalls]
 
 
 def _machine(view: RunView) -> Pairs:

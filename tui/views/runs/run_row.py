@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from runners.model.health import Condition
 from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.watch.metrics.final import FinalReport
 from tui.views.format import duration
-from tui.views.health.expectation_text import shortfalls
 from tui.views.health.health_text import health_remark
 from tui.views.metrics.sparkline import sparkline
 from tui.views.runs.run_view import RunView
@@ -73,6 +73,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     rate: float | None = None
     rate_unit: str = ""
     phase: str = ""
+    doing: Condition | None = None
+    """What it does while it runs; unknown is None."""
     stop_word: str = ""
     """`stop 28s`: while it stops, the seconds until the next step."""
 
@@ -140,6 +142,7 @@ def row_of_view(view: RunView, now: float) -> RunRow:
         spark=sparkline(view.trend, SPARKS),
         is_final=bool(view.final),
         stop_word=_stop_word(view.run, now),
+        doing=None if view.health is None else view.health.condition,
         cost=None if view.money.cost is None else float(view.money.cost),
     )
 
@@ -154,12 +157,11 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
         return run.reason, run.state in (State.FAILED, State.LOST, State.ORPHANED)
-    if doing := health_remark(view.health):
-        return f"⚠ {doing}", True
-    if view.alerts and run.is_live:
-        return f"⚠ {view.alerts[-1].text}", True
-    below = shortfalls(view) if run.is_live else []
-    return (f"below expectation: {below[0]}", False) if below else ("", False)
+    if view.health is not None and (remark := health_remark(view.health)):
+        return remark, view.health.condition.is_trouble
+    # What the judge once found is history: it says itself what holds now.
+    standing = [alert for alert in view.alerts if not alert.condition] if run.is_live else []
+    return (f"⚠ {standing[-1].text}", True) if standing else ("", False)
 
 
 def _stop_word(run: Run, now: float) -> str:
@@ -185,6 +187,7 @@ def _row(
     is_final: bool = False,
     cost: float | None = None,
     stop_word: str = "",
+    doing: Condition | None = None,
 ) -> RunRow:
     plan = run.plan
     return RunRow(
@@ -225,6 +228,7 @@ def _row(
         rate_unit=progress.rate_unit if run.is_live else "",
         phase=(progress.phase or "") if run.is_live else "",
         stop_word=stop_word,
+        doing=doing,
     )
 
 

@@ -20,7 +20,6 @@ from tui.views.format import (
     size,
 )
 from tui.views.health.diagnosis_text import diagnosis_pairs
-from tui.views.health.expectation_text import shortfalls
 from tui.views.health.health_text import health_pairs
 from tui.views.machines.gpu_text import xid_words
 from tui.views.runs.run_view import RunView
@@ -57,7 +56,7 @@ def describe_run(view: RunView) -> list[tuple[str, str]]:
     pairs += [("note", note) for note in plan.notes] if plan is not None else []
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += energy_pairs(view.usage)
-    pairs += [("expected", line) for line in shortfalls(view)]
+    pairs += [("expected", line) for line in view.shortfalls]
     pairs += [
         (readable_metric(name), format_metric(name, value) + best_words(view, name))
         for name, value in (view.summary or view.metrics).items()

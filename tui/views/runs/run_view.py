@@ -8,6 +8,7 @@ import msgspec
 from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
+from runners.health.expected import shortfalls
 from runners.health.store import health_of
 from runners.host.clock import moment_now
 from runners.host.files import read_json
@@ -58,6 +59,11 @@ class RunView(msgspec.Struct, frozen=True):
     """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
     health: Health | None = None
     """How it is doing while it runs; None where nobody has judged it."""
+
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """A sentence for each measured value that is not as its preset expects."""
+        return shortfalls(self.run.plan, self.progress, self.epoch_s, self.usage, self.seconds)
 
     @property
     def loss(self) -> float | int | None:
@@ -111,7 +117,7 @@ def view_run(
         asks=_prompt(run),
         diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
         queue_place=_queue_place(run),
-        health=health_of(run, now),
+        health=health_of(run, now, None if brief else report),
     )
     return view if final is None else _as_kept(view, final)
 
