@@ -137,7 +137,7 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", ["tui", "runners"])
+@pytest.mark.parametrize("package", ["tui", "runners", "trainers"])
 def test_no_module_imports_itself_over_others(package: str) -> None:
     root = REPOSITORY / package.replace(".", "/")
     modules = {

@@ -27,10 +27,12 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from trainers.gaussian.geometry import rotation_from_6d  # noqa: E402
-from trainers.gaussian.render import Camera, Gaussians, project, render  # noqa: E402
+from trainers.gaussian.projection import Camera, Gaussians, project  # noqa: E402
+from trainers.gaussian.render import Drawer, choose_drawer, render  # noqa: E402
 
 THREADS = 2
 LOOPED = 300
+CPU = torch.device("cpu")
 TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
 
 
@@ -113,13 +115,14 @@ def bench_renderer(device: str, backends: list[str]) -> None:
             told = []
             loop = seconds(looped, 3)[1] * batch * count / LOOPED
             for backend in backends:
+                draw = choose_drawer(backend, CPU)
 
                 def batched(
                     gaussians: Gaussians = gaussians,
                     camera: Camera = camera,
-                    backend: str = backend,
+                    draw: Drawer = draw,
                 ) -> None:
-                    render(gaussians, camera, backend).image.square().mean().backward()
+                    render(gaussians, camera, draw).image.square().mean().backward()
 
                 batched()
                 wall, cpu = seconds(batched, 5 if backend == "compiled" else 3)
@@ -142,8 +145,10 @@ def bench_gpu() -> None:
             *(part.detach().cuda().requires_grad_() for part in random_gaussians(32, 5476, 0.03))
         )
 
-        def step(gaussians: Gaussians = gaussians, backend: str = backend) -> None:
-            render(gaussians, Camera(256), backend).image.square().mean().backward()
+        draw = choose_drawer(backend, torch.device("cuda"))
+
+        def step(gaussians: Gaussians = gaussians, draw: Drawer = draw) -> None:
+            render(gaussians, Camera(256), draw).image.square().mean().backward()
             torch.cuda.synchronize()
 
         for _ in range(3):

@@ -50,7 +50,8 @@ def step_parts(size: int, rounds: int) -> dict[str, list[float]]:
     from trainers.gaussian.decoder import DecoderSettings, make_decoder
     from trainers.gaussian.hfts import random_window
     from trainers.gaussian.losses import LossSettings, total_loss
-    from trainers.gaussian.render import Camera, Gaussians, Rendering, render
+    from trainers.gaussian.projection import Camera, Gaussians
+    from trainers.gaussian.render import Rendering, choose_drawer, render
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # as every trainer of ours
@@ -58,6 +59,7 @@ def step_parts(size: int, rounds: int) -> dict[str, list[float]]:
     decoder = make_decoder(DecoderSettings())
     optimiser = torch.optim.AdamW(decoder.parameters(), lr=1e-3, fused=True)
     features, image = torch.randn(4, 384, 37, 37), torch.rand(4, 3, size, size)
+    draw = choose_drawer("auto", torch.device("cpu"))
     least: dict[str, list[float]] = {}
     for _ in range(rounds):
         for words, side, scale, slots, batch in STEPS:
@@ -69,7 +71,7 @@ def step_parts(size: int, rounds: int) -> dict[str, list[float]]:
             made = decoder(features[:batch], slots=slots, window=window)
             times.append(time.process_time())
             loose = Gaussians(*(part.detach().requires_grad_() for part in made))
-            drawn = render(loose, camera._replace(blur=BLUR))
+            drawn = render(loose, camera._replace(blur=BLUR), draw)
             times.append(time.process_time())
             seen = Rendering(*(part.detach().requires_grad_() for part in drawn))
             loss, _ = total_loss(seen, target, None, LossSettings())

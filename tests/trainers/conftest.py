@@ -96,6 +96,15 @@ def read_events() -> Callable[..., list[dict[str, Any]]]:
     return read
 
 
+@pytest.fixture(scope="session")
+def draw() -> Any:
+    """What draws Gaussians on this machine's CPU."""
+    torch = pytest.importorskip("torch")
+    from trainers.gaussian.render import choose_drawer
+
+    return choose_drawer("auto", torch.device("cpu"))
+
+
 @pytest.fixture
 def keep_signals() -> Iterator[None]:
     """Puts the signal handlers back that a trainer run inside this process replaces."""

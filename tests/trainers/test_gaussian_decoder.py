@@ -14,7 +14,8 @@ from trainers.gaussian.decoder import (  # noqa: E402
     make_decoder,
 )
 from trainers.gaussian.geometry import GRID, quaternions, rotation_from_6d  # noqa: E402
-from trainers.gaussian.render import Camera, Rendering, project, render  # noqa: E402
+from trainers.gaussian.projection import Camera, project  # noqa: E402
+from trainers.gaussian.render import Drawer, Rendering, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
@@ -129,21 +130,21 @@ def test_patches_lie_on_their_own_pixels_at_any_distance() -> None:
 
 
 @pytest.mark.parametrize("experiment", [4, 5])
-def test_the_spiral_covers_the_whole_square(experiment: int) -> None:
+def test_the_spiral_covers_the_whole_square(experiment: int, draw: Drawer) -> None:
     decoder = make_decoder(DecoderSettings(experiment=experiment)).eval()
     with torch.no_grad():
-        coverage = render(decoder(torch.zeros(1, 384, GRID, GRID)), Camera(32, 0.3)).coverage
+        coverage = render(decoder(torch.zeros(1, 384, GRID, GRID)), Camera(32, 0.3), draw).coverage
     assert coverage.min() > 0.3
     assert coverage.mean() > 0.8
 
 
 @pytest.mark.parametrize("k", [1, 4, 8])
 @pytest.mark.parametrize("disparity", [0.0, 1.0])
-def test_the_whole_frame_is_covered_from_the_start(k: int, disparity: float) -> None:
+def test_the_whole_frame_is_covered_from_the_start(k: int, disparity: float, draw: Drawer) -> None:
     with torch.no_grad():
         plane = torch.full((1, 1, GRID, GRID), disparity)
         coverage = render(
-            untrained(k)(torch.zeros(1, 384, GRID, GRID), plane), Camera(64, 0.3)
+            untrained(k)(torch.zeros(1, 384, GRID, GRID), plane), Camera(64, 0.3), draw
         ).coverage
     assert coverage.min() > 0.8
 
@@ -189,13 +190,13 @@ def test_what_depth_and_view_say_is_heard() -> None:
 
 
 @pytest.mark.parametrize("experiment", [2, 4, 5])
-def test_evaluation_is_deterministic(experiment: int) -> None:
+def test_evaluation_is_deterministic(experiment: int, draw: Drawer) -> None:
     decoder, features = (
         make_decoder(DecoderSettings(experiment=experiment)).eval(),
         torch.randn(2, 384, GRID, GRID),
     )
     with torch.no_grad():
-        first, second = (render(decoder(features), Camera(32)) for _ in range(2))
+        first, second = (render(decoder(features), Camera(32), draw) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 

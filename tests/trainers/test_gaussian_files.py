@@ -17,12 +17,11 @@ from trainers.gaussian.export import export_onnx, missing_packages  # noqa: E402
 from trainers.gaussian.gaussian_files import (  # noqa: E402
     PLY_NAMES,
     SH_DC,
-    read_bin,
     write_bin,
     write_ply,
 )
 from trainers.gaussian.geometry import GRID, rotation_from_6d  # noqa: E402
-from trainers.gaussian.render import Gaussians  # noqa: E402
+from trainers.gaussian.projection import Gaussians  # noqa: E402
 from trainers.gaussian.trained import load_trained  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -67,7 +66,7 @@ def test_a_bin_is_fourteen_floats_a_gaussian(tmp_path: Path) -> None:
     gaussians = some()
     assert write_bin(tmp_path / "a.bin", gaussians) == 5
     assert (tmp_path / "a.bin").stat().st_size == 5 * 56
-    table = read_bin(tmp_path / "a.bin")
+    table = torch.from_numpy(np.fromfile(tmp_path / "a.bin", dtype="<f4")).view(5, 14)
     assert torch.allclose(table[:, :3], gaussians.positions[0])
     assert torch.allclose(table[:, 3:6], gaussians.scales[0])
     assert torch.allclose(table[:, 6:10].norm(dim=1), torch.ones(5))

@@ -17,7 +17,8 @@ from trainers.gaussian.hfts import (  # noqa: E402
     work_saved,
 )
 from trainers.gaussian.options import complete, make_parser  # noqa: E402
-from trainers.gaussian.render import Camera, Gaussians, render  # noqa: E402
+from trainers.gaussian.projection import Camera, Gaussians  # noqa: E402
+from trainers.gaussian.render import Drawer, render  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 ALL = Savings(64, True, 256, 12, 0.25)
@@ -63,7 +64,7 @@ def test_the_work_saved_is_told() -> None:
     assert coarse.pixels > 1.3 * work_saved(256, 4, Savings(window=8), 100).pixels
 
 
-def test_split_gaussians_draw_what_their_parents_drew() -> None:
+def test_split_gaussians_draw_what_their_parents_drew(draw: Drawer) -> None:
     """Unlike new ones that have learnt nothing; two optimisers' states stay of one piece."""
     torch.manual_seed(0)
     decoder = DirectPatchDecoder(DecoderSettings(gaussians_per_patch=4))
@@ -72,16 +73,16 @@ def test_split_gaussians_draw_what_their_parents_drew() -> None:
     target = torch.rand(1, 3, 4, 4).repeat_interleave(8, 2).repeat_interleave(8, 3)
     for _ in range(8):
         optimiser.zero_grad()
-        (render(decoder(features, slots=1), camera).image - target).abs().mean().backward()
+        (render(decoder(features, slots=1), camera, draw).image - target).abs().mean().backward()
         optimiser.step()
     decoder.eval()
     with torch.no_grad():
         parents, untaught = (
-            render(decoder(features, slots=slots), camera).image for slots in (1, 4)
+            render(decoder(features, slots=slots), camera, draw).image for slots in (1, 4)
         )
         split_gaussians(decoder.mlp.net[-1], optimiser, 1, 4)
         halves = decoder(features)
-        drawn = render(halves, camera).image
+        drawn = render(halves, camera, draw).image
     change, worse = ((one - parents).square().mean() for one in (drawn, untaught))
     assert change < 0.5 * worse
     colours = halves.colours.view(1, 37 * 37, 4, 3)
@@ -105,17 +106,17 @@ def overlapping(count: int = 40) -> Gaussians:
     )
 
 
-def test_the_mean_of_2000_random_pictures_is_the_full_picture() -> None:
+def test_the_mean_of_2000_random_pictures_is_the_full_picture(draw: Drawer) -> None:
     """Within 3 standard errors: in the mean over the picture, and in 99 % of its numbers one by
     one.
     """
     gaussians, draws, camera = overlapping(), 2000, Camera(12, 0.3)
-    full = render(gaussians, camera).image[0]
+    full = render(gaussians, camera, draw).image[0]
     chance = torch.Generator().manual_seed(0)
     pictures = []
     for _ in range(draws // 250):
         many = Gaussians(*(part.expand(250, *part.shape[1:]) for part in gaussians))
-        pictures.append(render(sample_gaussians(many, 8, chance), camera).image)
+        pictures.append(render(sample_gaussians(many, 8, chance), camera, draw).image)
     pictures = torch.cat(pictures)
     error = pictures.std(0) / math.sqrt(draws)
     apart = (pictures.mean(0) - full).abs()
@@ -125,12 +126,12 @@ def test_the_mean_of_2000_random_pictures_is_the_full_picture() -> None:
     assert error.max() > 1e-4
 
 
-def test_without_compensation_the_mean_picture_would_be_darker() -> None:
+def test_without_compensation_the_mean_picture_would_be_darker(draw: Drawer) -> None:
     gaussians, chance = overlapping(), torch.Generator().manual_seed(0)
     many = Gaussians(*(part.expand(500, *part.shape[1:]) for part in gaussians))
     drawn = sample_gaussians(many, 8, chance)
     bare = drawn._replace(opacities=torch.where(drawn.opacities > 0, many.opacities, 0.0))
-    full, mean = (render(one, Camera(12, 0.3)).coverage.mean() for one in (gaussians, bare))
+    full, mean = (render(one, Camera(12, 0.3), draw).coverage.mean() for one in (gaussians, bare))
     assert mean < 0.8 * full
 
 
@@ -144,18 +145,18 @@ def test_no_drawn_gaussian_is_stronger_than_the_cap_and_as_many_are_drawn_as_sai
 
 
 @pytest.mark.parametrize("size", [64, 128])
-def test_a_window_shows_what_the_whole_picture_shows_there(size: int) -> None:
+def test_a_window_shows_what_the_whole_picture_shows_there(size: int, draw: Drawer) -> None:
     """With the margin's patches no Gaussian of a usual size is missing."""
     torch.manual_seed(0)
     decoder = DirectPatchDecoder(DecoderSettings()).eval()
     features = torch.randn(1, 384, 37, 37)
     chance, corners = torch.Generator().manual_seed(2), set()
     with torch.no_grad():
-        full = render(decoder(features), Camera(size, 0.3)).image
+        full = render(decoder(features), Camera(size, 0.3), draw).image
         for _ in range(12):
             window, camera = random_window(12, size, chance)
             left, top, width = camera.window
-            part = render(decoder(features, window=window), camera._replace(blur=0.3)).image
+            part = render(decoder(features, window=window), camera._replace(blur=0.3), draw).image
             assert part.shape[-1] == width == 12 * size // 37
             assert torch.allclose(
                 part, full[..., top : top + width, left : left + width], atol=2e-3

@@ -20,16 +20,20 @@ from trainers.gaussian.geometry import (  # noqa: E402
     seen_from,
     to_gaussians,
 )
-from trainers.gaussian.render import Camera, Gaussians, Rendering, render  # noqa: E402
+from trainers.gaussian.projection import Camera, Gaussians  # noqa: E402
+from trainers.gaussian.render import Drawer, Rendering, choose_drawer, render  # noqa: E402
+from trainers.gaussian.tiles import chunk_bounds, draw_in_tiles  # noqa: E402
 
 pytestmark = pytest.mark.trainers
-BACKENDS = [
-    "torch",
-    pytest.param(
-        "compiled",
-        marks=pytest.mark.skipif(find_spec("numba") is None, reason="no numba"),
-    ),
-]
+BACKENDS = ["torch"]
+if find_spec("numba") is not None:
+    BACKENDS.append("compiled")
+
+
+@pytest.fixture(params=BACKENDS)
+def draw(request: pytest.FixtureRequest) -> Drawer:
+    """Every backend that a CPU has here."""
+    return choose_drawer(request.param, torch.device("cpu"))
 
 
 def some_gaussians(images: int, count: int, dtype: torch.dtype, seed: int = 0) -> Gaussians:
@@ -85,17 +89,16 @@ def render_densely(gaussians: Gaussians, image: int, camera: Camera) -> Renderin
     return Rendering(torch.stack(drawn[:3]), drawn[3], drawn[4])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
 def test_agrees_with_the_dense_reference_and_a_batch_with_its_images(
-    dtype, close: float, backend: str
+    dtype, close: float, draw: Drawer
 ) -> None:
     gaussians, camera = some_gaussians(3, 60, torch.float64), Camera(27, 0.3)
-    fast = render(Gaussians(*(part.to(dtype) for part in gaussians)), camera, backend)
+    fast = render(Gaussians(*(part.to(dtype) for part in gaussians)), camera, draw)
     for image in range(3):
         slow = render_densely(gaussians, image, camera)
         alone = render(
-            Gaussians(*(part[image : image + 1].to(dtype) for part in gaussians)), camera, backend
+            Gaussians(*(part[image : image + 1].to(dtype) for part in gaussians)), camera, draw
         )
         for found, expected, single in zip(fast, slow, alone, strict=True):
             scale = max(1.0, float(expected.abs().max()))
@@ -103,18 +106,16 @@ def test_agrees_with_the_dense_reference_and_a_batch_with_its_images(
             assert torch.allclose(found[image], single[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_gradients_agree_with_the_dense_reference(backend: str) -> None:
+def test_gradients_agree_with_the_dense_reference(draw: Drawer) -> None:
     fast, slow = (learning(some_gaussians(1, 25, torch.float64, seed=3)) for _ in range(2))
     weight = torch.linspace(0, 1, 3 * 20 * 20, dtype=torch.float64).view(3, 20, 20)
-    for drawn in (render(fast, Camera(20, 0.3), backend), render_densely(slow, 0, Camera(20, 0.3))):
+    for drawn in (render(fast, Camera(20, 0.3), draw), render_densely(slow, 0, Camera(20, 0.3))):
         ((drawn.image * weight).sum() + drawn.distance.sum() + (drawn.coverage**2).sum()).backward()
     for found, expected in zip(fast, slow, strict=True):
         assert torch.allclose(found.grad, expected.grad, atol=1e-7, rtol=1e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_gradients_agree_with_finite_differences(backend: str) -> None:
+def test_gradients_agree_with_finite_differences(draw: Drawer) -> None:
     """Eight Gaussians that cover the picture, so that none is near its end, the cap or the near
     plane.
     """
@@ -130,14 +131,13 @@ def test_gradients_agree_with_finite_differences(backend: str) -> None:
 
     def picture(positions, scales, raw, colours, opacities):
         gaussians = Gaussians(positions, scales, rotation_from_6d(raw), colours, opacities)
-        return torch.cat([part.flatten() for part in render(gaussians, Camera(6, 0.3), backend)])
+        return torch.cat([part.flatten() for part in render(gaussians, Camera(6, 0.3), draw)])
 
     asked = [part.requires_grad_() for part in start]
     assert torch.autograd.gradcheck(picture, asked, atol=1e-6, rtol=1e-4, fast_mode=True)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_degenerate_gaussians_have_finite_gradients(backend: str) -> None:
+def test_degenerate_gaussians_have_finite_gradients(draw: Drawer) -> None:
     gaussians = some_gaussians(1, 12, torch.float32)
     positions, scales, opacities = (
         part.clone() for part in (gaussians[0], gaussians[1], gaussians[4])
@@ -148,7 +148,7 @@ def test_degenerate_gaussians_have_finite_gradients(backend: str) -> None:
     scales[0, 3], scales[0, 4] = 1e-6, torch.tensor([2.0, 1e-6, 1e-6])
     opacities[0, 5], opacities[0, 6], opacities[0, 7] = 0.0, 1.0, 0.99
     asked = learning(gaussians._replace(positions=positions, scales=scales, opacities=opacities))
-    drawn = render(asked, Camera(24), backend)
+    drawn = render(asked, Camera(24), draw)
     (drawn.image.sum() + drawn.coverage.sum()).backward()
     assert all(torch.isfinite(part).all() for part in drawn)
     assert all(torch.isfinite(part.grad).all() for part in asked)
@@ -159,7 +159,7 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     for pairs in (1 << 23, 3000):
         monkeypatch.setattr(tiles, "PAIRS_PER_CHUNK", pairs)
         asked = learning(some_gaussians(2, 40, torch.float32, seed=5))
-        drawn = render(asked, Camera(30, 0.3), "torch")
+        drawn = render(asked, Camera(30, 0.3), draw_in_tiles)
         drawn.image.square().sum().backward()
         results.append((drawn.image, drawn.distance, asked.opacities.grad))
     assert torch.equal(results[0][0], results[1][0])
@@ -167,22 +167,21 @@ def test_chunks_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.allclose(results[0][2], results[1][2], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_window_is_that_part_of_the_picture(backend: str) -> None:
+def test_a_window_is_that_part_of_the_picture(draw: Drawer) -> None:
     gaussians = some_gaussians(2, 50, torch.float64)
-    everything = render(gaussians, Camera(32, 0.3), backend).image
-    part = render(gaussians, Camera(32, 0.3, window=(5, 11, 17)), backend).image
+    everything = render(gaussians, Camera(32, 0.3), draw).image
+    part = render(gaussians, Camera(32, 0.3, window=(5, 11, 17)), draw).image
     assert torch.allclose(part, everything[:, :, 11:28, 5:22], atol=1e-9)
 
 
-def test_many_tiles_full_to_the_brim_stay_within_the_bound() -> None:
-    """The members' lists, the only thing that grows with tiles x Gaussians, are as large as the
-    bound says.
-    """
-    gaussians = some_gaussians(1, 64, torch.float32)._replace(scales=torch.full((1, 64, 3), 3.0))
-    drawn = render(gaussians, Camera(64), "torch")
-    assert drawn.coverage.min() > 0
-    assert tiles.memory_bound(64, 10_952, 512) < 8 * 2**30
+def test_a_chunk_of_tiles_holds_no_more_pairs_than_fit_in_memory() -> None:
+    """All tiles of 64 images of 512 px, every one full of 10,952 Gaussians."""
+    pixels, count = 256, 10_952
+    tile_widths = [count] * (64 * 32 * 32)
+    bounds = chunk_bounds(tile_widths, pixels, count)
+    assert [first for first, _ in bounds[1:]] == [last for _, last in bounds[:-1]]
+    assert bounds[0][0] == 0 and bounds[-1][1] == len(tile_widths)
+    assert all((last - first) * count * pixels <= tiles.PAIRS_PER_CHUNK for first, last in bounds)
 
 
 def one_gaussian(
@@ -201,14 +200,13 @@ def together(*gaussians: Gaussians) -> Gaussians:
     return Gaussians(*(torch.cat(parts, dim=1) for parts in zip(*gaussians, strict=True)))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_one_gaussian_is_its_closed_form(backend: str) -> None:
+def test_one_gaussian_is_its_closed_form(draw: Drawer) -> None:
     """Peak, falloff and integral of a round Gaussian straight ahead: deviation 0.8·S·scale/distance
     pixels.
     """
     size, opacity = 65, 0.9
     image = render(
-        one_gaussian(0, 0, -2, scale=0.2, opacity=opacity), Camera(size, 0.3), backend
+        one_gaussian(0, 0, -2, scale=0.2, opacity=opacity), Camera(size, 0.3), draw
     ).image[0, 0]
     variance = (0.8 * size * 0.2 / 2) ** 2 + 0.3
     assert image[32, 32] == pytest.approx(opacity, abs=1e-9)
@@ -221,12 +219,11 @@ def test_one_gaussian_is_its_closed_form(backend: str) -> None:
     assert image.sum() == pytest.approx(opacity * 2 * math.pi * variance * cut, rel=2e-3)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("near_first", [True, False])
-def test_what_is_nearer_hides_what_is_farther(near_first: bool, backend: str) -> None:
+def test_what_is_nearer_hides_what_is_farther(near_first: bool, draw: Drawer) -> None:
     near, far = one_gaussian(0, 0, -1.5, (1, 0, 0)), one_gaussian(0, 0, -3.0, (0, 0, 1))
     both = together(near, far) if near_first else together(far, near)
-    drawn = render(both, Camera(33), backend)
+    drawn = render(both, Camera(33), draw)
     red, _, blue = drawn.image[0, :, 16, 16]
     assert red == pytest.approx(0.95, abs=1e-6)
     assert blue == pytest.approx(0.05 * 0.95, abs=1e-6)
@@ -234,22 +231,20 @@ def test_what_is_nearer_hides_what_is_farther(near_first: bool, backend: str) ->
     assert drawn.distance[0, 16, 16] == pytest.approx(1.5 * 0.95 + 3.0 * 0.05 * 0.95, abs=1e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_adds_up_to_more_than_everything(backend: str) -> None:
-    drawn = render(some_gaussians(2, 300, torch.float64, seed=8), Camera(40), backend)
+def test_nothing_adds_up_to_more_than_everything(draw: Drawer) -> None:
+    drawn = render(some_gaussians(2, 300, torch.float64, seed=8), Camera(40), draw)
     assert 0.99 < drawn.coverage.max() <= 1
     assert drawn.image.max() <= 1
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_quarter_turn_of_the_camera_turns_the_picture(backend: str) -> None:
+def test_a_quarter_turn_of_the_camera_turns_the_picture(draw: Drawer) -> None:
     """Turning everything about the line of sight by 90 degrees turns the picture by 90 degrees."""
     gaussians = some_gaussians(1, 40, torch.float64, seed=2)
     turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
     turned = gaussians._replace(
         positions=gaussians.positions @ turn.T, rotations=turn @ gaussians.rotations
     )
-    straight, quarter = (render(one, Camera(32, 0.3), backend).image for one in (gaussians, turned))
+    straight, quarter = (render(one, Camera(32, 0.3), draw).image for one in (gaussians, turned))
     assert torch.allclose(quarter, straight.rot90(1, (2, 3)), atol=1e-9)
 
 
@@ -266,7 +261,9 @@ def test_the_colours_of_a_checker_are_in_their_corners(geometry: str) -> None:
     colours[left & top, 0] = colours[~left & top, 1] = colours[left & ~top, 2] = 4.0
     colours[~left & ~top] = 4.0
     raw[0, :, 12:15] = colours
-    image = render(to_gaussians(raw, layout, None, torch.tensor(-2.0)), Camera(64, 0.3)).image[0]
+    image = render(
+        to_gaussians(raw, layout, None, torch.tensor(-2.0)), Camera(64, 0.3), draw_in_tiles
+    ).image[0]
     corners = {(4, 4): (1, 0, 0), (4, 59): (0, 1, 0), (59, 4): (0, 0, 1), (59, 59): (1, 1, 1)}
     for (row, column), expected in corners.items():
         assert torch.allclose(
@@ -274,17 +271,15 @@ def test_the_colours_of_a_checker_are_in_their_corners(geometry: str) -> None:
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_behind_the_camera_is_drawn(backend: str) -> None:
-    assert render(one_gaussian(0, 0, 1.0), Camera(16), backend).image.max() == 0
+def test_nothing_behind_the_camera_is_drawn(draw: Drawer) -> None:
+    assert render(one_gaussian(0, 0, 1.0), Camera(16), draw).image.max() == 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_with_the_blur_of_viewers_a_tiny_gaussian_is_seen_wherever_it_lies(backend: str) -> None:
+def test_with_the_blur_of_viewers_a_tiny_gaussian_is_seen_wherever_it_lies(draw: Drawer) -> None:
     seen = []
     for offset in (0.0, 0.25, 0.5, 0.75):
         tiny = one_gaussian(offset * 2 / (0.8 * 32), 0, -2.0, scale=1e-5)
-        seen.append(render(tiny, Camera(32, 0.3), backend).image[0, 0].sum().item())
+        seen.append(render(tiny, Camera(32, 0.3), draw).image[0, 0].sum().item())
     assert min(seen) > 0.8 * max(seen) > 0
 
 

@@ -72,14 +72,15 @@ def test_a_broken_checkpoint_is_a_clear_error(tmp_path: Path) -> None:
         checkpoints.load_checkpoint(path)
 
 
-def test_the_newest_checkpoint_is_the_one_written_last(tmp_path: Path) -> None:
+def test_numbered_checkpoints_are_ordered_by_when_they_were_written(tmp_path: Path) -> None:
     for age, name in enumerate(
         ("best.pt", "epoch_0001.pt", "epoch_0002_step_000003.pt", "epoch_0009.pt")
     ):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
-    assert checkpoints.newest_checkpoint(tmp_path) == tmp_path / "epoch_0001.pt"
-    assert checkpoints.newest_checkpoint(tmp_path / "nowhere") is None
+    found = [path.name for path in checkpoints.numbered_checkpoints(tmp_path)]
+    assert found == ["epoch_0009.pt", "epoch_0002_step_000003.pt", "epoch_0001.pt"]
+    assert checkpoints.numbered_checkpoints(tmp_path / "nowhere") == []
 
 
 def test_generators_go_on_where_they_were(tmp_path: Path) -> None:

@@ -80,24 +80,6 @@ def modified(path: Path) -> int:
         return 0
 
 
-def newest_checkpoint(folder: Path) -> Path | None:
-    """Return the checkpoint in folder that was written last, or None where there is none."""
-    return next(reversed(numbered_checkpoints(folder)), None)
-
-
-def compare_settings(
-    saved: Mapping[str, Any], wanted: Mapping[str, Any], names: Iterable[str], why: str
-) -> None:
-    """Raise SettingsError naming every setting among names that differs from a checkpoint's."""
-    differing = [
-        f"{name} is {saved.get(name)!r} there and {wanted[name]!r} here"
-        for name in names
-        if saved.get(name) != wanted[name]
-    ]
-    if differing:
-        raise SettingsError(f"--resume: {why}: {'; '.join(differing)}")
-
-
 def versions() -> dict[str, str]:
     """Return the versions of what computes."""
     return {

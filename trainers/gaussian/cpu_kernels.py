@@ -14,14 +14,24 @@ from numba import njit, prange
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from trainers.gaussian.render import OPAQUE, REACH, Ellipses, tile_boxes
+from trainers.gaussian.projection import (
+    OPAQUE,
+    REACH,
+    Camera,
+    Gaussians,
+    project,
+    splat_table,
+    tile_boxes,
+)
 
 FASTER = {"contract", "arcp", "nsz", "reassoc"}
 """What the compiler may assume about floating point; not the absence of NaN."""
 
 
-def draw_compiled(table: Tensor, ellipses: Ellipses, width: int) -> Tensor:
-    """Draw a splat table (B,N,10) as (B,5,width,width): red, green, blue, distance, coverage."""
+def draw_compiled(gaussians: Gaussians, camera: Camera) -> Tensor:
+    """Draw B sets of Gaussians as (B,5,S,S): red, green, blue, distance, coverage."""
+    ellipses, width = project(gaussians, camera), camera.width
+    table = splat_table(gaussians, ellipses)
     tile = 8 if width <= 256 else 16
     order, boxes = tile_boxes(ellipses, width, tile)
     use_threads_of_torch()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from trainers.gaussian.geometry import GRID, OUTPUTS, Layout, start_of_last_layer, to_gaussians
-from trainers.gaussian.render import Gaussians
+from trainers.gaussian.projection import Gaussians
 
 HIDDEN = {2: (512, 512, 256, 128), 4: (512, 256, 128)}
 SPIRAL_POINTS = 377

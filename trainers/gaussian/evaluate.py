@@ -36,7 +36,8 @@ from trainers.gaussian.contact_sheet import write_contact_sheet
 from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, draw_batch, judge
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import PhotographSet, collect
-from trainers.gaussian.render import BACKENDS, Camera
+from trainers.gaussian.projection import Camera
+from trainers.gaussian.render import BACKENDS, choose_drawer
 from trainers.gaussian.trained import load_trained
 
 
@@ -90,6 +91,7 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     chosen = (*found.held_out, *found.training) if settings.all else found.held_out
     size = settings.image_size or trained.image_size
     camera = Camera(size, settings.blur or trained.blur)
+    draw = choose_drawer(settings.renderer, device)
     photographs = PhotographSet(chosen, found, size)
     lpips, told = find_lpips(settings.lpips_dir)
     if settings.lpips_dir and lpips is None:
@@ -111,7 +113,7 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     for loaded in bar(make_loader(photographs, batches, device), "judging", len(batches)):
         batch = to_device(loaded, device)
-        drawn = draw_batch(decoder, batch, camera, settings.renderer)
+        drawn = draw_batch(decoder, batch, camera, draw)
         values = dict(zip(NAMES, judge(drawn, batch["image"]), strict=True))
         if lpips is not None:
             values["held_out_lpips"] = lpips.to(device)(drawn, batch["image"])

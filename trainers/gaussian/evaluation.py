@@ -16,7 +16,8 @@ from trainers.gaussian import losses
 from trainers.gaussian.contact_sheet import write_contact_sheet
 from trainers.gaussian.decoder import Decoder
 from trainers.gaussian.photographs import PhotographSet
-from trainers.gaussian.render import Camera, Gaussians, render
+from trainers.gaussian.projection import Camera, Gaussians
+from trainers.gaussian.render import Drawer, render
 
 if TYPE_CHECKING:
     from trainers.gaussian.run import Run
@@ -26,16 +27,15 @@ MOST_SHOWN = 8
 
 @torch.no_grad()
 def draw_batch(
-    decoder: Decoder, batch: dict[str, Any], camera: Camera, backend: str, slots: int | None = None
+    decoder: Decoder, batch: dict[str, Any], camera: Camera, draw: Drawer, slots: int | None = None
 ) -> Tensor:
     """Return what a decoder draws for a batch, (B,3,S,S) in [0,1], seen from the front."""
     asked = {"slots": slots} if decoder.settings.experiment == 2 else {}
     if decoder.settings.pose_encoding:
         asked["pose"] = torch.zeros(len(batch["features"]), 2, device=batch["features"].device)
     gaussians = decoder(batch["features"], batch.get("disparity"), **asked)
-    return render(Gaussians(*(part.float() for part in gaussians)), camera, backend).image.clamp(
-        0, 1
-    )
+    drawn = render(Gaussians(*(part.float() for part in gaussians)), camera, draw)
+    return drawn.image.clamp(0, 1)
 
 
 def judge(drawn: Tensor, image: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -73,7 +73,7 @@ def evaluate(
     for loaded in make_loader(held_out, batches, ranks.device, settings.workers, settings.seed):
         batch = to_device(loaded, ranks.device)
         camera = Camera(settings.image_size, settings.blur)
-        drawn = draw_batch(decoder, batch, camera, settings.renderer, slots)
+        drawn = draw_batch(decoder, batch, camera, run.draw, slots)
         found = judge(drawn, batch["image"])
         for place, values in enumerate(found):
             sums[place] += values.sum().item()

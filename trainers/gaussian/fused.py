@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.settings import SettingsError
-from trainers.gaussian.render import NEAR, Camera, Gaussians
+from trainers.gaussian.projection import NEAR, Camera, Gaussians
 
 
 def draw_with_gsplat(gaussians: Gaussians, camera: Camera) -> Tensor:

@@ -7,13 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trainers.common.files import write_whole
 from trainers.gaussian.geometry import quaternions
-from trainers.gaussian.render import Gaussians
+from trainers.gaussian.projection import Gaussians
 
 SH_DC = 0.28209479177387814
 """The constant spherical harmonic: a viewer's colour is 0.5 + SH_DC · f_dc (Kerbl et al. 2023)."""
@@ -93,13 +91,3 @@ def write_bin(path: Path, gaussians: Gaussians, image: int = 0) -> int:
     columns = np.concatenate(of_one_image(gaussians, image), axis=1).astype("<f4")
     write_whole(path, lambda file: file.write(columns.tobytes()))
     return len(columns)
-
-
-def read_bin(path: Path) -> Tensor:
-    """Return what write_bin wrote as (N,14). Raises ValueError where the size is no multiple of 56
-    bytes.
-    """
-    values = np.fromfile(path, dtype="<f4")
-    if values.size % 14:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, no multiple of 14 float32")
-    return torch.from_numpy(values.astype(np.float32)).view(-1, 14)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainers.gaussian.render import FOCAL_LENGTH, Gaussians
+from trainers.gaussian.projection import FOCAL_LENGTH, Gaussians
 
 GRID = 37
 """Patches along each side of an image: DINOv2 cuts 518 pixels into patches of 14."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainers.gaussian.decoder import PatchWindow
 from trainers.gaussian.geometry import GRID, OUTPUTS
-from trainers.gaussian.render import OPAQUE, Camera, Gaussians
+from trainers.gaussian.projection import OPAQUE, Camera, Gaussians
 
 MARGIN = 1
 """Patches decoded around a window, since their Gaussians reach into it."""

@@ -35,7 +35,8 @@ from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.gaussian_files import write_bin, write_ply
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.networks import agreed_polarity
-from trainers.gaussian.render import BACKENDS, Camera, render
+from trainers.gaussian.projection import Camera
+from trainers.gaussian.render import BACKENDS, choose_drawer, render
 from trainers.gaussian.trained import Sources, describe, load_trained
 
 
@@ -135,9 +136,9 @@ def infer(settings: argparse.Namespace) -> int:
     gaussians = trained.decoder(batch["features"], batch.get("disparity"), **asked)
     size = settings.size or trained.image_size
     camera = Camera(size, settings.blur or trained.blur)
-    picture = to_image(
-        render(seen_from(gaussians, pose), camera, settings.renderer).image[0].clamp(0, 1)
-    )
+    draw = choose_drawer(settings.renderer, gaussians.positions.device)
+    drawn = render(seen_from(gaussians, pose), camera, draw)
+    picture = to_image(drawn.image[0].clamp(0, 1))
     folder, stem = settings.output_dir, settings.image.stem
     number = write_bin(folder / f"{stem}.bin", gaussians)
     write_ply(folder / f"{stem}.ply", gaussians)

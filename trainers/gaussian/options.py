@@ -14,8 +14,9 @@ from trainers.gaussian.features import FEATURE_SUFFIXES
 from trainers.gaussian.geometry import GEOMETRIES, GRID
 from trainers.gaussian.hfts import Savings
 from trainers.gaussian.losses import LossSettings
+from trainers.gaussian.projection import UPSTREAM_BLUR
 from trainers.gaussian.refused import refuse_the_rest
-from trainers.gaussian.render import BACKENDS, UPSTREAM_BLUR
+from trainers.gaussian.render import BACKENDS
 
 EXAMPLES = """
 python trainers/gaussian/train.py --epochs 5 --max_images 50

@@ -29,6 +29,7 @@ from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
 from trainers.gaussian.perceptual import Lpips
 from trainers.gaussian.photographs import Collection
+from trainers.gaussian.render import Drawer
 
 TRAINER = "gaussian"
 IDENTITY = (
@@ -83,6 +84,7 @@ class Run:
     precision: Precision
     ema: Ema | None
     lpips: Lpips | None
+    draw: Drawer
     position: Position = field(default_factory=Position)
     values: dict[str, float] = field(default_factory=dict)
     saved: Path | None = None

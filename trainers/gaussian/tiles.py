@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from trainers.gaussian.render import OPAQUE, REACH, Ellipses, tile_boxes
+from trainers.gaussian.projection import (
+    OPAQUE,
+    REACH,
+    Camera,
+    Gaussians,
+    project,
+    splat_table,
+    tile_boxes,
+)
 
 PAIRS_PER_CHUNK = 1 << 23
 """Pairs of a pixel and a Gaussian that are in memory at once."""
@@ -59,9 +67,11 @@ class FillMemory:
 MEMORY = FillMemory()
 
 
-def draw_in_tiles(table: Tensor, ellipses: Ellipses, width: int, tile: int | None = None) -> Tensor:
-    """Draw a splat table (B,N,10) as (B,5,width,width): red, green, blue, distance, coverage."""
-    tile = tile or (8 if width <= 128 else 16)
+def draw_in_tiles(gaussians: Gaussians, camera: Camera) -> Tensor:
+    """Draw B sets of Gaussians as (B,5,S,S): red, green, blue, distance, coverage."""
+    ellipses, width = project(gaussians, camera), camera.width
+    table = splat_table(gaussians, ellipses)
+    tile = 8 if width <= 128 else 16
     across = -(-width // tile)
     images, count = table.shape[:2]
     order, boxes = tile_boxes(ellipses, width, tile)
@@ -229,20 +239,3 @@ def sum_rows(pairs: Tensor, members: Tensor, count: int) -> Tensor:
         summed: Tensor = torch.ops.aten.embedding_dense_backward(pairs, index, count, -1, False)
         return summed
     return pairs.new_zeros(count, COLUMNS).index_add_(0, index.flatten(), pairs.flatten(0, 1))
-
-
-def memory_bound(images: int, count: int, width: int, tile: int = 16, parameters: int = 4) -> int:
-    """Return the most bytes drawing and its gradient can take, were every tile to hold every
-    Gaussian.
-
-    Tables and their gradients, boxes and order, members, the canvas and its gradients, and a
-    chunk's work at 12 arrays of pairs; `parameters` is the size of a float.
-    """
-    across = -(-width // tile)
-    tiles = images * across * across
-    tables = 3 * (images * count + 1) * COLUMNS * parameters
-    boxes = images * count * (4 * 4 * 3 + 8 * 2)
-    members = tiles * count * 4
-    canvas = 6 * tiles * tile * tile * 5 * parameters
-    chunk = 12 * max(PAIRS_PER_CHUNK, count * tile * tile) * max(parameters, 8)
-    return tables + boxes + members + canvas + chunk

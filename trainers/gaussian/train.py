@@ -66,7 +66,8 @@ from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import Collection, PhotographSet, collect
-from trainers.gaussian.render import Camera, Gaussians, choose_backend, render
+from trainers.gaussian.projection import Camera, Gaussians
+from trainers.gaussian.render import choose_drawer, render
 from trainers.gaussian.run import (
     TRAINER,
     Run,
@@ -154,7 +155,7 @@ def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tenso
         image, disparity, weights = (
             cut(part, camera.window) for part in (image, disparity, weights)
         )
-    drawn = render(gaussians, camera._replace(blur=settings.blur), settings.renderer)
+    drawn = render(gaussians, camera._replace(blur=settings.blur), run.draw)
     if weights is not None:
         weights = (1 - settings.vlm_weight) + settings.vlm_weight * weights
     told = options.loss_settings(settings)
@@ -177,7 +178,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     collection = load_data(settings)
     settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     ranks = join_ranks(settings.device)
-    choose_backend(settings.renderer, ranks.device)
+    draw = choose_drawer(settings.renderer, ranks.device)
     seed_everything(settings.seed)
     decoder = make_decoder(
         options.decoder_settings(settings, collection.feature_dim, settings.geometry)
@@ -218,6 +219,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         Precision(settings.precision, ranks.device),
         Ema(decoder, settings.ema) if settings.ema else None,
         lpips.to(ranks.device) if lpips else None,
+        draw,
     )
     if lpips is None:
         reporter.say(f"lpips        off: {told}")

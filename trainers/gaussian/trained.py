@@ -17,7 +17,7 @@ from trainers.gaussian.foreign import as_foreign, load_weights, read_any
 from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.networks import depth_image, load_network, patch_features, to_input
 from trainers.gaussian.photographs import to_square
-from trainers.gaussian.render import UPSTREAM_BLUR
+from trainers.gaussian.projection import UPSTREAM_BLUR
 
 
 @dataclass(frozen=True)

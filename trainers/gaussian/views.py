@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainers.gaussian.geometry import DEPTH_RANGE, PIVOT, pose_rotation
-from trainers.gaussian.render import FOCAL_LENGTH
+from trainers.gaussian.projection import FOCAL_LENGTH
 
 FACING = math.cos(math.radians(75))
 """Seen more sideways than this, a photograph's pixels tell too little to learn from."""
