@@ -132,6 +132,11 @@ class Run(msgspec.Struct, frozen=True):
         return self.state.is_live
 
     @property
+    def totals(self) -> tuple[int | None, int | None]:
+        """How many epochs and steps its preset says it has; None where it does not say."""
+        return (self.plan.total_epochs, self.plan.total_steps) if self.plan else (None, None)
+
+    @property
     def started(self) -> float | None:
         """When its program started, or None."""
         return self.record.started if self.record else None

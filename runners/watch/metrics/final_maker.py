@@ -50,8 +50,7 @@ def make_final(run: Run) -> FinalReport:
     # What the run itself reports comes before what was guessed from its output.
     told = events if events.metrics or events.step is not None else tracker
     name = headline(found)
-    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
-    progress = told.progress(run.ended or 0.0, *stated)
+    progress = told.progress(run.ended or 0.0, *run.totals)
     if progress.step is None and progress.epoch is None and name is not None:
         progress = msgspec.structs.replace(progress, step=_whole(found[name]))
     return FinalReport(

@@ -108,7 +108,7 @@ def row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     last, best, _ = metrics.get(headline or "", (None, None, None))
     return _row(
         run,
-        final.progress if final else Progress(),
+        final.progress if final else Progress(epochs=run.totals[0], steps=run.totals[1]),
         run.seconds(run.ended or run.created),
         headline,
         (last, best),

@@ -137,8 +137,7 @@ def _final(run: Run, thorough: bool) -> FinalReport | None:
 def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: float) -> Progress:
     if final is not None and final.metrics:
         return final.progress
-    stated = (run.plan.total_epochs, run.plan.total_steps) if run.plan else (None, None)
-    progress = report.course.progress(now, *stated)
+    progress = report.course.progress(now, *run.totals)
     return progress if run.is_live else msgspec.structs.replace(progress, eta_s=None)
 
 
