@@ -16,24 +16,30 @@ from runners.watch.logs.search import AllOf, Pattern, RegexPattern, TextPattern
 
 PIECES = [
     b"loss 0.1\n", b"\n", b"other\n", b"lo", b"ss", b"\x1b[31mlo\x1b[0mss\n", b"50%\rloss\n", b"loss\rgone....\n",
-    b"x" * 70_000, b"loss" + b"y" * BLOCK, b"step 12 of many\n" * 30_000, b"loss at step 12\n" * 70_000, b"z" * BLOCK,
+    b"x" * 70_000, b"loss" + b"y" * BLOCK, (b"step 12 of many" + b"." * 110 + b"\n") * 4_000, (b"loss at step 12" + b"." * 110 + b"\n") * 9_000, b"z" * BLOCK,
 ]  # fmt: skip
 
 
 def naive(log: LogFile, accepts: Callable[[bytes], bool]) -> list[tuple[int, int]]:
     """Start and end of every line that matches, found line by line."""
     found, start = [], 0
-    while line := log.source.read_forward(start, 1):
-        if accepts(log.source.read(line[0].start, line[0].end)):
-            found.append((line[0].start, line[0].end))
-        start = line[0].end
+    while lines := log.source.read_forward(start, 4096):
+        for line in lines:
+            whole = log.source.read(line.start, line.end) if line.more else line.data
+            if accepts(whole):
+                found.append((line.start, line.end))
+        start = lines[-1].end
     return found
 
 
 def holds_loss(line: bytes) -> bool:
-    """What `Plain("loss")` is meant to find in these lines."""
-    line = line.replace(b"\x1b[31m", b"").replace(b"\x1b[0m", b"")
-    return b"loss" in (line.rsplit(b"\r", 1)[1] if b"\r" in line else line)
+    """What `TextPattern("loss")` is meant to find in these lines, as a terminal would show them."""
+    line = line.replace(b"\x1b[31m", b"").replace(b"\x1b[0m", b"").rstrip(b"\n")
+    *before, last = line.split(b"\r")
+    if len(line) <= 8192:  # of a longer line the last redraw is shown alone
+        for drawn in reversed(before):
+            last += drawn[len(last) :]
+    return b"loss" in last
 
 
 def searched(lines: LineFilter) -> LineFilter:
@@ -79,6 +85,12 @@ def test_a_filter_agrees_with_a_naive_one_however_the_log_grew(
     assert [(line.start, line.end) for line in lines.read_backward(end, page)] == before[-page:]
     for line in lines.read_forward(near, page):
         assert line.data == log.source.read_forward(line.start, 1)[0].data
+
+
+def test_what_a_short_redraw_leaves_of_a_line_is_found(tmp_path: Path) -> None:
+    line = b"z" * 13 + b"loss\rgone....\n"
+    assert holds_loss(line) and not holds_loss(b"loss\rgone....\n")
+    assert only(tmp_path, b"loss\rgone....\n" + line, TextPattern("loss")) == line
 
 
 def test_what_the_reader_looks_at_is_searched_first(tmp_path: Path) -> None:
