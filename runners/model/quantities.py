@@ -15,3 +15,9 @@ def duration_text(seconds: float) -> str:
 def gib_text(count: int) -> str:
     """`79.2 GiB`, of so many bytes."""
     return f"{count / (1 << 30):,.1f} GiB"
+
+
+def gpus_text(count: int, model: str = "") -> str:
+    """`1 GPU`, `2 H100 GPUs`."""
+    kind = f" {model}" if model else ""
+    return f"{count}{kind} GPU{'' if count == 1 else 's'}"

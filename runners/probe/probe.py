@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from runners.host.locks import is_held
 from runners.lifecycle.control.trash import delete, empty_trash, list_deleted
-from runners.lifecycle.launch.planner import preview
+from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.probe_notes import settings_of
 from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep, keep_probe
-from runners.model.errors import DeniedError, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
@@ -18,7 +18,6 @@ from runners.model.scaling import batch_of
 from runners.model.spec import Parameter, RunSpec
 from runners.probe.batch_search import largest, next_batch
 from runners.probe.trial import TrialFailed, TrialLength, trial_spec, try_batch
-from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
@@ -59,9 +58,11 @@ def request_for(
     Raises WrongInput when no batch is named, or when trials would write over what is there.
     """
     named = _batch_parameter(spec, parameter)
-    plan, decision = preview(state, [trial_spec(spec, named.name, _first(named, first))])[0]
-    if not isinstance(decision, Granted):
-        raise DeniedError(f"its GPUs are not to be had now: {decision.reason}", decision.hint)
+    (run,) = plan_runs(state, [trial_spec(spec, named.name, _first(named, first))])
+    problem = run.refusal(queue=False)
+    if problem is not None:
+        raise problem
+    plan = run.plan
     _refuse_outside(plan)
     is_global = spec.scaling is not None and spec.scaling.per == "global"
     unit = plan.processes if is_global else 1

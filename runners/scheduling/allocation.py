@@ -8,7 +8,7 @@ import msgspec
 from runners.gpus.cards import CardPart, part_of
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
-from runners.model.quantities import gib_text
+from runners.model.quantities import gib_text, gpus_text
 from runners.model.spec import GpuRequest
 from runners.state.leases import Lease
 
@@ -85,9 +85,8 @@ def allocate(
     # Named GPUs are all taken or none: the person who names them means those.
     wanted = len(chosen) if request.all or request.ids else request.count
     if wanted > len(chosen):
-        kind = f" {request.model}" if request.model else ""
         return Denied(
-            f"{_gpus(wanted, kind)} asked for, but this machine has {len(chosen)}",
+            f"{gpus_text(wanted, request.model)} asked for, but this machine has {len(chosen)}",
             f"ask for at most {len(chosen)}, or --gpus 0 for the CPU",
         )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
@@ -98,7 +97,7 @@ def allocate(
     if request.ids:
         return Busy(obstacles, "wait, stop what holds it, or choose other GPUs with --gpu-ids")
     return Busy(
-        f"{_gpus(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
+        f"{gpus_text(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
         "wait for them, stop what holds them, or ask for fewer with --gpus",
     )
 
@@ -110,6 +109,15 @@ def obstacle(
     if any(other.mig_parent == gpu.uuid for other in gpus):
         return "cut into MIG instances: programs are given those"
     return _unavailable_reason(GpuRequest(count=1), gpu, {gpu.uuid: holders}, ())
+
+
+def idle(reading: GpuReading) -> GpuReading:
+    """The same machine with nobody on it, and every GPU of it in order."""
+    gpus = tuple(
+        msgspec.structs.replace(gpu, processes=(), memory_used=0, error=None, detail=None)
+        for gpu in reading.gpus
+    )
+    return msgspec.structs.replace(reading, gpus=gpus)
 
 
 def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
@@ -130,7 +138,7 @@ def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation
         # Unknown is not none: a slow driver must not send a run to the CPU.
         return Busy(problem, "--gpus 0 runs it on the CPU")
     if request.required or request.explicit:
-        named = f"GPU {','.join(request.ids)}" if request.ids else _gpus(request.count)
+        named = f"GPU {','.join(request.ids)}" if request.ids else gpus_text(request.count)
         wish = "all GPUs" if request.all else named
         return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU")
     return Allocation(notes=(f"runs on the CPU: {problem}",))
@@ -251,7 +259,3 @@ def _runs(holders: Sequence[Lease]) -> str:
         + (f" since {time.strftime('%H:%M', time.localtime(lease.since))}" if lease.since else "")
         for lease in holders
     )
-
-
-def _gpus(count: int, kind: str = "") -> str:
-    return f"{count}{kind} GPU" + ("" if count == 1 else "s")

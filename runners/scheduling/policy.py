@@ -6,15 +6,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from runners.model.gpus import GpuReading
+from runners.model.quantities import gpus_text
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
-from runners.scheduling.allocation import Allocation, Busy, Denied, allocate, claimable_gpus
+from runners.scheduling.allocation import (
+    Allocation,
+    Busy,
+    Denied,
+    allocate,
+    claimable_gpus,
+    idle,
+)
 from runners.state.leases import Lease
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A run that wants to start. Members of one `group` start together or not at all; where they
-    have a limit, each starts by itself, at most `parallel` at once (0: any number).
+    """A run that wants to start.
+
+    Members of one `group` start together or not at all; where they have a limit, each starts by
+    itself, at most `parallel` at once (0: any number). A run that is not written down yet has a
+    `name` for people instead of its id, which nobody has seen.
     """
 
     run: str
@@ -25,6 +36,12 @@ class Candidate(msgspec.Struct, frozen=True):
     group: str = ""
     preset: str = ""
     parallel: int | None = None
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people know it by."""
+        return self.name or self.run
 
     @property
     def together(self) -> str:
@@ -85,7 +102,7 @@ def decide(
     many runs of a group with a limit have started. A run behind a waiting one starts only on GPUs
     that the waiting one could not use, so it delays nobody.
     """
-    held: dict[str, list[Lease]] = {uuid: list(found) for uuid, found in leases.items()}
+    held = {uuid: list(found) for uuid, found in leases.items()}
     reserved: set[str] = set()
     verdicts: dict[str, QueueDecision] = {}
     started = Counter(running or {})
@@ -101,10 +118,7 @@ def decide(
             verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
             if isinstance(verdict, Granted):
                 started[candidate.group] += 1
-                for logical, gpu in enumerate(verdict.allocation.gpus):
-                    share = candidate.request.share_memory
-                    lease = Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
-                    held.setdefault(gpu.uuid, []).append(lease)
+                _take(held, candidate, verdict.allocation)
             elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
                 # What waits for another run's end reserves nothing: the GPUs
                 # would be idle until then.
@@ -147,23 +161,53 @@ def _decide_unit(
     for candidate in unit:
         verdict = _decide_one(candidate, reading, trial, reserved, endings, drained)
         verdicts[candidate.run] = verdict
-        for logical, gpu in enumerate(allocation_of(verdict).gpus):
-            share = candidate.request.share_memory
-            trial.setdefault(gpu.uuid, []).append(
-                Lease(gpu.uuid, candidate.run, logical, candidate.preset, 0.0, share)
-            )
+        _take(trial, candidate, allocation_of(verdict))
     refused = [c for c in unit if not isinstance(verdicts[c.run], Granted)]
     if not refused or len(unit) == 1:
         return verdicts
+    never = _never_together(unit, reading)
+    if never is not None:
+        return dict.fromkeys(verdicts, never)
     other = refused[0]
     found = verdicts[other.run]
     # The members that could have started say whom they wait for.
-    words = f"starts together with {other.run}: {reason_of(found)}"
+    words = f"starts together with {other.shown}: {reason_of(found)}"
     together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
     return {
         run: together if isinstance(verdict, Granted) else verdict
         for run, verdict in verdicts.items()
     }
+
+
+def _take(held: dict[str, list[Lease]], candidate: Candidate, allocation: Allocation) -> None:
+    share = candidate.request.share_memory
+    for logical, gpu in enumerate(allocation.gpus):
+        lease = Lease(gpu.uuid, candidate.shown, logical, candidate.preset, 0.0, share)
+        held.setdefault(gpu.uuid, []).append(lease)
+
+
+def _never_together(unit: Sequence[Candidate], reading: GpuReading | None) -> Denied | None:
+    """Why a group could not start even on this machine with nobody else; None when it could."""
+    if reading is None or not reading.gpus:
+        return None
+    machine = idle(reading)
+    held: dict[str, list[Lease]] = {}
+    for candidate in unit:
+        answer = allocate(candidate.request, machine, held)
+        if isinstance(answer, Allocation):
+            _take(held, candidate, answer)
+            continue
+        alone = allocate(candidate.request, machine, {})
+        if isinstance(alone, Denied):
+            return None  # refused for itself, and so are the others, who say whom they wait for
+        if isinstance(alone, Busy):
+            return Denied(f"{candidate.shown}: {alone.reason}", alone.hint)
+        return Denied(
+            "the runs of this group cannot stand beside each other on "
+            f"{gpus_text(len(reading.gpus))}",
+            "give each of them GPUs that the others do not take",
+        )
+    return None
 
 
 def _decide_one(

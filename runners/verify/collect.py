@@ -5,11 +5,11 @@ from pathlib import Path
 
 from runners.doctor.host_facts import kernel_architectures, read_host
 from runners.lifecycle.launch.interpreter import interpreter_of
-from runners.lifecycle.launch.planner import Foreseen
+from runners.lifecycle.launch.planner import PlannedRun
 from runners.lifecycle.launch.probe_notes import probe_of
 from runners.lifecycle.launch.words import words_of
 from runners.model.spec import CheckGroup
-from runners.scheduling.policy import Granted, allocation_of, reason_of
+from runners.scheduling.policy import allocation_of, reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
 from runners.verify.config_facts import look_at_config
@@ -28,14 +28,14 @@ from runners.verify.resource_facts import (
 
 
 def collect(
-    state: StateDirectory, foreseen: Foreseen, groups: Collection[CheckGroup] = ()
+    state: StateDirectory, run: PlannedRun, groups: Collection[CheckGroup] = ()
 ) -> LaunchFacts:
     """The facts for the checks of `groups`, all of them where none are named.
 
     Runs the spec's own interpreter and check commands; imports nothing of theirs here.
     """
-    spec, plan, environment = foreseen.spec, foreseen.planned.plan, foreseen.planned.environment
-    allocation = allocation_of(foreseen.verdict)
+    spec, plan, environment = run.spec, run.plan, run.planned.environment
+    allocation = allocation_of(run.decision)
     folder, directory = Path(plan.working_directory), Path(plan.directory)
     words = words_of(spec, plan.run, directory, allocation, plan.processes)
     script = script_of(plan.argv, folder)
@@ -48,7 +48,7 @@ def collect(
         interpreter = ask_interpreter(plan.argv, folder, environment, spec.checks.imports)
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
     probe = probe_of(state, spec, allocation.gpus, plan.processes)
-    reading = foreseen.reading
+    reading = run.reading
     # Reads the kernel driver's topology, which only AMD checks need.
     architectures = {}
     if wants("gpus") and any(gpu.is_amd and not gpu.simulated for gpu in allocation.gpus):
@@ -66,12 +66,12 @@ def collect(
         environment,
         allocation.gpus,
         reading.driver if reading is not None else None,
-        "" if isinstance(foreseen.verdict, Granted) else reason_of(foreseen.verdict),
+        reason_of(run.decision),
         interpreter,
         tuple(paths) if wants("data") else (),
         tuple(look_at_files(spec, folder, words, directory)) if wants("data") else (),
         tuple(run_checks(spec, folder, environment, words)) if wants("own") else (),
-        _checkpoint(foreseen, folder, before) if wants("checkpoint") else None,
+        _checkpoint(run, folder, before) if wants("checkpoint") else None,
         config,
         tuple(memory_needs(state, spec, allocation.gpus, probe)) if wants("memory") else (),
         batch_facts(spec, plan, probe) if wants("batch") else None,
@@ -84,15 +84,15 @@ def collect(
 
 
 def _checkpoint(
-    foreseen: Foreseen, folder: Path, before: EarlierCheckpoints | None
+    run: PlannedRun, folder: Path, before: EarlierCheckpoints | None
 ) -> CheckpointFacts | None:
-    path = named_checkpoint(foreseen.spec, folder)
+    path = named_checkpoint(run.spec, folder)
     if path is None:
         return None
-    interpreter = interpreter_of(foreseen.planned.plan.argv)
+    interpreter = interpreter_of(run.plan.argv)
     return look_at_checkpoint(
         path,
         None if interpreter is None else str(interpreter),
-        foreseen.planned.environment,
+        run.planned.environment,
         before.newest if before is not None else None,
     )

@@ -5,11 +5,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from runners.doctor.checks import Check
-from runners.lifecycle.launch.planner import Foreseen, foresee
+from runners.lifecycle.launch.planner import PlannedRun, plan_runs
+from runners.model.closed import assert_never
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import CheckGroup, RunSpec
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted
+from runners.scheduling.policy import Granted, Waiting
 from runners.state.layout import StateDirectory
 from runners.verify.collect import collect
 from runners.verify.table import JudgedCheck, judge
@@ -47,33 +48,41 @@ def verify(
 ) -> list[Verification]:
     """Check every run as it would be launched now; of `groups` only, where some are named."""
     try:
-        foreseen = foresee(state, specs)
+        planned = plan_runs(state, specs)
     except FresnelError as error:
         # One by one, so that the error is shown with the run that it belongs to.
         if len(specs) > 1:
             return [found for spec in specs for found in verify(state, [spec], groups)]
         check = Check("plan", "FAIL", error.message, error.hint)
         return [Verification(specs[0].preset, specs[0].name, (JudgedCheck("program", check),))]
-    return [_verify_one(state, one, groups) for one in foreseen]
+    return [_verify_one(state, run, groups) for run in planned]
 
 
 def _verify_one(
-    state: StateDirectory, foreseen: Foreseen, groups: Collection[CheckGroup]
+    state: StateDirectory, run: PlannedRun, groups: Collection[CheckGroup]
 ) -> Verification:
-    found = [_place(foreseen), *judge(collect(state, foreseen, groups), groups)]
-    return Verification(foreseen.spec.preset, foreseen.spec.name, tuple(found))
+    found = [_place(run), *judge(collect(state, run, groups), groups)]
+    return Verification(run.spec.preset, run.spec.name, tuple(found))
 
 
-def _place(foreseen: Foreseen) -> JudgedCheck:
+def _place(run: PlannedRun) -> JudgedCheck:
     """Whether the run would start now, and on what."""
-    verdict, gpus = foreseen.verdict, foreseen.planned.plan.gpus
-    if isinstance(verdict, Granted):
-        names = ", ".join(str(gpu.index) for gpu in gpus)
-        words = f"starts now on GPU {names} ({gpus[0].name})" if gpus else "starts now on the CPU"
-        return JudgedCheck("program", Check("plan", "PASS", words))
-    refused = isinstance(verdict, Denied)
-    words = verdict.reason if refused else f"would wait: {verdict.reason}"
-    return JudgedCheck("program", Check("plan", "FAIL" if refused else "WARN", words, verdict.hint))
+    match run.decision:
+        case Granted():
+            check = Check("plan", "PASS", f"starts now on {_devices(run)}")
+        case Waiting(reason=reason, hint=hint):
+            check = Check("plan", "WARN", f"would wait: {reason}", hint)
+        case Denied(reason=reason, hint=hint):
+            check = Check("plan", "FAIL", reason, hint)
+        case _:
+            assert_never(run.decision)
+    return JudgedCheck("program", check)
+
+
+def _devices(run: PlannedRun) -> str:
+    gpus = run.plan.gpus
+    names = ", ".join(str(gpu.index) for gpu in gpus)
+    return f"GPU {names} ({gpus[0].name})" if gpus else "the CPU"
 
 
 def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunSpec]:

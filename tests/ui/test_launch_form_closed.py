@@ -74,7 +74,7 @@ async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
     app: PanelApp, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    name = {"presets": "read_choices", "plan": "preview"}[group]
+    name = {"presets": "read_choices", "plan": "plan_runs"}[group]
     brings, kept = getattr(launch, name), []
 
     def held(*given: Any) -> Any:

@@ -12,14 +12,13 @@ from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
 from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.lifecycle.launch.planner import preview
+from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
-from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted, QueueDecision, Waiting
+from runners.scheduling.policy import Granted, Waiting
 from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import print_json, print_pairs, print_summary, run_exit_code, say
@@ -144,27 +143,25 @@ def _interrupted(runs: list[Run]) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    """Print the plan; exit 4 when it would be denied now."""
-    planned = preview(StateDirectory(), specs_from(arguments))
+    """Print the plan; with the exit code of the launch when that would be refused now."""
+    planned = plan_runs(StateDirectory(), specs_from(arguments))
     if arguments.json:
-        values = [_plan_json(plan, verdict) for plan, verdict in planned]
-        print_json(values if planned[0][0].group else values[0])
+        values = [_plan_json(run) for run in planned]
+        print_json(values if planned[0].plan.group else values[0])
     else:
-        for i, (plan, verdict) in enumerate(planned):
+        for i, run in enumerate(planned):
             if i:
                 print()
-            print_pairs(describe_plan(plan, verdict))
-    for _, verdict in planned:
-        if not isinstance(verdict, Granted) and verdict.hint:
-            say(verdict.hint)
-    denied = any(isinstance(verdict, Denied) for _, verdict in planned)
-    return ExitCode.DENIED if denied else ExitCode.DONE
+            print_pairs(describe_plan(run.plan, run.decision))
+    hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
+    for hint in dict.fromkeys(filter(None, hints)):
+        say(hint)
+    refused = (run.refusal() for run in planned)
+    return next((problem.exit_code for problem in refused if problem), ExitCode.DONE)
 
 
-def _plan_json(plan: LaunchPlan, verdict: QueueDecision) -> dict[str, Any]:
-    value: dict[str, Any] = msgspec.to_builtins(plan)
-    value["denied"] = verdict.reason if isinstance(verdict, Denied) else None
-    value["waits"] = verdict.reason if isinstance(verdict, Waiting) else None
-    # Version 0.1 had these two instead of `phase`; still written for one release.
-    value["queued"], value["granted"] = plan.phase == "queued", plan.phase == "granted"
+def _plan_json(run: PlannedRun) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(run.plan)
+    value["denied"] = run.decision.reason if isinstance(run.decision, Denied) else None
+    value["waits"] = run.decision.reason if isinstance(run.decision, Waiting) else None
     return value

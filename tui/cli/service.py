@@ -9,7 +9,7 @@ from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
-from runners.lifecycle.launch.planner import preview
+from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
 from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
@@ -105,7 +105,8 @@ def _print_unit(arguments: argparse.Namespace) -> int:
         raise WrongInput("service unit: which preset?", "fresnel-tui service unit PRESET")
     specs = resolve_runs(arguments.preset, arguments.overrides, "")
     units = []
-    for plan, _ in preview(StateDirectory(), specs):
+    for run in plan_runs(StateDirectory(), specs):
+        plan = run.plan
         hidden = [name for name, value in plan.environment.items() if value == MASK]
         shown = {name: value for name, value in plan.environment.items() if name not in hidden}
         # The folder of a run that never was: what the program writes there would be lost.

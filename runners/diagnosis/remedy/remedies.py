@@ -11,11 +11,11 @@ from runners.diagnosis.remedy_names import REMEDIES
 from runners.diagnosis.verdict import Diagnosis, NotKnown, remedies_for
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.start import start_together
-from runners.lifecycle.launch.planner import preview
+from runners.lifecycle.launch.planner import plan_runs
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.presets.reading.diagnostics import nearest
-from runners.scheduling.policy import Granted
+from runners.scheduling.policy import reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_tool import (
     CheckpointToolError,
@@ -84,12 +84,12 @@ def _propose_one(case: Case, name: str) -> Proposal:
     try:
         treated = treat(case, [name])
         # By planning the launch for real: the diff shows what would run, not what the remedy meant.
-        plan, decision = preview(case.state, [treated.spec])[0]
+        (run,) = plan_runs(case.state, [treated.spec])
     except FresnelError as error:
         return Proposal(name, words, obstacle=error.message)
-    diff = plan_diff(case.plan, plan, treated.work)
-    waits = "" if isinstance(decision, Granted) else decision.reason
-    return Proposal(name, words, diff, "" if diff else "it changes nothing", waits)
+    diff = plan_diff(case.plan, run.plan, treated.work)
+    obstacle = "" if diff else "it changes nothing"
+    return Proposal(name, words, diff, obstacle, reason_of(run.decision))
 
 
 def treat(case: Case, names: Sequence[str]) -> Case:
@@ -109,8 +109,8 @@ def treat(case: Case, names: Sequence[str]) -> Case:
 
 def combined_diff(case: Case, treated: Case) -> tuple[str, ...]:
     """What all remedies together change."""
-    plan, _ = preview(case.state, [treated.spec])[0]
-    return plan_diff(case.plan, plan, treated.work)
+    (run,) = plan_runs(case.state, [treated.spec])
+    return plan_diff(case.plan, run.plan, treated.work)
 
 
 def launch_treated(treated: Case) -> Run:

@@ -112,37 +112,44 @@ def dispatch(state: StateDirectory) -> list[str]:
     reading = read_gpus(state) if wants_gpus else None
     with locked(state.allocation_lock):
         # Listed again under the lock: the first look may be out of date by now.
-        verdicts = judge(state, candidates := waiting(state), reading)
-        granted = grant_all(state, candidates, verdicts)
-    for candidate in candidates:
-        # Those who must still wait are not woken: they would only go back to sleep.
-        if candidate.run in granted or isinstance(verdicts[candidate.run], Denied):
-            poke_supervisor(state.run(candidate.run))
+        candidates = waiting(state)
+        decisions = judge(state, candidates, reading)
+        granted = grant_all(state, candidates, decisions)
+    wake(state, candidates, decisions)
     return granted
 
 
 def grant_all(
-    state: StateDirectory, candidates: Sequence[Candidate], verdicts: Mapping[str, QueueDecision]
+    state: StateDirectory, candidates: Sequence[Candidate], decisions: Mapping[str, QueueDecision]
 ) -> list[str]:
-    """Give waiting runs the GPUs of their verdicts, and tell the others why not.
+    """Give waiting runs the GPUs of their decisions, and tell the others why not.
 
     Returns the ids of those that were granted. Call it under the allocation lock.
     """
     granted = []
     for candidate in candidates:
-        verdict = verdicts[candidate.run]
-        if isinstance(verdict, Granted):
-            if _grant(state.run(candidate.run), candidate, verdict.allocation):
-                granted.append(candidate.run)
-        else:
-            tell_why(state.run(candidate.run), verdict)
+        directory, decision = state.run(candidate.run), decisions[candidate.run]
+        if not isinstance(decision, Granted):
+            tell_why(directory, decision)
+        elif _grant(directory, candidate, decision.allocation):
+            granted.append(candidate.run)
     return granted
 
 
-def tell_why(directory: RunDirectory, verdict: Waiting | Denied) -> None:
+def wake(
+    state: StateDirectory, candidates: Sequence[Candidate], decisions: Mapping[str, QueueDecision]
+) -> None:
+    """Poke the supervisors of runs that may start, or never can, after the lock was released."""
+    for candidate in candidates:
+        # Those who must still wait are not woken: they would only go back to sleep.
+        if not isinstance(decisions[candidate.run], Waiting):
+            poke_supervisor(state.run(candidate.run))
+
+
+def tell_why(directory: RunDirectory, decision: Waiting | Denied) -> None:
     """Write down why a run waits, or why it can never start, if that has changed."""
-    never = isinstance(verdict, Denied)
-    waits = QueueStatus(verdict.reason, verdict.place, time.time(), never)
+    never = isinstance(decision, Denied)
+    waits = QueueStatus(decision.reason, decision.place, time.time(), never)
     before = read_waits(directory)
     # The time alone is no change: a queue that is looked at every few seconds writes nothing.
     if before is None or msgspec.structs.replace(before, time=waits.time) != waits:

@@ -1,13 +1,11 @@
 """Whether a preset can run on this machine at all, told without launching it."""
 
-import msgspec
-
 from runners.lifecycle.launch.planning import spell_command
 from runners.lifecycle.launch.requirements import missing_packages
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.spec import RunSpec
-from runners.scheduling.allocation import Denied, allocate
+from runners.scheduling.allocation import Denied, allocate, idle
 
 
 def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
@@ -24,9 +22,5 @@ def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
         return f"missing: {', '.join(missing.packages)}"
     if reading is None:
         return ""
-    idle = tuple(
-        msgspec.structs.replace(gpu, processes=(), memory_used=0, error=None)
-        for gpu in reading.gpus
-    )
-    verdict = allocate(spec.gpus, msgspec.structs.replace(reading, gpus=idle), {})
-    return verdict.reason if isinstance(verdict, Denied) else ""
+    answer = allocate(spec.gpus, idle(reading), {})
+    return answer.reason if isinstance(answer, Denied) else ""

@@ -1,82 +1,188 @@
-"""What a launch would come to now: the plan of each spec, the decision on it; nothing written."""
+"""The one planner: what a launch of some specs comes to now.
+
+Asked without a lock to show it, and under the allocation lock to do it. Nothing is written.
+"""
 
 import os
 import re
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from runners.cost.estimate import forecast
 from runners.cost.prices import choose_price
+from runners.cost.rates import device_count
 from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
-from runners.lifecycle.launch.outlook import plan_launch
-from runners.lifecycle.launch.planning import Planned
+from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_notes import probe_notes
-from runners.lifecycle.launch.requirements import missing_packages
-from runners.model.errors import WrongInput
+from runners.lifecycle.launch.provenance import provenance_of
+from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
+from runners.model.closed import assert_never
+from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
-from runners.scheduling.allocation import Allocation
+from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.memory_warning import oom_warnings
-from runners.scheduling.policy import QueueDecision, allocation_of
-from runners.state.layout import StateDirectory
+from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting
+from runners.state.layout import RunDirectory, StateDirectory
 
 
-def preview(
-    state: StateDirectory, specs: Sequence[RunSpec]
-) -> list[tuple[LaunchPlan, QueueDecision]]:
-    """The plans that `specs` would run now, and the decisions on them; nothing is written."""
-    return [(one.planned.plan, one.verdict) for one in foresee(state, specs)]
+class PlannedRun(NamedTuple):
+    """What becomes of one spec: its plan, the queue's decision on it, what its interpreter lacks.
 
-
-class Foreseen(NamedTuple):
-    """What would become of one spec now; `reading` is the one its GPUs were chosen by."""
+    `reading` is the one its GPUs were chosen by. The plan's environment has secrets in clear: only
+    for memory.
+    """
 
     spec: RunSpec
     planned: Planned
-    verdict: QueueDecision
-    reading: GpuReading | None
+    decision: QueueDecision
+    reading: GpuReading | None = None
+    missing: MissingPackages | None = None
+
+    @property
+    def plan(self) -> LaunchPlan:
+        """The plan as it may be shown and written."""
+        return self.planned.plan
+
+    def refusal(self, queue: bool = True) -> FresnelError | None:
+        """Why a launch refuses it, None when it starts or, with `queue`, may wait."""
+        match self.decision:
+            case Denied(reason=reason, hint=hint):
+                return DeniedError(reason, hint)
+            case Waiting(obstacle=obstacle, hint=hint) if not queue:
+                return DeniedError(obstacle, hint)
+            case Waiting() | Granted():
+                pass
+            case _:
+                assert_never(self.decision)
+        if self.missing is not None:
+            return WrongInput(self.missing.text, self.missing.install)
+        return None
 
 
-def foresee(state: StateDirectory, specs: Sequence[RunSpec]) -> list[Foreseen]:
-    """As `preview`, with the programs' environments, secrets in clear: only for memory.
+class PlannedLaunch(NamedTuple):
+    """What becomes of specs that are launched together, and of the runs that wait before them."""
 
-    Raises WrongInput when something that a spec names does not exist.
+    runs: tuple[PlannedRun, ...]
+    waiting: tuple[Candidate, ...]
+    decisions: Mapping[str, QueueDecision]
+
+    def refuse(self, queue: bool = True) -> None:
+        """Raise what speaks against the first of the runs that may not even wait."""
+        for run in self.runs:
+            problem = run.refusal(queue)
+            if problem is not None:
+                raise problem
+
+
+class Planner:
+    """Specs that shall run together, checked, with a reading of the GPUs.
+
+    What may take seconds (a slow driver) is done when it is made, so that no lock is held for it.
+    Raises NotFound for an `after` that names no run, WrongInput for text that no file can hold.
     """
-    specs = [resolve_after(state, spec) for spec in specs]
-    for spec in specs:
-        check_texts(spec)
-    reading = reading_for(state, specs)
-    candidates = [
-        candidate_of(f"~{i}", spec, time.time() + i * 1e-6) for i, spec in enumerate(specs)
-    ]
-    verdicts = judge(
-        state, [*(waiting(state) if reading is not None else []), *candidates], reading
-    )
-    foreseen = []
-    for spec, candidate in zip(specs, candidates, strict=True):
-        verdict = verdicts[candidate.run]
-        run_id = new_run_id(spec.name)
-        allocation = warned(state, spec, allocation_of(verdict))
+
+    def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
+        self._state = state
+        self._specs = [resolve_after(state, spec) for spec in specs]
+        for spec in self._specs:
+            _check_texts(spec)
+        wants_gpus = any(spec.gpus.wants_gpus for spec in specs)
+        self._reading = read_gpus(state) if wants_gpus else None
+
+    def plan(self) -> PlannedLaunch:
+        """What the specs would come to now; under the allocation lock: what they come to.
+
+        Raises WrongInput when something that a spec names does not exist.
+        """
+        # Without GPUs nobody is in the way.
+        before = waiting(self._state) if self._reading is not None else []
+        candidates = self._candidates()
+        decisions = judge(self._state, [*before, *candidates], self._reading)
+        runs = tuple(
+            self._plan_one(spec, candidate.run, decisions[candidate.run])
+            for spec, candidate in zip(self._specs, candidates, strict=True)
+        )
+        return PlannedLaunch(runs, tuple(before), decisions)
+
+    def _candidates(self) -> list[Candidate]:
+        now = time.time()
+        candidates: dict[str, Candidate] = {}
+        for i, spec in enumerate(self._specs):
+            run_id = _new_run_id(spec.name)
+            # A hundred launches in one second do share four hex digits.
+            while run_id in candidates or self._state.run(run_id).path.exists():
+                run_id = _new_run_id(spec.name)
+            # Microseconds apart: specs of one launch keep their order in the queue.
+            candidate = candidate_of(run_id, spec, now + i * 1e-6)
+            candidates[run_id] = msgspec.structs.replace(candidate, name=spec.name)
+        return list(candidates.values())
+
+    def _plan_one(self, spec: RunSpec, run_id: str, decision: QueueDecision) -> PlannedRun:
+        run = self._state.run(run_id)
         with located(spec.source):
-            planned = plan_launch(
-                spec, state.run(run_id), allocation, reading, price_of(state, spec)
-            )
-        missing = missing_packages(spec, planned.plan.argv, planned.environment)
-        if missing is not None:
-            note = f"{missing.text}; to install: {missing.install}"
-            plan = msgspec.structs.replace(planned.plan, notes=(note, *planned.plan.notes))
-            planned = planned._replace(plan=plan)
-        foreseen.append(Foreseen(spec, planned, verdict, reading))
-    return foreseen
+            price = _price_of(self._state, spec)
+            return plan_run(run, spec, decision, self._reading, price)
 
 
-def check_texts(spec: RunSpec) -> None:
+def plan_runs(state: StateDirectory, specs: Sequence[RunSpec]) -> tuple[PlannedRun, ...]:
+    """What a launch of `specs` would come to now, to be shown. Raises as `Planner` does."""
+    return Planner(state, specs).plan().runs
+
+
+def plan_run(
+    run: RunDirectory,
+    spec: RunSpec,
+    decision: QueueDecision,
+    reading: GpuReading | None,
+    price: Price | None,
+) -> PlannedRun:
+    """Plan one run for what the queue decided: complete, with all that is to be said of it.
+
+    Raises WrongInput when a path, program or variable that it names does not exist.
+    """
+    allocation = _allocation(run.home, spec, decision)
+    planned = make_plan(spec, run, allocation, reading, price)
+    plan = planned.plan
+    argv, folder = plan.argv, Path(plan.working_directory)
+    missing = missing_packages(spec, argv, planned.environment)
+    lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
+    complete = msgspec.structs.replace(
+        plan,
+        phase=_phase(spec, decision),
+        notes=(*lacks, *plan.notes),
+        forecast=forecast(run.home, spec, allocation.gpus, price, device_count(plan.gpus)),
+        provenance=provenance_of(argv, folder, planned.environment, reading),
+    )
+    return PlannedRun(spec, planned._replace(plan=complete), decision, reading, missing)
+
+
+def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted", "final"]:
+    if not isinstance(decision, Granted):
+        return "queued"
+    # Its supervisor lets a run with a search be planned once more, with the values suggested then.
+    return "final" if spec.search is None else "granted"
+
+
+def _allocation(state: StateDirectory, spec: RunSpec, decision: QueueDecision) -> Allocation:
+    """Its GPUs, with what earlier runs and probes say about them; none while it waits."""
+    if not isinstance(decision, Granted):
+        return Allocation()
+    given = decision.allocation
+    notes = oom_warnings(state, spec.preset, spec.name, given.gpus, spec.gpus.share_memory)
+    notes += probe_notes(state, spec, given.gpus)
+    return msgspec.structs.replace(given, notes=(*given.notes, *notes))
+
+
+def _check_texts(spec: RunSpec) -> None:
     """Raise WrongInput for text that no file can hold, or a name that breaks every list."""
     if any(not char.isprintable() for char in spec.name):
         raise WrongInput(
@@ -90,30 +196,13 @@ def check_texts(spec: RunSpec) -> None:
         ) from None
 
 
-def new_run_id(name: str) -> str:
+def _new_run_id(name: str) -> str:
     """An id that sorts by time and reads well: 20261120-231502-gaussian-validate-7f3a."""
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:40] or "run"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{os.urandom(2).hex()}"
 
 
-def reading_for(state: StateDirectory, specs: Sequence[RunSpec]) -> GpuReading | None:
-    """The GPUs now, where any of the specs wants some; else no driver is asked."""
-    return read_gpus(state) if any(spec.gpus.wants_gpus for spec in specs) else None
-
-
-def warned(state: StateDirectory, spec: RunSpec, allocation: Allocation) -> Allocation:
-    """Return `allocation` with notes on GPUs whose free memory this preset's history exceeds.
-
-    What a probe found to fit is noted too.
-    """
-    notes = oom_warnings(state, spec.preset, spec.name, allocation.gpus, spec.gpus.share_memory)
-    notes += probe_notes(state, spec, allocation.gpus)
-    return (
-        msgspec.structs.replace(allocation, notes=allocation.notes + notes) if notes else allocation
-    )
-
-
-def price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
+def _price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
     """What the run will pay: by its flag, else the session, else its preset. Raises WrongInput."""
     session = read_session(state)
     # A price given by hand outranks the session's, and that outranks the preset's.

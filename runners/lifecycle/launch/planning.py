@@ -76,7 +76,7 @@ def make_plan(
     reading: GpuReading | None,
     price: Price | None,
 ) -> Planned:
-    """Plan `spec` for one run, without its estimate and provenance: see `outlook`.
+    """Plan `spec` for one run, without its estimate and provenance: see `planner`.
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """

@@ -16,14 +16,14 @@ from runners.gpus.cards import CardPart
 from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
-from runners.lifecycle.launch.outlook import plan_launch
+from runners.lifecycle.launch.planner import plan_run
 from runners.lifecycle.launch.search import suggested
 from runners.lifecycle.launch.words import MASK, SECRET_PREFIX
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.memory_warning import oom_warnings
+from runners.scheduling.policy import Granted
 from runners.state.codec import read_plan, read_spec
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -54,22 +54,21 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         raise WrongInput(
             f"working directory {before.working_directory}: {error.strerror}"
         ) from None
-    said, spec = spec.warnings, suggested(directory, spec)
+    warned_before, spec = spec.warnings, suggested(directory, spec)
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
-    planned = plan_launch(
-        msgspec.structs.replace(spec, environment=_unmasked(spec)),
-        directory,
-        Allocation(
-            gpus,
-            tuple(note for note in before.notes if note not in said)
-            + oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory),
-            tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
-        ),
-        reading,
-        before.price,
+    granted = Allocation(
+        gpus,
+        tuple(note for note in before.notes if note not in warned_before),
+        tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
     )
+    spec = msgspec.structs.replace(spec, environment=_unmasked(spec))
+    run = plan_run(directory, spec, Granted(granted), reading, before.price)
     recording.join()
+    problem = run.refusal()
+    if problem is not None:
+        raise problem
+    planned = run.planned
     provenance = msgspec.structs.replace(
         planned.plan.provenance, commit_at_launch=before.provenance.commit
     )

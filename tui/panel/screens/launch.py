@@ -18,16 +18,14 @@ from textual.widgets import Button, Static
 
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.launch.planner import preview
+from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import PresetEntry, find_preset
 from runners.scheduling.memory_warning import peak_memory_by_gpu
-from runners.scheduling.policy import QueueDecision
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.screen_keys import LAUNCH_KEYS
@@ -338,9 +336,9 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     @work(thread=True, exclusive=True, group="plan")
     def _plan(self, specs: list[RunSpec], asked: int, gpus: Sequence[GpuSnapshot]) -> None:
         try:
-            planned = preview(self.state, specs)
+            planned = plan_runs(self.state, specs)
         except FresnelError as error:
-            self.app.call_from_thread(self._take_plan, asked, str(error), [], {}, specs)
+            self.app.call_from_thread(self._take_plan, asked, str(error), (), {}, specs)
             return
         peaks: Peaks = {}
         if len(specs) == 1:
@@ -351,7 +349,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self,
         asked: int,
         problem: str,
-        planned: list[tuple[LaunchPlan, QueueDecision]],
+        planned: Sequence[PlannedRun],
         peaks: Peaks,
         specs: list[RunSpec],
     ) -> None:
@@ -361,10 +359,10 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         if problem:
             self._show_problem(problem)
         else:
-            plans = [_plan_text(describe_plan(plan, verdict)) for plan, verdict in planned]
+            plans = [_plan_text(describe_plan(run.plan, run.decision)) for run in planned]
             head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
             self._show_plan_text(Text("\n").join([*head, *plans]))
-        taken = {gpu.uuid: gpu.logical for plan, _ in planned for gpu in plan.gpus}
+        taken = {gpu.uuid: gpu.logical for run in planned for gpu in run.plan.gpus}
         self.form.picker.show(taken, peaks, specs[0].gpus)
 
     def _show_problem(self, words: str) -> None:
