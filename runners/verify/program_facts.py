@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from runners.host.helpers import ROOT
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts
 
-SCRIPT = ROOT / "runners" / "doctor" / "verification" / "interpreter_script.py"
+SCRIPT = Path(__file__).with_name("interpreter_script.py")
 PATIENCE_S = 120.0
 """Importing torch from a cold network disk takes minutes; beyond this, something hangs."""
 _LONGEST = 4 << 20

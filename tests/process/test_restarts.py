@@ -1,5 +1,6 @@
 """Starting again after a failure, limits, and groups."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -136,9 +137,24 @@ def test_a_group_starts_all_or_none(cli: CommandLine, both: Path) -> None:
         eventually(lambda run=run: cli.status(run)["state"] == "running")
 
 
-def test_a_group_that_never_fits_is_denied(cli: CommandLine, both: Path) -> None:
+def test_a_group_that_never_fits_is_denied_by_plan_and_launch_alike(
+    cli: CommandLine, both: Path
+) -> None:
     (both / "bad.yaml").write_text("runs:\n  - preset: left\n  - {preset: right, gpus: 2}\n")
-    assert "cannot stand beside each other" in cli.run("launch", "bad", exits=4).stderr
+    refused = cli.run("launch", "bad", exits=4).stderr
+    assert "cannot stand beside each other on 8 GPUs" in refused
+    plans = json.loads(cli.run("plan", "bad", "--json", exits=4).stdout)
+    assert len(plans) == 2 and all(plan["denied"] in refused for plan in plans)
+    said = cli.run("plan", "bad", exits=4)
+    assert plans[0]["denied"] in said.stdout and said.stderr.strip() in refused
+    assert list(cli.state.runs.iterdir()) == []
+
+
+def test_a_group_that_waits_names_its_members(cli: CommandLine, both: Path) -> None:
+    cli.launch("--gpu-ids", "7", "--", "sleep", "300")
+    waits = [plan["waits"] for plan in cli.json("plan", "both")]
+    assert waits[0].startswith("starts together with r: ") and "held by" in waits[1]
+    assert not any("~" in words for words in waits)
 
 
 def test_overrides_name_the_member(cli: CommandLine, both: Path) -> None:

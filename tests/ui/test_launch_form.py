@@ -231,7 +231,7 @@ def test_a_missing_package_is_said_before_the_launch(presets: Path, tmp_path: Pa
         "needs: {packages: [no_such_package_x]}\n"
     )
     plan = headless("plan", "needy")
-    assert plan.returncode == 0
+    assert plan.returncode == 2
     assert "lacks the Python package no_such_package_x; to install: " in plan.stdout
     launched = headless("launch", "needy")
     assert launched.returncode == 2 and "install no_such_package_x" in launched.stderr

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from runners.gpus import client
@@ -62,6 +62,8 @@ EXTRAS: tuple[dict[str, Any], ...] = (
     {},
     {},
     {},
+    {},
+    {},
     {"environment": {"WHERE": "${run_dir}/out", "MY_TOKEN": "hush", "N": "${processes}"}},
     {"price": 2.5, "limits": {"cost": 5}},
     {"limits": {"cost": 5}},
@@ -89,9 +91,13 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def steps() -> st.SearchStrategy[Step]:
-    members = st.lists(presets(), min_size=1, max_size=1) | st.lists(presets(), max_size=3, min_size=2)
+    members = st.lists(presets(), min_size=1, max_size=1) | st.lists(
+        presets(), max_size=3, min_size=2
+    )
     parallel = st.sampled_from((None, None, None, 1))
-    return st.builds(Step, members, parallel, st.booleans(), st.frozensets(st.integers(0, 3), max_size=1))
+    return st.builds(
+        Step, members, parallel, st.booleans(), st.frozensets(st.integers(0, 3), max_size=1)
+    )
 
 
 class House:
@@ -109,7 +115,9 @@ class House:
         reading = GpuReading(time.time(), host_name(), "simulated", gpus, setting=machine)
         self.state.gpu_reading.write_bytes(msgspec.json.encode(reading))
 
-    def spawn(self, run: RunDirectory, environment: Mapping[str, str], locks: Sequence[int]) -> None:
+    def spawn(
+        self, run: RunDirectory, environment: Mapping[str, str], locks: Sequence[int]
+    ) -> None:
         """In the place of the supervisor's start: keeps its locks, as that would."""
         self.locks[run.id] = [os.dup(descriptor) for descriptor in locks]
         self.environments[run.id] = dict(environment)
@@ -233,6 +241,11 @@ def launch_as_planned(house: House, step: Step) -> None:
             )
 
 
+ALONE = {"launcher": "command", "command": "sleep 1", "gpus": 1}
+
+
+@example("sim:1xMI300X", [Step([ALONE, ALONE], None, True, frozenset())])
+@example("sim:2xH100", [Step([ALONE, {**ALONE, "gpus": 5}], None, True, frozenset())])
 @settings(
     max_examples=300,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
