@@ -1,11 +1,15 @@
 """How each launcher is spelled."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.launchers import build_argv, unbuffer
+from runners.lifecycle.launch.wrappers import unbuffer, unwrapped, wrapped
+from runners.model.launchers import LAUNCHERS, PROCESS_LAUNCHERS, CommandParts, traits_of
 from runners.model.spec import Launcher
+from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.schema import PresetKeys
 
 
 def argv(
@@ -14,11 +18,8 @@ def argv(
     on_gpu: bool = False,
     program: tuple[str, ...] = ("train.py",),
 ) -> str:
-    return " ".join(
-        build_argv(
-            launcher, "python3", program, ["--lr", "1"], ["--extra"], processes, 29555, on_gpu
-        )
-    )
+    parts = CommandParts("python3", program, ["--lr", "1"], ["--extra"], processes, 29555, on_gpu)
+    return " ".join(traits_of(launcher).spell(parts))
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,24 @@ def test_other_programs_stand_behind_stdbuf(monkeypatch: pytest.MonkeyPatch) -> 
     assert unbuffer(["/bin/ls", "-l"]) == ["stdbuf", "-oL", "-eL", "/bin/ls", "-l"]
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     assert unbuffer(["/bin/ls", "-l"]) == ["/bin/ls", "-l"]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_was_put_before_a_program_is_taken_off_again(terminal: bool) -> None:
+    assert unwrapped(wrapped(["/bin/ls", "-l"], terminal, runs_python=False)) == ["/bin/ls", "-l"]
+
+
+def test_a_launcher_that_is_none_is_never_spelled_as_another() -> None:
+    with pytest.raises(AssertionError, match="srun"):
+        traits_of("srun")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_every_launcher_is_whole(launcher: Launcher) -> None:
+    traits = traits_of(launcher)
+    spelled = argv(launcher, 2, True, program=("train.py",))
+    assert spelled.endswith("train.py --lr 1")
+    assert ("--extra" in spelled) == traits.starts_processes == (launcher in PROCESS_LAUNCHERS)
+    assert not traits.starts_processes or "29555" in spelled
+    keys = Diagnostics(Path("p.yaml"), {}).convert({"launcher": launcher}, PresetKeys, ())
+    assert keys.launcher == launcher, "a preset can name it"

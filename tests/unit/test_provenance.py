@@ -23,7 +23,6 @@ from runners.lifecycle.launch.interpreter import (
     package_version,
     python_version,
 )
-from runners.lifecycle.launch.launchers import STDBUF
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.model.gpus import GpuReading
 from runners.model.plan import SourceRecord
@@ -130,7 +129,8 @@ def test_the_interpreter_behind_an_argv(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x7fELF\0\0")
     assert interpreter_of(["/usr/bin/python3", "train.py"]) == Path("/usr/bin/python3")
-    assert interpreter_of([*STDBUF, str(script), "launch"]) == Path("/opt/venv/bin/python3.11")
+    buffered = ["stdbuf", "-oL", "-eL", str(script), "launch"]
+    assert interpreter_of(buffered) == Path("/opt/venv/bin/python3.11")
     assert interpreter_of([str(binary)]) is None
     assert interpreter_of(["/nowhere/at/all"]) is None
 

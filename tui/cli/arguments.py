@@ -32,7 +32,7 @@ examples:
 """
 _WITH_COMMAND = ("launch", "plan", "verify")
 _SCRIPTS = (".py", ".sh", ".pl")
-_LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
+_STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -155,7 +155,7 @@ def _looks_like_program(word: str) -> bool:
 
     if word.endswith((".yaml", ".yml")):
         return False
-    known = word.endswith(_SCRIPTS) or word in _LAUNCHERS
+    known = word.endswith(_SCRIPTS) or word in _STARTERS
     return known or Path(word).is_file() or shutil.which(word) is not None
 
 

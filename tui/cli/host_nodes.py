@@ -12,6 +12,7 @@ import msgspec
 
 from runners.host.identity import user_name
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.model.launchers import PROCESS_LAUNCHERS
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.node_groups import (
     NodeGroup,
@@ -43,7 +44,8 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     if len(set(names)) < 2 or len(set(names)) != len(names):
         raise WrongInput(f"--hosts {arguments.hosts}: expected two names or more, each once")
     if arguments.preset is None:
-        raise WrongInput("--hosts goes with a preset that torchrun or accelerate launches")
+        launchers = " or ".join(PROCESS_LAUNCHERS)
+        raise WrongInput(f"--hosts goes with a preset that {launchers} launches")
     machines = [Ssh(registry, registry.find(name)) for name in names]
     port, name = arguments.master_port, arguments.name or new_name(arguments.preset)
     with ExitStack() as stack:

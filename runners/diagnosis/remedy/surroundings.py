@@ -5,6 +5,7 @@ import re
 from runners.diagnosis.remedy.case import Case, Unfit
 from runners.doctor.host_facts import default_interface, kernel_architectures
 from runners.model.errors import WrongInput
+from runners.model.launchers import traits_of
 from runners.model.spec import Parameter
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.verify.facts import ConfigFacts, LaunchFacts
@@ -16,9 +17,9 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def another_port(case: Case) -> Case:
-    """A port that is free at the launch; torchrun and accelerate get one anyway. Raises Unfit."""
+    """A port that is free at the launch; launchers that need one get it anyway. Raises Unfit."""
     # A new launch alone is the remedy: another port is chosen for it.
-    if case.spec.launcher in ("torchrun", "accelerate") and not _states_port(case):
+    if traits_of(case.spec.launcher).starts_processes and not _states_port(case):
         return case
     environment = dict(case.spec.environment)
     if environment.get("MASTER_PORT", "").isdigit():

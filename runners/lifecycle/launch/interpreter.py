@@ -6,10 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from runners.host.helpers import command
-from runners.lifecycle.launch.launchers import STDBUF
+from runners.lifecycle.launch.wrappers import unwrapped
 
-_PTY = command("pty")
 _VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")
 
@@ -19,13 +17,7 @@ def interpreter_of(argv: Sequence[str]) -> Path | None:
 
     None when it is not Python.
     """
-    words = list(argv)
-    # Our own wrappers come first: the program that matters is behind them.
-    if words[: len(_PTY)] == _PTY:
-        words = words[len(_PTY) :]
-    if words[: len(STDBUF)] == list(STDBUF):
-        words = words[len(STDBUF) :]
-    program = Path(words[0])
+    program = Path(unwrapped(argv)[0])
     if program.name.startswith("python"):
         return program
     # Scripts that pip installs name their interpreter in the first line.

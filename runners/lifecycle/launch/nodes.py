@@ -10,18 +10,18 @@ from collections.abc import Mapping
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.spec import NodePlace, RunSpec
 
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-WITH_NODES = ("torchrun", "accelerate")
 
 
 def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
     """`spec` for one of several machines; WrongInput for a launcher that knows only one."""
-    if spec.launcher not in WITH_NODES:
+    if not traits_of(spec.launcher).starts_processes:
         raise WrongInput(
             f"`{spec.preset}` is launched by {spec.launcher}, on one machine",
-            f"several machines need the launcher {' or '.join(WITH_NODES)}",
+            f"several machines need the launcher {' or '.join(PROCESS_LAUNCHERS)}",
         )
     if not 0 <= nodes.rank < nodes.count:
         raise WrongInput(f"--node-rank {nodes.rank}: expected 0 to {nodes.count - 1}")
@@ -36,39 +36,6 @@ def require_place(spec: RunSpec) -> None:
             f"`fresnel-tui launch {spec.preset}` starts it there; one machine's plan: --nodes "
             f"{len(spec.node_hosts)} --node-rank 0 --master-addr ADDRESS",
         )
-
-
-def torchrun_nodes(nodes: NodePlace | None, port: int | None) -> list[str]:
-    """What torchrun is told of where its ranks meet.
-
-    On one machine by the loopback address: others must not reach the rendezvous, and a host's name
-    may not resolve.
-    """
-    if nodes is None:
-        return ["--master-addr=127.0.0.1", f"--master-port={port}"]
-    return [
-        f"--nnodes={nodes.count}",
-        f"--node-rank={nodes.rank}",
-        f"--master-addr={nodes.address}",
-        f"--master-port={nodes.port}",
-    ]
-
-
-def accelerate_nodes(nodes: NodePlace | None, processes: int, port: int | None) -> list[str]:
-    """What accelerate is told: the processes of all machines together."""
-    if nodes is None:
-        return [
-            f"--num_processes={processes}",
-            "--num_machines=1",
-            f"--main_process_port={port}",
-        ]
-    return [
-        f"--num_processes={processes * nodes.count}",
-        f"--num_machines={nodes.count}",
-        f"--machine_rank={nodes.rank}",
-        f"--main_process_ip={nodes.address}",
-        f"--main_process_port={nodes.port}",
-    ]
 
 
 def node_environment(nodes: NodePlace | None, environment: Mapping[str, str]) -> dict[str, str]:

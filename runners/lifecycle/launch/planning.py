@@ -12,11 +12,9 @@ from typing import NamedTuple, TypedDict
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
-from runners.host import helpers
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
-from runners.lifecycle.launch.launchers import build_argv, shutdown_time, unbuffer
 from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.lifecycle.launch.watched import watched_environment
@@ -28,8 +26,10 @@ from runners.lifecycle.launch.words import (
     mask,
     words_of,
 )
+from runners.lifecycle.launch.wrappers import wrapped
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
+from runners.model.launchers import CommandParts, shutdown_environment, traits_of
 from runners.model.parameters import arguments_of
 from runners.model.plan import LaunchPlan, Origin
 from runners.model.scaling import batch_notes
@@ -153,7 +153,7 @@ def _environment(
 ) -> _Variables:
     added = {
         **_DEFAULT_ENVIRONMENT,
-        **shutdown_time(spec),
+        **shutdown_environment(spec),
         **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
         **{
@@ -291,26 +291,22 @@ def _argv(
             for word in arguments_of(parameter)
         ]
     extra = [fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
+    traits = traits_of(spec.launcher)
     interpreter, program = "", _program(spec, words, folder)
-    if spec.launcher == "command":
-        program[0] = _executable(program[0], folder, environment)
+    if traits.runs_python:
+        name = fill_visible(spec.interpreter, words, "interpreter")
+        interpreter = _interpreter(name, folder, environment)
     else:
-        interpreter = _interpreter(
-            fill_visible(spec.interpreter, words, "interpreter"), folder, environment
-        )
+        program[0] = _executable(program[0], folder, environment)
     port = int(words["port"]) if words.get("port") else None
-    argv = build_argv(
-        spec.launcher, interpreter, program, arguments, extra, processes, port, on_gpu, spec.nodes
+    parts = CommandParts(
+        interpreter, program, arguments, extra, processes, port, on_gpu, spec.nodes
     )
-    # On a terminal the C library flushes at every line already.
-    argv = argv if spec.launcher != "command" or spec.terminal else unbuffer(argv)
-    if spec.terminal:
-        return helpers.command("pty", *argv)
-    return argv
+    return wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
 
 
 def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]:
-    if spec.launcher == "command":
+    if not traits_of(spec.launcher).runs_python:
         command = [fill_visible(word, words, "command") for word in spec.command]
         return ["/bin/sh", "-c", *command] if spec.shell else command
     if spec.module:

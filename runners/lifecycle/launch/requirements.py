@@ -18,6 +18,7 @@ from runners.lifecycle.launch.interpreter import (
     package_folders,
     package_version,
 )
+from runners.model.launchers import traits_of
 from runners.model.spec import RunSpec
 
 OURS = "fresnel-tui"
@@ -25,7 +26,6 @@ _EXTRA = "train"
 _SHIPPED = "${trainers}/"
 _OF_TRAINERS = ("torch", "numpy")
 _OF_TRAINER = {"gaussian": ("PIL",), "skulls": ("scipy",)}
-_OF_LAUNCHER = {"torchrun": ("torch",), "accelerate": ("accelerate",)}
 _DISTRIBUTIONS = {
     "PIL": "pillow",
     "cv2": "opencv-python",
@@ -64,7 +64,7 @@ def needed_packages(spec: RunSpec) -> tuple[str, ...]:
     if not found and spec.script.startswith(_SHIPPED):
         trainer = spec.script.removeprefix(_SHIPPED).partition("/")[0]
         found = (*_OF_TRAINERS, *_OF_TRAINER.get(trainer, ()))
-    return tuple(dict.fromkeys((*found, *_OF_LAUNCHER.get(spec.launcher, ()))))
+    return tuple(dict.fromkeys((*found, *traits_of(spec.launcher).packages)))
 
 
 def missing_packages(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.lifecycle.launch.interpreter import interpreter_of, package_folders, package_version
+from runners.model.launchers import traits_of
 from runners.model.spec import RunSpec
 
 RANK_LOGS = "ranks"
@@ -89,15 +90,17 @@ def _rank_logs(spec: RunSpec, argv: Sequence[str], run: Path, processes: int) ->
     anyway: what torchrun passes on has its progress bars cut into lines.
     """
     at = next((i for i, word in enumerate(argv) if _TORCHRUN.search(word)), None)
-    if at is None or spec.launcher == "accelerate":
+    traits = traits_of(spec.launcher)
+    if at is None or (traits.starts_processes and not traits.logs_ranks):
         return {}
+    # Of a torchrun that a command spells out, its options and the program's are not told apart.
     options = [word for word in argv[at + 1 :] if word.startswith("-")]
-    if spec.launcher == "torchrun":
+    if traits.logs_ranks:
         options = list(spec.launcher_arguments)
     if any(_LOG_DIR.match(word) for word in options):
         return {}
     found = {"PET_LOG_DIR": str(run / RANK_LOGS)}
-    count = processes if spec.launcher == "torchrun" else _per_node(argv[at + 1 :])
+    count = processes if traits.logs_ranks else _per_node(argv[at + 1 :])
     own = any(_LOG_OPTIONS.match(word) for word in options)
     if own or spec.terminal or spec.output_limit or not 1 < count <= _MOST_TEED:
         return found

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.model.errors import WrongInput
+from runners.model.launchers import traits_of
 from runners.model.placeholders import substitute, used_words
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
@@ -47,7 +48,7 @@ def words_of(
     texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
     values = tuple(str(parameter.value) for parameter in spec.parameters)
     # Only where one is used: between finding a port and using it, another program may take it.
-    needs_port = spec.launcher in ("torchrun", "accelerate")
+    needs_port = traits_of(spec.launcher).starts_processes
     if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
         words["port"] = str(spec.nodes.port if spec.nodes else find_free_port())
     return words | _parameter_words(spec, words)
