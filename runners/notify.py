@@ -5,18 +5,18 @@ A short-lived process, begun by the run's supervisor, so that it happens without
 came of it is an event of the run.
 """
 
-import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from runners.host.files import append_event, open_private, read_plain
+from runners.host.files import append_event, open_private
 from runners.host.identity import host_name
 from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
 from runners.presets.reading.settings import NoticeKeys, read_settings
+from runners.state.codec import read_outline
 from runners.state.layout import RunDirectory, StateDirectory
 
 COMMAND_S = 60.0
@@ -89,10 +89,8 @@ def notification(
 
 
 def _name(run: RunDirectory) -> str:
-    try:
-        return str(json.loads(read_plain(run.plan)).get("name") or run.id)
-    except (OSError, ValueError):
-        return run.id
+    plan = read_outline(run)
+    return (plan.spec.name if plan else "") or run.id
 
 
 def main() -> None:

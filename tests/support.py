@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from runners.model.plan import AssignedGpu, LaunchPlan, Origin
 from runners.model.run import Run, RunRecord
-from runners.model.spec import DEFAULT_STOP, PresetEstimate, Price
+from runners.model.spec import Price, RunSpec
 from runners.model.states import State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -18,6 +18,8 @@ CEILING_S = 30.0
 """Longer than any healthy machine needs; never waited for unless something is broken."""
 SLEEPS_IN = "nanosleep" if sys.version_info >= (3, 11) else "poll_schedule"
 """Part of the kernel's name for where `time.sleep` waits: before Python 3.11 it is a `select`."""
+
+_PLAN_FIELDS = LaunchPlan.__struct_fields__
 
 T = TypeVar("T")
 
@@ -32,12 +34,12 @@ def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: s
 
 
 def make_plan(run_id: str = "20261120-101500-demo-7f3a", **changes: Any) -> LaunchPlan:
-    """A plan of a run on the CPU, created at second 1000 on host `here`."""
+    """A plan of a run on the CPU, created at second 1000 on host `here`.
+
+    `changes` are of the plan, or of its spec.
+    """
     fields: dict[str, Any] = {
         "run": run_id,
-        "preset": "demo",
-        "name": "demo",
-        "launcher": "command",
         "argv": ("true",),
         "environment": {},
         "environment_removed": (),
@@ -46,14 +48,12 @@ def make_plan(run_id: str = "20261120-101500-demo-7f3a", **changes: Any) -> Laun
         "gpus": (),
         "processes": 1,
         "port": None,
-        "terminal": False,
-        "stop": DEFAULT_STOP,
-        "checkpoints": (),
         "price": None,
-        "estimate": PresetEstimate(),
         "origin": Origin("anna", "here", "boot-1", 1000.0),
     }
-    return LaunchPlan(**(fields | changes))
+    planned = {name: changes.pop(name) for name in list(changes) if name in _PLAN_FIELDS}
+    asked = {"preset": "demo", "name": "demo", "launcher": "command", **changes}
+    return LaunchPlan(spec=RunSpec(**asked), **(fields | planned))
 
 
 def make_run(

@@ -32,7 +32,11 @@ class _Spec(msgspec.Struct):
     parameters: tuple[Parameter, ...] = ()
 
 
-_spec = msgspec.json.Decoder(_Spec)
+class _Plan(msgspec.Struct):
+    spec: _Spec
+
+
+_plan = msgspec.json.Decoder(_Plan)
 
 
 def forecast(
@@ -102,10 +106,10 @@ def _learn(
 
     None when this run does not say.
     """
-    spec = read(run.spec, _spec)
-    if spec is None:
+    plan = read(run.plan, _plan)
+    if plan is None:
         return None
-    parameters = {p.name: p.value for p in spec.parameters}
+    parameters = {p.name: p.value for p in plan.spec.parameters}
     if _costly(parameters, length) != _costly(wanted, length) or line.finished is None:
         return None
     whole = seconds_between(line.began, line.finished)

@@ -276,7 +276,7 @@ class Guard:
 
 
 def _ladder_s(run: Run) -> float:
-    return sum(rung.wait_s for rung in run.plan.stop.ladder) if run.plan is not None else 0.0
+    return sum(rung.wait_s for rung in run.plan.spec.stop.ladder) if run.plan is not None else 0.0
 
 
 def _pause(rule: GuardRule) -> float:

@@ -58,7 +58,7 @@ class WatchedRun:
         self._episodes = EpisodeTracker(said)
         self._dump: StackDump | None = None
         self._stopped = False
-        rule = run.plan.on_stall if run.plan else None
+        rule = run.plan.spec.on_stall if run.plan else None
         self.pause_s = LONGEST_PAUSE_S
         if rule is not None:
             self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _LOOKS_BEFORE_STALL)
@@ -110,7 +110,7 @@ class WatchedRun:
                 helpers.spawn("notify", self._state.root, self._directory.id, "alert", text)
 
     def _stop_if_asked(self, run: Run, health: Health) -> None:
-        rule = run.plan.on_stall if run.plan else None
+        rule = run.plan.spec.on_stall if run.plan else None
         if rule is None or not rule.stop or self._stopped or self._directory.stop.exists():
             return
         self._stopped = True

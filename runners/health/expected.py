@@ -27,7 +27,7 @@ def shortfalls(
     """
     if plan is None or (seconds or 0.0) < _SETTLED_S:
         return ()
-    expected = _of_stage(plan.expect, progress.phase)
+    expected = _of_stage(plan.spec.expect, progress.phase)
     found = [sentence for use in usage for sentence in _of_gpu(expected, use)]
     wanted, rate, unit = expected.samples_per_second_per_gpu, progress.rate, progress.rate_unit
     if wanted is not None and rate is not None and plan.gpus and unit in ("samples", "images"):

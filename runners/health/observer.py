@@ -86,7 +86,7 @@ class RunObserver:
         usual_used = median(self._used) if len(self._used) >= 6 else None
         if used is not None and stepped and now - (self._alive_at or now) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
-        rule = run.plan.on_stall if run.plan else None
+        rule = run.plan.spec.on_stall if run.plan else None
         doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         return RunSigns(
             now=now,

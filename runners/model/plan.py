@@ -5,19 +5,7 @@ from typing import Literal
 import msgspec
 
 from runners.model.gpus import Vendor
-from runners.model.spec import (
-    After,
-    Expectation,
-    Launcher,
-    MetricRule,
-    PresetEstimate,
-    Price,
-    RestartRule,
-    ResumeRule,
-    Retention,
-    StallRule,
-    StopRule,
-)
+from runners.model.spec import Price, RunSpec
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):
@@ -101,17 +89,16 @@ class SourceRecord(msgspec.Struct, frozen=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """One run in every detail. Secret values in `environment` are masked, here and only here.
+    """One run in every detail: its spec, and what launching decided.
 
-    `phase` is queued until GPUs are granted, granted until argv, environment and port are filled in
-    for them, and final from then on. `limit_s` is when the run ends by its stop ladder, in seconds
-    since its start; `output_limit` is in bytes.
+    Secret values are masked in `environment` and in the spec's. `phase` is queued until GPUs are
+    granted, granted until argv, environment and port are filled in for them, and final from then
+    on. `checkpoints`, `tensorboard` and `restart_arguments` are the spec's with paths and words
+    filled in. `limit_s` is when the run ends by its stop ladder, in seconds since its start.
     """
 
     run: str
-    preset: str
-    name: str
-    launcher: Launcher
+    spec: RunSpec
     argv: tuple[str, ...]
     environment: dict[str, str]
     environment_removed: tuple[str, ...]
@@ -120,34 +107,18 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     gpus: tuple[AssignedGpu, ...]
     processes: int
     port: int | None
-    terminal: bool
-    stop: StopRule
-    checkpoints: tuple[str, ...]
     price: Price | None
-    estimate: PresetEstimate
     origin: Origin
+    checkpoints: tuple[str, ...] = ()
+    tensorboard: tuple[str, ...] = ()
+    restart_arguments: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     phase: Literal["queued", "granted", "final"] = "final"
-    priority: int = 0
-    after: After | None = None
-    group: str = ""
-    parallel: int | None = None
-    restart: RestartRule = RestartRule()
     limit_s: float | None = None
     limit_reason: str = ""
     provenance: Provenance = Provenance()
-    output_limit: int | None = None
     forecast: Estimate | None = None
-    metrics: MetricRule = MetricRule()
     config_changes: tuple[str, ...] = ()
     """What the copy of the configuration file in the run's folder changes, a line each."""
-    resume: ResumeRule | None = None
-    expect: Expectation = Expectation()
-    keep: Retention | None = None
-    on_stall: StallRule | None = None
     total_epochs: int | None = None
     total_steps: int | None = None
-    parent: str = ""
-    """The run that this one continues."""
-    resumed_from: str = ""
-    """The checkpoint that it continues from."""

@@ -54,22 +54,13 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class StopIntent(msgspec.Struct):
-    """The durable request to stop a run: stop.json. Each of the `requests` moves one rung further.
-
-    `presses` is the name that version 0.1 gave to `requests`: still read, not written.
-    """
+    """The durable request to stop a run: stop.json. Each of the `requests` moves a rung further."""
 
     time: float
     by: str
     requests: int = 1
     force: bool = False
     reason: str = ""
-    presses: int | msgspec.UnsetType = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        if self.presses is not msgspec.UNSET:
-            self.requests = max(self.requests, self.presses)
-            self.presses = msgspec.UNSET
 
 
 class QueueStatus(msgspec.Struct, frozen=True):

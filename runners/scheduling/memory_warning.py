@@ -67,7 +67,7 @@ def _newest(
         plan = read_outline(run)
         if plan is None:
             continue
-        if plan.preset != preset or (preset == "command" and plan.name != name):
+        if plan.spec.preset != preset or (preset == "command" and plan.spec.name != name):
             continue
         uses = [
             use

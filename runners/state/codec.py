@@ -11,7 +11,7 @@ from runners.model.run import QueueStatus, RunRecord, StopIntent
 from runners.model.spec import RunSpec
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
-from runners.state.records import intent_fields, phase_of, plan_fields, record_fields
+from runners.state.records import intent_fields, plan_fields, record_fields
 
 
 class OutlinedGpu(msgspec.Struct):
@@ -33,47 +33,37 @@ class OutlinedOrigin(msgspec.Struct):
 
 
 class OutlinedRestart(msgspec.Struct):
-    """How often a run is started again, in the outline of its plan."""
+    """How often a run is started again, in the outline of its spec."""
 
     times: int = 0
+
+
+class OutlinedSpec(msgspec.Struct):
+    """What was asked for, in the outline of a plan."""
+
+    preset: str = ""
+    name: str = ""
+    group: str = ""
+    restart: OutlinedRestart = msgspec.field(default_factory=OutlinedRestart)
 
 
 class PlanOutline(msgspec.Struct, frozen=True):
     """The few fields of a plan that are read for thousands of runs at a time."""
 
-    preset: str = ""
-    name: str = ""
-    group: str = ""
+    spec: OutlinedSpec = msgspec.field(default_factory=OutlinedSpec)
     phase: str = ""
     gpus: list[OutlinedGpu] = []
     origin: OutlinedOrigin = msgspec.field(default_factory=OutlinedOrigin)
-    restart: OutlinedRestart = msgspec.field(default_factory=OutlinedRestart)
-    # As version 0.1 wrote a plan's phase.
-    queued: bool = False
 
     @property
     def is_queued(self) -> bool:
         """True while the run waits for GPUs."""
-        return self.phase == "queued" or (self.queued and not self.phase)
-
-
-class _PlanDecoder:
-    """Decodes plans, those of version 0.1 too, which say no phase."""
-
-    def __init__(self) -> None:
-        self._decoder = msgspec.json.Decoder(LaunchPlan)
-
-    def decode(self, content: bytes, /) -> LaunchPlan:
-        plan = self._decoder.decode(content)
-        # Looked for as bytes: a long list would take much longer if every plan were decoded twice.
-        if b'"phase"' in content:
-            return plan
-        return msgspec.structs.replace(plan, phase=phase_of(msgspec.json.decode(content)))
+        return self.phase == "queued"
 
 
 # Made once: building a decoder takes about as long as decoding a small file.
 _outline = msgspec.json.Decoder(PlanOutline)
-_plan = _PlanDecoder()
+_plan = msgspec.json.Decoder(LaunchPlan)
 _record = msgspec.json.Decoder(RunRecord)
 _intent = msgspec.json.Decoder(StopIntent)
 _waits = msgspec.json.Decoder(QueueStatus)
@@ -81,7 +71,7 @@ _spec = msgspec.json.Decoder(RunSpec)
 
 
 def read_plan(run: RunDirectory) -> LaunchPlan | None:
-    """The run's plan, or None; one of version 0.1 is given its phase."""
+    """The run's plan, or None."""
     return read(run.plan, _plan)
 
 
@@ -98,9 +88,8 @@ def read_outline(run: RunDirectory) -> PlanOutline | None:
     gpus = [OutlinedGpu(gpu["uuid"]) for gpu in fields["gpus"] if isinstance(gpu.get("uuid"), str)]
     host = fields["origin"].get("host")
     origin = OutlinedOrigin(host if isinstance(host, str) else "")
-    return PlanOutline(
-        fields["preset"], fields["name"], phase=fields["phase"], gpus=gpus, origin=origin
-    )
+    spec = OutlinedSpec(fields["preset"], fields["name"])
+    return PlanOutline(spec, fields["phase"], gpus, origin)
 
 
 def read_record(run: RunDirectory) -> RunRecord | None:
@@ -129,5 +118,6 @@ def read_waits(run: RunDirectory) -> QueueStatus | None:
 
 
 def read_spec(run: RunDirectory) -> RunSpec | None:
-    """What was asked for, as written at the launch, or None."""
-    return read(run.spec, _spec)
+    """What the run is: the spec in its plan, or of a damaged plan the one kept beside it."""
+    plan = read_plan(run)
+    return read(run.spec, _spec) if plan is None else plan.spec

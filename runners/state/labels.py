@@ -54,5 +54,5 @@ def labels_stamp(state: StateDirectory) -> int:
 
 def with_labels(run: Run, labels: Labels) -> Run:
     """Return `run` under the name of its labels, or that of its launch."""
-    name = labels.name or (run.plan.name if run.plan else "")
+    name = labels.name or (run.plan.spec.name if run.plan else "")
     return msgspec.structs.replace(run, name=name, labels=labels)

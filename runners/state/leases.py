@@ -91,7 +91,7 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
 
 def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
     """True when the program has ended, which is not recorded yet, and may be started again."""
-    if not outline.restart.times or not run.exit.exists() or run.stop.exists():
+    if not outline.spec.restart.times or not run.exit.exists() or run.stop.exists():
         return False
     record = read_record(run)
     return record is not None and record.state.is_live and record.boot_id == boot_id()
@@ -100,7 +100,7 @@ def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:
 def _add(leases: dict[str, list[Lease]], run_id: str, plan: PlanOutline) -> None:
     for gpu in plan.gpus:
         lease = Lease(
-            gpu.uuid, run_id, gpu.logical, plan.preset, plan.origin.created, gpu.share_memory
+            gpu.uuid, run_id, gpu.logical, plan.spec.preset, plan.origin.created, gpu.share_memory
         )
         leases.setdefault(gpu.uuid, []).append(lease)
 

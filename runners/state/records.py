@@ -41,7 +41,6 @@ class RestartFields(TypedDict):
 
     times: int
     backoff_s: float
-    arguments: list[str]
     boot: bool
 
 
@@ -58,6 +57,7 @@ class PlanFields(TypedDict):
 
     preset: str
     name: str
+    group: str
     phase: str
     argv: list[str]
     working_directory: str
@@ -67,6 +67,7 @@ class PlanFields(TypedDict):
     origin: dict[str, Any]
     stop: StopFields
     restart: RestartFields
+    restart_arguments: list[str]
     limit_s: float | None
     limit_reason: str
     output_limit: int | None
@@ -140,9 +141,11 @@ class LedgerFields(TypedDict):
 def plan_fields(value: object) -> PlanFields:
     """The plan in the JSON value `value`."""
     plan = _object(value)
+    spec = _object(plan.get("spec"))
     return {
-        "preset": _text(plan.get("preset")),
-        "name": _text(plan.get("name")),
+        "preset": _text(spec.get("preset")),
+        "name": _text(spec.get("name")),
+        "group": _text(spec.get("group")),
         "phase": phase_of(plan),
         "argv": _texts(plan.get("argv")),
         "working_directory": _text(plan.get("working_directory")) or "/",
@@ -150,24 +153,21 @@ def plan_fields(value: object) -> PlanFields:
         "checkpoints": _texts(plan.get("checkpoints")),
         "price": plan["price"] if isinstance(plan.get("price"), dict) else None,
         "origin": _object(plan.get("origin")),
-        "stop": _stop(_object(plan.get("stop"))),
-        "restart": _restart(_object(plan.get("restart"))),
+        "stop": _stop(_object(spec.get("stop"))),
+        "restart": _restart(_object(spec.get("restart"))),
+        "restart_arguments": _texts(plan.get("restart_arguments")),
         "limit_s": _number(plan.get("limit_s")),
         "limit_reason": _text(plan.get("limit_reason")),
-        "output_limit": _whole(plan.get("output_limit")),
-        "keep": _keep(plan.get("keep")),
-        "stall_after_s": _number(_object(plan.get("on_stall")).get("after_s")),
+        "output_limit": _whole(spec.get("output_limit")),
+        "keep": _keep(spec.get("keep")),
+        "stall_after_s": _number(_object(spec.get("on_stall")).get("after_s")),
     }
 
 
 def phase_of(plan: dict[str, Any]) -> str:
-    """The phase of a plan as JSON; plans of version 0.1 express it by `queued` and `granted`."""
+    """The phase of a plan as JSON; one that cannot be read is final: nothing waits on a guess."""
     phase = plan.get("phase")
-    if phase in (QUEUED, GRANTED, FINAL):
-        return str(phase)
-    if plan.get("queued") is True:
-        return QUEUED
-    return GRANTED if plan.get("granted") is True else FINAL
+    return str(phase) if phase in (QUEUED, GRANTED) else FINAL
 
 
 def record_fields(value: object) -> RecordFields:
@@ -204,7 +204,7 @@ def record_fields(value: object) -> RecordFields:
 def intent_fields(value: object) -> IntentFields:
     """The stop intent in the JSON value `value`; a damaged intent is still an intent."""
     intent = _object(value)
-    requests = _whole(intent.get("requests", intent.get("presses")))
+    requests = _whole(intent.get("requests"))
     return {
         "time": _number(intent.get("time")) or 0.0,
         "by": _text(intent.get("by")) or "unknown",
@@ -241,7 +241,6 @@ def _restart(restart: dict[str, Any]) -> RestartFields:
     return {
         "times": max(0, _whole(restart.get("times")) or 0),
         "backoff_s": max(0.0, _number(restart.get("backoff_s")) or 0.0),
-        "arguments": _texts(restart.get("arguments")),
         "boot": restart.get("boot") is True,
     }
 

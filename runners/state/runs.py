@@ -31,8 +31,8 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
     labels = read_labels(directory)
     return Run(
         id=run_id,
-        preset=plan.preset if plan else "",
-        name=labels.name or (plan.name if plan else ""),
+        preset=plan.spec.preset if plan else "",
+        name=labels.name or (plan.spec.name if plan else ""),
         state=now,
         reason=reason,
         directory=str(directory.path),
@@ -106,7 +106,7 @@ def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
     if plan is None:
         return False
     waited = record is None or (record.started is None and record.state is State.QUEUED)
-    return waited or plan.restart.boot
+    return waited or plan.spec.restart.boot
 
 
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
@@ -223,7 +223,7 @@ def _group_members(state: StateDirectory, name: str) -> list[Run]:
     group, members = "", []
     for run_id in reversed(list_run_ids(state)):
         outline = read_outline(state.run(run_id))
-        mine = outline.group if outline else ""
+        mine = outline.spec.group if outline else ""
         # A group is called `name-token`; without the token the newest of that name is meant.
         if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
             group = mine
@@ -242,14 +242,14 @@ def _names(directory: RunDirectory) -> tuple[tuple[str, ...], str]:
     _, _, rest = directory.id.partition("-")
     label, _, token = rest.partition("-")[2].rpartition("-")
     outline = read_outline(directory)
-    launched = label if outline is None else outline.name
+    launched = label if outline is None else outline.spec.name
     given = read_labels(directory).name
-    names = (token, given or launched, outline.preset if outline else launched)
+    names = (token, given or launched, outline.spec.preset if outline else launched)
     return names, launched if given else ""
 
 
 def _called(state: StateDirectory, run_id: str, outline: PlanOutline | None) -> str:
-    return read_labels(state.run(run_id)).name or (outline.name if outline else "")
+    return read_labels(state.run(run_id)).name or (outline.spec.name if outline else "")
 
 
 def _created(path: Path) -> float:

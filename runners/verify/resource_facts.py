@@ -52,10 +52,10 @@ def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints |
     """What the newest run of this preset that wrote checkpoints has left."""
     for run_id in list_run_ids(state)[-LOOK_BACK:][::-1]:
         outline = read_outline(state.run(run_id))
-        if outline is None or outline.preset != spec.preset:
+        if outline is None or outline.spec.preset != spec.preset:
             continue
         # Bare commands all have one preset; only the name tells them apart.
-        if spec.preset == "command" and outline.name != spec.name:
+        if spec.preset == "command" and outline.spec.name != spec.name:
             continue
         files = _checkpoints_of(read_run(state, run_id))
         if files:
@@ -234,7 +234,7 @@ def _number_to_come(spec: RunSpec, plan: LaunchPlan) -> int:
 
 def _pace(spec: RunSpec, plan: LaunchPlan) -> float | None:
     """Seconds between two checkpoints, where the run's length and theirs are known."""
-    seconds = plan.forecast.seconds if plan.forecast is not None else plan.estimate.seconds
+    seconds = plan.forecast.seconds if plan.forecast is not None else plan.spec.estimate.seconds
     every = _first(spec, _REGULAR) or _first(spec, _ARCHIVED)
     if not seconds or not every or not plan.total_epochs:
         return None

@@ -60,7 +60,8 @@ def evil(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Path:
         with run.events.open("a") as file:
             file.write(json.dumps({"time": 1.0, **event}) + "\n")
     plan = json.loads(run.plan.read_text())
-    plan |= {"name": EVIL, "preset": EVIL, "notes": [EVIL]}
+    plan["notes"] = [EVIL]
+    plan["spec"] |= {"name": EVIL, "preset": EVIL}
     plan["origin"]["user"] = EVIL
     run.plan.write_text(json.dumps(plan))
     return run.path

@@ -108,7 +108,15 @@ def test_a_damaged_record_never_leaves_a_run_that_cannot_be_stopped(
 
 
 @pytest.mark.parametrize(
-    "damage", [{"stop": {"ladder": "x"}}, {"stop": None}, {"gpus": 3}, {"restart": []}, {"argv": 1}]
+    "damage",
+    [
+        {"spec": {"stop": {"ladder": "x"}}},
+        {"spec": {"stop": None}},
+        {"spec": {"restart": []}},
+        {"spec": 1},
+        {"gpus": 3},
+        {"argv": 1},
+    ],
 )
 def test_a_damaged_plan_never_leaves_a_run_that_cannot_be_stopped(
     cli: CommandLine, damage: dict[str, object]

@@ -159,6 +159,6 @@ def test_a_group_that_waits_names_its_members(cli: CommandLine, both: Path) -> N
 
 def test_overrides_name_the_member(cli: CommandLine, both: Path) -> None:
     plans = cli.json("plan", "both", "--set", "r.gpus=0", "--set", "left.priority=3")
-    assert [plan["priority"] for plan in plans] == [3, 0]
+    assert [plan["spec"]["priority"] for plan in plans] == [3, 0]
     assert [len(plan["gpus"]) for plan in plans] == [7, 0]
     assert "r, " not in cli.run("launch", "both", "--set", "x.gpus=0", exits=2).stdout

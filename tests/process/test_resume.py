@@ -40,8 +40,8 @@ def test_a_run_is_resumed_from_its_newest_checkpoint_and_names_its_parent(cli: C
     assert (said(first), said(second)) == ("from nothing", "from 5")
     assert f"resumes {first.id}: " in told.stderr and str(first.path / "c" / "e.txt") in told.stderr
     assert "trained with a batch of 64, this run has 32" in told.stderr
-    plan = json.loads(second.plan.read_text())
-    assert (plan["parent"], plan["resumed_from"]) == (first.id, str(first.path / "c" / "e.txt"))
+    spec = json.loads(second.plan.read_text())["spec"]
+    assert (spec["parent"], spec["resumed_from"]) == (first.id, str(first.path / "c" / "e.txt"))
     third = cli.launch("--resume", second.id, "--wait")
     assert said(third) == "from 10"
 

@@ -2,6 +2,7 @@
 needs it.
 """
 
+import json
 import os
 import signal
 import stat
@@ -110,7 +111,8 @@ def test_host_cpu_use_comes_with_the_second_reading(state: StateDirectory) -> No
 def test_a_lease_makes_its_gpu_work(state: StateDirectory) -> None:
     run = state.run(RUN)
     run.path.mkdir()
-    run.plan.write_text('{"preset": "gaussian", "gpus": [{"uuid": "SIM-MI300X-3", "logical": 0}]}')
+    gpu = {"uuid": "SIM-MI300X-3", "logical": 0}
+    run.plan.write_text(json.dumps({"spec": {"preset": "gaussian"}, "gpus": [gpu]}))
     os.utime(run.plan, (time.time() - 60, time.time() - 60))
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
     lock = acquire(run.run_lock)

@@ -90,7 +90,7 @@ def test_each_run_gets_its_values_when_its_turn_comes(cli: CommandLine) -> None:
     for run_id, text, trial in zip(ids, values, known, strict=True):
         plan = read_run(cli.state, run_id).plan
         assert plan is not None and plan.argv[-2:] == ("--lr", text)
-        assert f"lr{float(text):.3g}" in plan.name
+        assert f"lr{float(text):.3g}" in plan.spec.name
         assert any(f"tpe suggested lr={text} (trial" in note for note in plan.notes)
         assert not any("when its turn comes" in note for note in plan.notes)
         assert trial.value == pytest.approx(float(text))

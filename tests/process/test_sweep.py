@@ -33,7 +33,7 @@ def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) ->
     )  # fmt: skip
     ids = done.stdout.split()
     assert len(ids) == 4 and "4 runs, 1 at a time" in done.stderr
-    group = read_run(cli.state, ids[0]).plan.group  # type: ignore[union-attr]
+    group = read_run(cli.state, ids[0]).plan.spec.group  # type: ignore[union-attr]
     assert group.startswith("grid-") and group in done.stderr
     names = [read_run(cli.state, run_id).name for run_id in ids]
     assert names == [f"grid-lr{lr}-seed{seed}" for lr in (1, 2) for seed in (0, 1)]

@@ -39,7 +39,7 @@ def keeper(tmp_path: Path) -> CheckpointKeeper:
     state = StateDirectory(tmp_path / "state").create()
     run = state.run("mine")
     run.path.mkdir()
-    plan = plan_fields({"checkpoints": [str(tmp_path / "c" / "*")], "keep": {"last": 2}})
+    plan = plan_fields({"checkpoints": [str(tmp_path / "c" / "*")], "spec": {"keep": {"last": 2}}})
     (tmp_path / "c").mkdir()
     return CheckpointKeeper(run, plan, time.time() - HOUR, lambda text: None)
 

@@ -62,7 +62,8 @@ def leave_run(
     """
     run = state.run(f"2026112{number % 10}-101500-demo-{number:04x}")
     run.path.mkdir(parents=True)
-    run.spec.write_bytes(msgspec.json.encode(spec))
+    plan = msgspec.structs.replace(make_plan(run.id), spec=spec)
+    run.plan.write_bytes(msgspec.json.encode(plan))
     moments = [BEGAN + 5 + first_s + each_s * i for i in range(epochs)]
     events = [{"time": BEGAN + 5, "type": "start", "epochs": epochs, "steps": epochs}]
     events += [

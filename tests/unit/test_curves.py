@@ -115,10 +115,10 @@ def test_ancestors_are_found_on_disk_and_a_circle_ends(tmp_path: Path) -> None:
     for run, parent in (("a", "c"), ("b", "a"), ("c", "b"), ("d", "gone")):
         directory = state.run(run)
         directory.path.mkdir(parents=True)
-        plan = msgspec.structs.replace(make_plan(), run=run, parent=parent)
+        plan = make_plan(run, parent=parent)
         replace(directory.plan, msgspec.json.encode(plan))
-    last = msgspec.structs.replace(make_plan(), parent="b")
+    last = make_plan(parent="b")
     run = make_run(State.DONE, id="e", directory=str(state.run("e").path), plan=last)
     assert [one.id for one in ancestors(run)] == ["c", "a", "b"]
-    orphan = msgspec.structs.replace(last, parent="gone")
+    orphan = make_plan(parent="gone")
     assert ancestors(make_run(id="e", directory=run.directory, plan=orphan)) == []

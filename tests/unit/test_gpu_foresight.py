@@ -26,7 +26,7 @@ def past(
     run_id = f"20261121-{number:06d}-demo-7f3a"
     run = state.run(run_id)
     run.path.mkdir()
-    run.plan.write_text(json.dumps({"preset": preset, "name": "demo"}))
+    run.plan.write_text(json.dumps({"spec": {"preset": preset, "name": "demo"}}))
     fields: dict[str, Any] = {
         "index": 0,
         "uuid": "GPU-a",

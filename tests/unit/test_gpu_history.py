@@ -216,9 +216,7 @@ def test_a_lost_gpu_tells_nothing_and_costs_nothing(stage: Stage) -> None:
     assert "utilization" not in lines(run)[1]["gpus"][0]
 
 
-@pytest.mark.parametrize(
-    "plan", [{"host": "elsewhere"}, {"phase": "queued"}, {"queued": True}, {"gpus": []}]
-)
+@pytest.mark.parametrize("plan", [{"host": "elsewhere"}, {"phase": "queued"}, {"gpus": []}])
 def test_other_hosts_queued_and_cpu_runs_have_no_history(
     stage: Stage, plan: dict[str, Any]
 ) -> None:

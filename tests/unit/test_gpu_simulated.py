@@ -1,5 +1,6 @@
 """Simulated GPUs look like real ones, say that they are not, and move when a run holds them."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def run_lock(state: StateDirectory) -> Iterator[int]:
     run = state.run(RUN)
     run.path.mkdir()
     state.live_marker(RUN).touch()
-    run.plan.write_text('{"preset": "gaussian", "gpus": [{"uuid": "SIM-MI300X-1", "logical": 0}]}')
+    gpu = {"uuid": "SIM-MI300X-1", "logical": 0}
+    run.plan.write_text(json.dumps({"spec": {"preset": "gaussian"}, "gpus": [gpu]}))
     os.utime(run.plan, (time.time() - 120, time.time() - 120))
     lock = acquire(run.run_lock)
     assert lock is not None

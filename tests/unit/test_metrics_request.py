@@ -102,7 +102,7 @@ def test_numbers_of_an_axis_differ() -> None:
 def run_on_disk(folder: Path, name: str, losses: dict[int, float], parent: str = "") -> RunCurve:
     directory = folder / "runs" / name
     directory.mkdir(parents=True)
-    plan = msgspec.structs.replace(make_plan(), run=name, parent=parent)
+    plan = make_plan(name, parent=parent)
     (directory / "plan.json").write_bytes(msgspec.json.encode(plan))
     with (directory / "events.jsonl").open("w") as file:
         for step, loss in losses.items():

@@ -143,14 +143,13 @@ def test_garbage_within_a_record_is_passed_over(tmp_path: Path) -> None:
 def test_a_run_s_own_files_are_found_and_older_ones_of_a_pattern_are_not(tmp_path: Path) -> None:
     import os
 
-    from runners.model.spec import MetricRule
     from tests.support import make_plan
 
     run_folder, boards = tmp_path / "run", tmp_path / "runs"
     write(run_folder / "lightning_logs" / "version_0", {"mine": [1.0]})
     write(boards / "new", {"new": [1.0]}, texts=False)
     os.utime(write(boards / "old", {"old": [1.0]}, texts=False), (500, 500))
-    plan = make_plan(metrics=MetricRule(tensorboard=(str(boards),)))
+    plan = make_plan(tensorboard=(str(boards),))
     metrics = RunMetrics(make_run(State.RUNNING, directory=str(run_folder), plan=plan))
     metrics.poll()
     assert set(metrics.series()) == {"mine", "new"}

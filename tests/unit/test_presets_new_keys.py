@@ -33,7 +33,7 @@ def test_a_run_resumes_by_the_parameter_its_preset_names(tmp_path: Path) -> None
     again = resumed(spec, Path("/c/epoch_3.pt"), "the-parent")
     plan = make_plan(again, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert plan.argv[-4:] == ("--epochs", "40", "--resume", "/c/epoch_3.pt")
-    assert (plan.parent, plan.resumed_from) == ("the-parent", "/c/epoch_3.pt")
+    assert (plan.spec.parent, plan.spec.resumed_from) == ("the-parent", "/c/epoch_3.pt")
 
 
 def test_patterns_follow_a_parameter(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_patterns_follow_a_parameter(tmp_path: Path) -> None:
 
     plan = plan_of("results", "out=other[1]", f"working_directory={tmp_path}")
     assert plan.checkpoints[0] == f"{tmp_path}/other[[]1]/*.pt"
-    assert plan.metrics.tensorboard == (f"{tmp_path}/other[[]1]/logs",)
+    assert plan.tensorboard == (f"{tmp_path}/other[[]1]/logs",)
     assert plan.argv[-3:] == ("other[1]", "--out", "other[1]")
     with pytest.raises(
         WrongInput, match=r"parameters\.out}: no such parameter, or it has no value"
@@ -91,9 +91,9 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
     small = GpuSnapshot(0, "GPU-0", "A100", "nvidia", memory_total=60 * GIB)
     plan = make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation((small,)), None, None).plan
     assert (plan.total_epochs, plan.total_steps) == (7, None)
-    assert plan.keep == Retention(2, 1, 10)
+    assert plan.spec.keep == Retention(2, 1, 10)
     stage = Expectation(memory=70 * GIB)
-    assert plan.expect == Expectation((60.0, 80.0), 40 * GIB, None, 120.0, {"s3": stage})
+    assert plan.spec.expect == Expectation((60.0, 80.0), 40 * GIB, None, 120.0, {"s3": stage})
     assert plan.notes == ("GPU 0 has 60 GiB; the preset expects its stage s3 to use 70 GiB",)
 
 

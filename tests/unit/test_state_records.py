@@ -4,7 +4,6 @@ import json
 from typing import Any, get_type_hints
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,14 +13,13 @@ from runners.model.plan import AssignedGpu
 from runners.model.run import RunRecord, StopIntent, StopProgress
 from runners.model.spec import DEFAULT_STOP, Price, RestartRule, Retention
 from runners.model.states import State
-from runners.state.codec import read_intent, read_plan, read_record
+from runners.state.codec import read_intent, read_record
 from runners.state.layout import StateDirectory
 from runners.state.records import (
     LedgerFields,
     RecordFields,
     StopProgressFields,
     intent_fields,
-    phase_of,
     plan_fields,
     record_fields,
 )
@@ -72,9 +70,8 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
     plan = make_plan(
         argv=("python", "train.py"),
         gpus=(AssignedGpu(0, "GPU-0", "H100", 0),),
-        restart=RestartRule(
-            times=2, backoff_s=5.0, arguments=("--resume", "${checkpoint}"), boot=True
-        ),
+        restart=RestartRule(times=2, backoff_s=5.0, boot=True),
+        restart_arguments=("--resume", "${checkpoint}"),
         keep=Retention(last=2, every=10),
         limit_s=60.0,
         limit_reason="time limit",
@@ -87,17 +84,13 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
     assert fields["argv"] == ["python", "train.py"] and fields["phase"] == "granted"
     assert fields["gpus"][0]["uuid"] == "GPU-0" and fields["checkpoints"] == ["/x/*.pt"]
     assert (fields["limit_s"], fields["output_limit"]) == (60.0, 1 << 20)
-    assert fields["restart"] == {
-        "times": 2,
-        "backoff_s": 5.0,
-        "arguments": ["--resume", "${checkpoint}"],
-        "boot": True,
-    }
+    assert fields["restart"] == {"times": 2, "backoff_s": 5.0, "boot": True}
+    assert fields["restart_arguments"] == ["--resume", "${checkpoint}"]
     assert fields["keep"] == {"last": 2, "best": 1, "every": 10}
     assert [rung["how"] for rung in fields["stop"]["ladder"]] == [
         rung.how for rung in DEFAULT_STOP.ladder
     ]
-    assert fields["stop"]["target"] == plan.stop.target
+    assert fields["stop"]["target"] == plan.spec.stop.target
 
 
 def test_the_supervisor_s_ledger_line_is_one_that_the_ledger_reads() -> None:
@@ -111,34 +104,11 @@ def test_the_supervisor_s_ledger_line_is_one_that_the_ledger_reads() -> None:
     assert ledger_fields("run-1", plan, {"state": State.FAILED}) is None, "it never started"
 
 
-def test_an_intent_of_version_0_1_counts_its_presses(tmp_path: Any) -> None:
+def test_a_damaged_intent_is_a_request(tmp_path: Any) -> None:
     run = StateDirectory(tmp_path).create().run("r")
     run.path.mkdir()
-    run.stop.write_text('{"time": 1.0, "by": "anna", "presses": 3, "force": false, "reason": ""}')
-    intent = read_intent(run)
-    assert intent is not None and intent.requests == 3
-    assert b"presses" not in msgspec.json.encode(intent)
-    run.stop.write_text('{"presses": "many"}')
+    run.stop.write_text('{"requests": "many"}')
     assert read_intent(run) == StopIntent(0.0, "unknown", 1)
-
-
-@pytest.mark.parametrize(
-    ("old", "phase"),
-    [
-        ({"queued": True, "granted": False}, "queued"),
-        ({"queued": False, "granted": True}, "granted"),
-        ({"queued": False, "granted": False}, "final"),
-        ({}, "final"),
-    ],
-)
-def test_a_plan_of_version_0_1_has_a_phase(tmp_path: Any, old: dict[str, bool], phase: str) -> None:
-    run = StateDirectory(tmp_path).create().run("r")
-    run.path.mkdir()
-    value = json.loads(msgspec.json.encode(make_plan("r")))
-    del value["phase"]
-    run.plan.write_text(json.dumps(value | old))
-    plan = read_plan(run)
-    assert plan is not None and plan.phase == phase == phase_of(value | old)
 
 
 def test_a_state_of_a_newer_version_is_a_run_that_lives(tmp_path: Any) -> None:
@@ -170,6 +140,6 @@ def test_every_field_of_a_record_may_be_damaged(value: dict[str, Any]) -> None:
     )
 )
 def test_every_field_of_a_plan_may_be_damaged(value: dict[str, Any]) -> None:
-    plan = plan_fields(value)
+    plan = plan_fields({**value, "spec": value})
     assert all(rung["wait_s"] >= 0 for rung in plan["stop"]["ladder"])
     assert plan["restart"]["times"] >= 0

@@ -87,7 +87,7 @@ def run_shell(arguments: argparse.Namespace) -> int:
 
 def _connect(run: Run) -> socket.socket:
     """The run's terminal; by its short name, for a long path has no socket address."""
-    if run.plan is not None and not run.plan.terminal:
+    if run.plan is not None and not run.plan.spec.terminal:
         raise WrongInput(
             f"{run.id} has no terminal of its own",
             "launch it with --tty (preset: tty: true); fresnel-tui logs -f shows its output",

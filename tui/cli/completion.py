@@ -163,8 +163,8 @@ def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
         offers |= {run.id: _about(run) for run in found}
         for run in found:
             offers.setdefault(run.name, _about(run))
-            if run.plan is not None and run.plan.group:
-                offers.setdefault(run.plan.group, "a group")
+            if run.plan is not None and run.plan.spec.group:
+                offers.setdefault(run.plan.spec.group, "a group")
     offers |= dict.fromkeys(islice(older, _NEWEST), "ended")
     if newest and "last" not in offers:
         offers["last"] = "the newest run"

@@ -94,7 +94,7 @@ def labels_json(run: Run) -> dict[str, object]:
     return {
         "id": run.id,
         "name": run.name,
-        "launched_as": run.plan.name if run.plan else None,
+        "launched_as": run.plan.spec.name if run.plan else None,
         "tags": list(run.labels.tags),
         "note": run.labels.note or None,
         "starred": run.labels.starred,

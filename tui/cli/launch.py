@@ -46,7 +46,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
             return _interrupted(runs)
     if arguments.json:
         views = _told(runs)
-        print_json(views if runs[0].plan and runs[0].plan.group else views[0])
+        print_json(views if runs[0].plan and runs[0].plan.spec.group else views[0])
     else:
         for run in runs:
             print(run.id, flush=True)
@@ -147,7 +147,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     planned = plan_runs(StateDirectory(), specs_from(arguments))
     if arguments.json:
         values = [_plan_json(run) for run in planned]
-        print_json(values if planned[0].plan.group else values[0])
+        print_json(values if planned[0].plan.spec.group else values[0])
     else:
         for i, run in enumerate(planned):
             if i:
@@ -162,6 +162,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
 def _plan_json(run: PlannedRun) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(run.plan)
+    value["preset"], value["name"] = run.plan.spec.preset, run.plan.spec.name
     value["denied"] = run.decision.reason if isinstance(run.decision, Denied) else None
     value["waits"] = run.decision.reason if isinstance(run.decision, Waiting) else None
     return value

@@ -25,7 +25,7 @@ def run_priority(arguments: argparse.Namespace) -> int:
         run = set_priority(state, run, arguments.number)
     waits = read_waits(state.run(run.id)) if run.state is State.QUEUED else None
     place = waits.place if waits else None
-    number = run.plan.priority if run.plan else 0
+    number = run.plan.spec.priority if run.plan else 0
     if arguments.json:
         print_json({"id": run.id, "state": str(run.state), "priority": number, "place": place})
     else:

@@ -57,8 +57,8 @@ def _title(names: list[str], facts: list[RunFacts]) -> str:
     if len(facts) == 1:
         return facts[0].run.name or facts[0].run.id
     plan = facts[0].run.plan
-    group = plan.group if plan else ""
-    if group and all(one.run.plan and one.run.plan.group == group for one in facts):
+    group = plan.spec.group if plan else ""
+    if group and all(one.run.plan and one.run.plan.spec.group == group for one in facts):
         return group
     return " and ".join(names) if len(names) < 4 else f"{len(facts)} runs"
 

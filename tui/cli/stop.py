@@ -31,7 +31,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
             say(f"{run.id} has ended already: {run.state}")
             continue
         intent = request_stop(state, run, arguments.force)
-        ladder = run.plan.stop.ladder if run.plan else ()
+        ladder = run.plan.spec.stop.ladder if run.plan else ()
         step = len(ladder) if arguments.force else min(intent.requests, len(ladder))
         rest = " → ".join(
             f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :]

@@ -79,7 +79,7 @@ class RunActions:
 
     def rename(self, run: Run) -> None:
         """Give a run another name."""
-        hint = f"empty for {run.plan.name}, as it was launched" if run.plan else "its new name"
+        hint = f"empty for {run.plan.spec.name}, as it was launched" if run.plan else "its new name"
         self._ask(f"Rename {run.name}", run.name, hint, lambda text: self._labels.rename(run, text))
 
     def tag(self, runs: Sequence[Run]) -> None:
@@ -128,7 +128,7 @@ class RunActions:
         if not queued:
             self._tell("only a queued run has a priority to change")
         for run in queued:
-            self._labels.priority(run, (run.plan.priority if run.plan else 0) + by)
+            self._labels.priority(run, (run.plan.spec.priority if run.plan else 0) + by)
 
     # ---- asking
 

@@ -127,5 +127,5 @@ class RunCommands:
 def _describe_launch(run: Run) -> str:
     if run.state is State.QUEUED:
         return f"{run.name} {run.reason}"
-    seconds = run.plan.estimate.seconds if run.plan else None
+    seconds = run.plan.spec.estimate.seconds if run.plan else None
     return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

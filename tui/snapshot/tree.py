@@ -84,7 +84,7 @@ def told_run(view: RunView) -> RemoteRun:
         remark=remark[:_LONGEST],
         urgent=urgent,
         best=_best(view),
-        group=run.plan.group if run.plan else "",
+        group=run.plan.spec.group if run.plan else "",
         tags=run.labels.tags,
         note=run.labels.note[:_LONGEST],
         starred=run.labels.starred,

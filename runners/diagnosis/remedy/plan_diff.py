@@ -45,8 +45,8 @@ def _variables(plan: LaunchPlan) -> list[str]:
 def _rest(plan: LaunchPlan) -> list[str]:
     rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or 'none: the CPU'}"]
     rest.append(f"directory {plan.working_directory}")
-    if plan.resumed_from:
-        rest.append(f"resumes {_neutral(plan.resumed_from, plan)}")
+    if plan.spec.resumed_from:
+        rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")
     rest += [f"note: {note}" for note in plan.notes if note.startswith("batch ")]
     return rest
 

@@ -28,7 +28,7 @@ def rename(state: StateDirectory, run: Run, name: str) -> Labels:
     name = name.strip()
     if name:
         _check_name(state, run, name)
-    launched = run.plan.name if run.plan else ""
+    launched = run.plan.spec.name if run.plan else ""
     # The name of the launch is the default, and needs no label.
     kept = "" if name == launched else name
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, name=kept))

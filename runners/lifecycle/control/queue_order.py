@@ -1,6 +1,8 @@
 """What may be done with a run that waits in the queue: change its priority, or cancel it."""
 
-from runners.host.files import read_json, write_json
+import msgspec
+
+from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import locked
 from runners.lifecycle.control.stop import request_stop
@@ -28,12 +30,11 @@ def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
         raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
     with locked(state.allocation_lock):
         _refuse_unqueued(state, run, "its priority decides nothing any more")
-        # Both: the queue reads the spec, front ends read the plan.
-        for path in (directory.spec, directory.plan):
-            content = read_json(path)
-            if content is None:
-                raise FresnelError(f"{path} is missing or damaged", "launch the run again")
-            write_json(path, {**content, "priority": priority})
+        plan = read_plan(directory)
+        if plan is None:
+            raise FresnelError(f"{directory.plan} is missing or damaged", "launch the run again")
+        spec = msgspec.structs.replace(plan.spec, priority=priority)
+        replace(directory.plan, msgspec.json.encode(msgspec.structs.replace(plan, spec=spec)))
     dispatch(state)
     return read_run(state, run.id)
 

@@ -1,7 +1,6 @@
 """Launching an old run again: its own spec as written, with the secrets that were not."""
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -10,7 +9,7 @@ from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
-from runners.state.decoding import any_json, read_or_raise
+from runners.state.codec import read_spec
 from runners.state.layout import StateDirectory
 
 _HERE = "${working_directory}"
@@ -22,11 +21,9 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     Secrets are never written down: they are read again from the preset's file. Raises NotFound when
     the run kept no spec, WrongInput when a secret cannot be found.
     """
-    try:
-        values = read_or_raise(state.run(run.id).spec, any_json)
-        spec = msgspec.convert(_as_of_today(values), RunSpec)
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise NotFound(f"{run.id} has kept no spec: {error}", "launch its preset instead") from None
+    spec = read_spec(state.run(run.id))
+    if spec is None:
+        raise NotFound(f"{run.id} has kept no spec", "launch its preset instead")
     if run.plan is not None and spec.working_directory in ("", _HERE):
         folder = run.plan.working_directory
         if Path(folder).is_dir():
@@ -36,14 +33,6 @@ def relaunch_spec(state: StateDirectory, run: Run) -> RunSpec:
     return msgspec.structs.replace(
         spec, environment=_unmasked(spec), group="", parallel=None, search=None, after=None
     )
-
-
-def _as_of_today(values: Any) -> Any:
-    """The spec as written by an older version, with the names of this one."""
-    scaling = values.get("scaling") if isinstance(values, dict) else None
-    if isinstance(scaling, dict) and "counts" in scaling:
-        scaling["per"] = "device" if scaling.pop("counts") == "each" else "global"
-    return values
 
 
 def _unmasked(spec: RunSpec) -> dict[str, str]:

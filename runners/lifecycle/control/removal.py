@@ -47,8 +47,10 @@ def _needed(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
     """Runs that a live run needs, and what for: their ending, or a checkpoint in their folder."""
     needed = {}
     for plan in [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]:
-        if plan.parent and plan.resumed_from.startswith(f"{state.run(plan.parent).path}/"):
-            needed[plan.parent] = f"{plan.run} goes on from its checkpoint"
-        if plan.phase == "queued" and plan.after is not None:
-            needed[plan.after.run] = f"{plan.run} waits for it"
+        if plan.spec.parent and plan.spec.resumed_from.startswith(
+            f"{state.run(plan.spec.parent).path}/"
+        ):
+            needed[plan.spec.parent] = f"{plan.run} goes on from its checkpoint"
+        if plan.phase == "queued" and plan.spec.after is not None:
+            needed[plan.spec.after.run] = f"{plan.run} waits for it"
     return needed

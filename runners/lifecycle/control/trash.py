@@ -174,7 +174,7 @@ def _deleted_run(state: StateDirectory, place: Path) -> DeletedRun:
         # Renaming sets the ctime, so it is the time of the deletion.
         mark = DeletedMark("", place.stat().st_ctime if place.exists() else time.time())
     outline, record = read_outline(directory), read_record(directory)
-    name = read_labels(directory).name or (outline.name if outline else "")
+    name = read_labels(directory).name or (outline.spec.name if outline else "")
     ending = record.state if record else State.LOST
     return DeletedRun(place.name, name, ending, mark.by, mark.time, mark.time + KEPT_S)
 

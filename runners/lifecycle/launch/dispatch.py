@@ -26,7 +26,7 @@ from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
-from runners.state.codec import read_outline, read_plan, read_spec, read_waits
+from runners.state.codec import read_outline, read_plan, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import find_run, read_run
@@ -40,10 +40,9 @@ def waiting(state: StateDirectory) -> list[Candidate]:
         plan = read_plan(directory)
         if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
             continue
-        spec = read_spec(directory)
         # Without a supervisor nobody would start it: GPUs granted to it would be idle.
-        if spec is not None and not directory.stop.exists() and is_held(directory.supervisor_lock):
-            found.append(candidate_of(run_id, spec, plan.origin.created))
+        if not directory.stop.exists() and is_held(directory.supervisor_lock):
+            found.append(candidate_of(run_id, plan.spec, plan.origin.created))
     return in_order(found)
 
 
@@ -78,7 +77,7 @@ def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:
         return Counter()
     outlines = [read_outline(state.run(run_id)) for run_id in live_run_ids(state)]
     started = [one for one in outlines if one is not None and not one.is_queued]
-    return Counter(one.group for one in started if one.group in groups)
+    return Counter(one.spec.group for one in started if one.spec.group in groups)
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:

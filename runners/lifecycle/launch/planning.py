@@ -33,7 +33,7 @@ from runners.model.launchers import CommandParts, shutdown_environment, traits_o
 from runners.model.parameters import arguments_of
 from runners.model.plan import LaunchPlan, Origin
 from runners.model.scaling import batch_notes
-from runners.model.spec import MetricRule, Price, RestartRule, RunSpec
+from runners.model.spec import Price, RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
 from runners.state.layout import RunDirectory
@@ -92,9 +92,7 @@ def make_plan(
     limits = _limit(spec, price, device_count(assigned))
     plan = LaunchPlan(
         run=run.id,
-        preset=spec.preset,
-        name=spec.name,
-        launcher=spec.launcher,
+        spec=masked_spec(spec),
         argv=tuple(argv),
         environment=_masked(spec, variables.added),
         environment_removed=variables.removed,
@@ -103,29 +101,19 @@ def make_plan(
         gpus=assigned,
         processes=processes,
         port=int(words["port"]) if words.get("port") else None,
-        terminal=spec.terminal,
-        stop=spec.stop,
-        checkpoints=_checkpoints(spec, folder, words),
         price=price,
-        estimate=spec.estimate,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
+        checkpoints=fill_patterns(
+            spec.checkpoints or _DEFAULT_CHECKPOINTS, spec, folder, words, "checkpoints"
+        ),
+        tensorboard=fill_patterns(
+            spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard"
+        ),
+        restart_arguments=_restart_arguments(spec, words),
         notes=_notes(spec, allocation, processes),
         config_changes=config.changes,
-        resume=spec.resume,
-        expect=spec.expect,
-        keep=spec.keep,
-        on_stall=spec.on_stall,
         total_epochs=_total(spec, "epoch"),
         total_steps=_total(spec, "step"),
-        parent=spec.parent,
-        resumed_from=spec.resumed_from,
-        priority=spec.priority,
-        after=spec.after,
-        group=spec.group,
-        parallel=spec.parallel,
-        restart=_restart(spec, words),
-        output_limit=spec.output_limit,
-        metrics=_metrics(spec, folder, words),
         **limits,
     )
     return Planned(plan, variables.whole, config.files)
@@ -187,16 +175,6 @@ def _masked(spec: RunSpec, added: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _checkpoints(spec: RunSpec, folder: Path, words: Mapping[str, str]) -> tuple[str, ...]:
-    patterns = spec.checkpoints or _DEFAULT_CHECKPOINTS
-    return fill_patterns(patterns, spec, folder, words, "checkpoints")
-
-
-def _metrics(spec: RunSpec, folder: Path, words: Mapping[str, str]) -> MetricRule:
-    boards = fill_patterns(spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard")
-    return msgspec.structs.replace(spec.metrics, tensorboard=boards)
-
-
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
     """What a person should know before the run starts, each once."""
     everywhere = processes * (spec.nodes.count if spec.nodes else 1)
@@ -240,12 +218,9 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     return {"limit_s": earliest, "limit_reason": reason}
 
 
-def _restart(spec: RunSpec, words: Mapping[str, str]) -> RestartRule:
+def _restart_arguments(spec: RunSpec, words: Mapping[str, str]) -> tuple[str, ...]:
     known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
-    arguments = tuple(
-        fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec)
-    )
-    return msgspec.structs.replace(spec.restart, arguments=arguments)
+    return tuple(fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec))
 
 
 def masked_spec(spec: RunSpec) -> RunSpec:

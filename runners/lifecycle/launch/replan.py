@@ -24,7 +24,7 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.policy import Granted
-from runners.state.codec import read_plan, read_spec
+from runners.state.codec import read_plan
 from runners.state.layout import RunDirectory, StateDirectory
 
 
@@ -34,10 +34,9 @@ def replan(directory: RunDirectory) -> dict[str, str]:
     Raises WrongInput when something the run needs does not exist any more, FresnelError when its
     sampler does not answer.
     """
-    before, spec = read_plan(directory), read_spec(directory)
-    if before is None or spec is None:
-        missing = directory.plan if before is None else directory.spec
-        raise WrongInput(f"{missing} is missing or damaged: it cannot be started")
+    before = read_plan(directory)
+    if before is None:
+        raise WrongInput(f"{directory.plan} is missing or damaged: it cannot be started")
     state = directory.home
     # The GPUs are granted already, so what is known of them now is enough.
     reading = read_gpus(state, patience_s=0.0) if before.gpus else None
@@ -54,7 +53,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         raise WrongInput(
             f"working directory {before.working_directory}: {error.strerror}"
         ) from None
-    warned_before, spec = spec.warnings, suggested(directory, spec)
+    warned_before, spec = before.spec.warnings, suggested(directory, before.spec)
     source = read_source(directory)
     recording = record_again(directory, Path(before.working_directory))
     granted = Allocation(

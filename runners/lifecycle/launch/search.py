@@ -10,7 +10,6 @@ import shutil
 
 import msgspec
 
-from runners.host.files import replace
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import FresnelError
 from runners.model.search import Search, SearchRecord
@@ -41,14 +40,12 @@ def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
     label = "-".join(f"{key.rpartition('.')[2]}{_short(text)}" for key, text in answer.shown)
     words = " ".join(f"{key}={text}" for key, text in answer.trial.values.items())
     note = f"{search.sampler} suggested {words} (trial {answer.trial.number + 1}; {answer.known})"
-    chosen = msgspec.structs.replace(
+    return msgspec.structs.replace(
         chosen,
         name=f"{spec.name}-{label}"[:_LONGEST_NAME],
         search=None,
         warnings=(*(one for one in spec.warnings if one != waiting_note(search)), note),
     )
-    replace(directory.spec, msgspec.json.encode(chosen))
-    return chosen
 
 
 def waiting_note(search: Search) -> str:

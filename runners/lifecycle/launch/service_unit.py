@@ -48,20 +48,23 @@ def boot_unit(state_root: Path, user: str | None) -> str:
 
 def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None) -> str:
     """A classic unit that runs exactly the plan's command, for those who want systemd to own it."""
-    stop_s = round(sum(rung.wait_s for rung in plan.stop.ladder))
+    stop_s = round(sum(rung.wait_s for rung in plan.spec.stop.ladder))
     # A stop file means nothing to systemd, so the first real signal is used.
-    first = next((rung.how for rung in plan.stop.ladder if rung.how != "stop-file"), "SIGTERM")
-    restart = ["Restart=on-failure", f"RestartSec={max(1, round(plan.restart.backoff_s))}s"]
-    log = Path(plan.working_directory) / f"{plan.name}.log"
+    first = next((rung.how for rung in plan.spec.stop.ladder if rung.how != "stop-file"), "SIGTERM")
+    restart = ["Restart=on-failure", f"RestartSec={max(1, round(plan.spec.restart.backoff_s))}s"]
+    log = Path(plan.working_directory) / f"{plan.spec.name}.log"
     return _unit(
-        {"Description": f"{plan.name} (preset {plan.preset})", "After": "network-online.target"},
+        {
+            "Description": f"{plan.spec.name} (preset {plan.spec.preset})",
+            "After": "network-online.target",
+        },
         [
             "Type=simple",
             *([f"User={user}"] if user else []),
             f"WorkingDirectory={plan.working_directory}",
             *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment.items()),
             f"ExecStart={_words(plan.argv)}",
-            *(restart if plan.restart.times else ["Restart=no"]),
+            *(restart if plan.spec.restart.times else ["Restart=no"]),
             f"KillSignal={first}",
             f"TimeoutStopSec={stop_s}s",
             f"StandardOutput=append:{log}",

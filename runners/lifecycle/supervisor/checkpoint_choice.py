@@ -40,7 +40,7 @@ class CheckpointChoice:
             own=str(self.directory.path),
             besides=self._useless,
         )
-        words = plan["restart"]["arguments"]
+        words = plan["restart_arguments"]
         self._chosen = checkpoint.path if checkpoint and words else None
         if not checkpoint:
             return []

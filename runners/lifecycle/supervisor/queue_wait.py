@@ -128,6 +128,6 @@ def attempt_report(run: RunDirectory) -> AttemptReport:
 
 def is_awaited(run: RunDirectory) -> bool:
     """Whether somebody may wait for what an ended run held, or for how it came out."""
-    group = (read_json(run.plan) or {}).get("group")
-    is_searched = bool(group) and (run.home.sweeps / str(group) / "trials.json").exists()
+    group = plan_fields(read_json(run.plan))["group"]
+    is_searched = bool(group) and (run.home.sweeps / group / "trials.json").exists()
     return is_searched or any(run.home.live.iterdir())

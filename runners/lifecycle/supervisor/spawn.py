@@ -54,10 +54,7 @@ def supervisor_of(run: RunDirectory) -> tuple[int, int] | None:
         return None
     words = command_of(pid)
     file = f"{HELPERS['supervisor'].module.rpartition('.')[2]}.py"
-    # Version 0.1 named the run by its path.
-    is_ours = (run.id in words or str(run.path) in words) and any(
-        word.endswith(f"/{file}") for word in words
-    )
+    is_ours = run.id in words and any(word.endswith(f"/{file}") for word in words)
     return (pid, ticks) if is_ours else None
 
 

@@ -32,7 +32,7 @@ def report(folder: Path) -> dict[str, object]:
             # A `start` begins an attempt, so only the steps after the last one count.
             stepped = event.type in ("metrics", "epoch") or (stepped and event.type != "start")
         more = reader.more
-    rule = run.plan.metrics if run.plan else MetricRule()
+    rule = run.plan.spec.metrics if run.plan else MetricRule()
     lines = re.split(rb"[\r\n]+", read_tail(folder / "output.log", _MOST))
     output, paths = OutputReader(rule), PrintedPaths(run.plan.working_directory if run.plan else "")
     for line in lines:

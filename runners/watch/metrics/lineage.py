@@ -16,7 +16,7 @@ def ancestors(run: Run) -> list[Run]:
     """
     found: list[Run] = []
     state = StateDirectory(Path(run.directory).parent.parent)
-    seen, parent = {run.id}, run.plan.parent if run.plan else ""
+    seen, parent = {run.id}, run.plan.spec.parent if run.plan else ""
     while parent and parent not in seen and len(found) < _MOST:
         seen.add(parent)
         if not state.run(parent).path.is_dir():
@@ -25,5 +25,5 @@ def ancestors(run: Run) -> list[Run]:
         if before.plan is None:
             break
         found.append(before)
-        parent = before.plan.parent
+        parent = before.plan.spec.parent
     return found[::-1]

@@ -69,7 +69,7 @@ class LiveReport:
         again = run.record is not None and run.record.attempt > 1
         if course.is_partial or (course is self._printed and (again or self.skipped)):
             return {}
-        rule = run.plan.metrics if run.plan else MetricRule()
+        rule = run.plan.spec.metrics if run.plan else MetricRule()
         found: dict[str, tuple[float, int | None]] = {}
         for name, one in course.extremes.items():
             higher = True if name in rule.higher else higher_is_better(name)
@@ -96,7 +96,7 @@ class LiveReport:
         """
         self.events.poll()
         self.alerts.poll()
-        rule = run.plan.metrics if run.plan else MetricRule()
+        rule = run.plan.spec.metrics if run.plan else MetricRule()
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None

@@ -31,7 +31,7 @@ class RunFiles:
     def __init__(self, run: Run) -> None:
         own = glob.escape(run.directory)
         since = run.started or run.created
-        named = list(run.plan.metrics.tensorboard) if run.plan else []
+        named = list(run.plan.tensorboard) if run.plan else []
         self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
         self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
         self._wandb = WandbSource(patterns_in(run.directory), since - 1.0)

@@ -35,7 +35,7 @@ class RunMetrics:
     ) -> None:
         self.run = run
         self._most_output = most_output
-        self.rule = run.plan.metrics if run.plan else MetricRule()
+        self.rule = run.plan.spec.metrics if run.plan else MetricRule()
         self.settings: dict[str, object] = {}
         self._events = SeriesSet("events")
         self._reader = EventReader(Path(run.directory) / "events.jsonl")

@@ -97,7 +97,7 @@ class FarCurveStore(CurveStore):
         """Whether more of a metric is better; None when nobody says."""
         if self.followed(run.id) is None:
             return super().higher(run, name)
-        rule = run.plan.metrics if run.plan else MetricRule()
+        rule = run.plan.spec.metrics if run.plan else MetricRule()
         return True if name in rule.higher else higher_is_better(name)
 
     def notes(self, run_id: str) -> list[str]:

@@ -305,7 +305,7 @@ class CockpitScreen(Cockpit):
             self.notify("the selected run is in no group", timeout=3)
             return
         runs = [view.run for view in snapshot.runs if view.run.plan is not None]
-        mine = [run for run in runs if run.plan is not None and run.plan.group == row.group]
+        mine = [run for run in runs if run.plan is not None and run.plan.spec.group == row.group]
         self.actions.stop(mine, self.query_one(RunPane).forget_marks)
 
     def action_stop_all(self) -> None:

@@ -102,7 +102,7 @@ class StopScreen(ModalScreen[str]):
         """The steps that are still to come."""
         run = self.view.run
         stop = run.record.stop if run.record else None
-        ladder = run.plan.stop.ladder if run.plan else ()
+        ladder = run.plan.spec.stop.ladder if run.plan else ()
         return ladder[stop.step if stop is not None else 0 :]
 
     def _text(self) -> Text:

@@ -48,13 +48,16 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
         pairs.append(("mapping", mapping))
     else:
         pairs.append(("GPUs", "none: runs on the CPU"))
-    if plan.resumed_from:
-        pairs.append(("resumes", plan.resumed_from))
+    if plan.spec.resumed_from:
+        pairs.append(("resumes", plan.spec.resumed_from))
     pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
-    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
-    pairs += [("stop", f"{ladder} ({_TARGETS[plan.stop.target]})"), ("run folder", plan.directory)]
+    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.spec.stop.ladder)
+    pairs += [
+        ("stop", f"{ladder} ({_TARGETS[plan.spec.stop.target]})"),
+        ("run folder", plan.directory),
+    ]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
         rate = hourly_rate(plan.price, device_count(plan.gpus))

@@ -26,12 +26,12 @@ def queue_lines(
         of = f" of {len(ids)}" if run.id in ids else ""
         lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
     holders = [one for one in runs if any(one.run.id == held.run for held in _all(leases))]
-    if holders and run.plan is not None and run.plan.after is None:
+    if holders and run.plan is not None and run.plan.spec.after is None:
         lines.append("Who holds GPUs, and when that may end by its own pace:")
         for holder in sorted(holders, key=lambda one: one.progress.eta_s or float("inf")):
             lines.append(_holder_line(holder))
-    if run.plan is not None and run.plan.after is not None:
-        after = run.plan.after
+    if run.plan is not None and run.plan.spec.after is not None:
+        after = run.plan.spec.after
         other = next((one for one in runs if one.run.id == after.run), None)
         left = "" if other is None else f"; {_may_end(other)}"
         lines.append(f"It starts after {after.run} has ended ({after.on}){left}.")
@@ -50,7 +50,7 @@ def _may_end(holder: RunView) -> str:
 
 
 def _priority(view: RunView) -> int:
-    return view.run.plan.priority if view.run.plan else 0
+    return view.run.plan.spec.priority if view.run.plan else 0
 
 
 def _all(leases: Mapping[str, Sequence[Lease]]) -> list[Lease]:

@@ -101,7 +101,7 @@ def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequenc
 def label_pairs(run: Run) -> Pairs:
     """What people wrote on it."""
     labels = run.labels
-    launched = run.plan.name if run.plan else ""
+    launched = run.plan.spec.name if run.plan else ""
     was = f" (launched as {launched})" if labels.name and launched != labels.name else ""
     pairs = [("name", ("★ " if labels.starred else "") + (run.name or DASH) + was)]
     if labels.tags:
@@ -127,21 +127,24 @@ def _times(run: Run, view: RunView) -> Pairs:
 
 def _command(plan: LaunchPlan) -> Pairs:
     pairs = [("command", command_of(plan)), ("directory", plan.working_directory)]
-    pairs.append(("preset", plan.preset))
-    if plan.group:
-        pairs.append(("group", plan.group))
+    pairs.append(("preset", plan.spec.preset))
+    if plan.spec.group:
+        pairs.append(("group", plan.spec.group))
     if plan.processes > 1:
         pairs.append(("processes", str(plan.processes)))
-    if plan.priority:
-        pairs.append(("priority", str(plan.priority)))
-    if plan.after is not None:
-        pairs.append(("after", f"{plan.after.run} ({plan.after.on})"))
-    if plan.parent:
-        pairs.append(("resumes", f"{plan.parent}, from {plan.resumed_from or DASH}"))
+    if plan.spec.priority:
+        pairs.append(("priority", str(plan.spec.priority)))
+    if plan.spec.after is not None:
+        pairs.append(("after", f"{plan.spec.after.run} ({plan.spec.after.on})"))
+    if plan.spec.parent:
+        pairs.append(("resumes", f"{plan.spec.parent}, from {plan.spec.resumed_from or DASH}"))
     pairs += [("config", change) for change in plan.config_changes]
-    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.stop.ladder)
+    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.spec.stop.ladder)
     pairs.append(
-        ("stop by", f"{ladder} (to the {_TARGETS.get(plan.stop.target, plan.stop.target)})")
+        (
+            "stop by",
+            f"{ladder} (to the {_TARGETS.get(plan.spec.stop.target, plan.spec.stop.target)})",
+        )
     )
     return pairs + [("note", note) for note in plan.notes]
 

@@ -11,8 +11,6 @@ from runners.cost.run_costs import RunCost
 from runners.host.files import read_plain
 from runners.lifecycle.launch.git_snapshot import read_source
 from runners.model.run import Run
-from runners.model.spec import RunSpec
-from runners.state.codec import read_spec
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
@@ -52,13 +50,13 @@ def facts_of(
     plan = run.plan
     return RunFacts(
         run=run,
-        settings=_settings(run, read_spec(directory)),
+        settings=_settings(run),
         told=_told(run),
         code=_code(run, directory),
         environment=_environment(run),
         machine=_machine(run),
         metrics=report.metrics,
-        higher=plan.metrics.higher if plan else (),
+        higher=plan.spec.metrics.higher if plan else (),
         headline=report.headline,
         seconds=seconds,
         money=money,
@@ -72,12 +70,14 @@ def _report(run: Run) -> FinalReport:
     return make_final(run) if run.is_live or run.started is None else keep_final(run)
 
 
-def _settings(run: Run, spec: RunSpec | None) -> dict[str, str]:
+def _settings(run: Run) -> dict[str, str]:
     """The flags of its command line; and what stands in its configuration file instead."""
-    found = {} if run.plan is None else argv_settings([_neutral(run, x) for x in run.plan.argv])
-    for one in spec.parameters if spec is not None else ():
-        if one.config_key and one.value is not None:
-            found.setdefault(one.name, as_text(one.value))
+    if run.plan is None:
+        return {}
+    found = argv_settings([_neutral(run, word) for word in run.plan.argv])
+    for parameter in run.plan.spec.parameters:
+        if parameter.config_key and parameter.value is not None:
+            found.setdefault(parameter.name, as_text(parameter.value))
     return found
 
 

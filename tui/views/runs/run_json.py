@@ -24,10 +24,10 @@ def to_json(view: RunView) -> dict[str, Any]:
         "tags": list(run.labels.tags),
         "note": run.labels.note or None,
         "starred": run.labels.starred,
-        "group": plan.group or None if plan else None,
+        "group": plan.spec.group or None if plan else None,
         **_state_json(view),
         **_gpus_json(view),
-        "priority": plan.priority if plan else None,
+        "priority": plan.spec.priority if plan else None,
         "queue_place": view.queue_place,
         **_program_json(plan),
         **_course_json(view),
@@ -128,8 +128,8 @@ def _program_json(plan: LaunchPlan | None) -> dict[str, Any]:
         "interpreter": provenance.interpreter,
         "python": provenance.python,
         "torch": provenance.torch,
-        "parent": plan.parent or None if plan else None,
-        "resumed_from": plan.resumed_from or None if plan else None,
+        "parent": plan.spec.parent or None if plan else None,
+        "resumed_from": plan.spec.resumed_from or None if plan else None,
     }
 
 

@@ -195,7 +195,7 @@ def _row(
         stamp=stamp,
         name=run.name or run.id,
         preset=run.preset,
-        group=plan.group if plan else "",
+        group=plan.spec.group if plan else "",
         state=run.state,
         remark=remark,
         host=plan.origin.host if plan else "",

@@ -163,7 +163,7 @@ def _queue_place(run: Run) -> int | None:
 
 def _goes_on(run: Run) -> bool:
     again = run.record is not None and run.record.attempt > 1
-    return again or (run.plan is not None and bool(run.plan.resumed_from))
+    return again or (run.plan is not None and bool(run.plan.spec.resumed_from))
 
 
 def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
@@ -179,7 +179,7 @@ def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
 
 def _prompt(run: Run) -> str | None:
     """What a run with a terminal of its own asks there, as its keeper has noted it."""
-    if not run.is_live or run.plan is None or not run.plan.terminal:
+    if not run.is_live or run.plan is None or not run.plan.spec.terminal:
         return None
     noted = read_json(Path(run.directory) / TERMINAL_STATUS)
     if noted is None or noted.get("waiting") is not True:

@@ -71,7 +71,7 @@ def last_runs(snapshot: PanelSnapshot | None) -> dict[str, RunView]:
     """
     last: dict[str, RunView] = {}
     for view in snapshot.runs if snapshot else ():
-        group = view.run.plan.group.rpartition("-")[0] if view.run.plan else ""
+        group = view.run.plan.spec.group.rpartition("-")[0] if view.run.plan else ""
         for name in filter(None, (view.run.preset, group)):
             if name not in last or last[name].run.created < view.run.created:
                 last[name] = view

@@ -21,8 +21,8 @@ def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[S
         "took" if not run.is_live else "runs for": duration(view.seconds),
         "cost": dollars(view.money.cost),
     }
-    if plan is not None and plan.parent:
-        about["resumed from"] = plan.parent
+    if plan is not None and plan.spec.parent:
+        about["resumed from"] = plan.spec.parent
     if view.checkpoint is not None:
         about["checkpoint"] = view.checkpoint.path.rpartition("/")[2]
     sections: list[Section] = [("Run", {"id": run.id, "preset": run.preset, **about})]
