@@ -35,6 +35,11 @@ class Meter(msgspec.Struct, frozen=True):
     caveat: str = ""
     """What speaks against the session's rate, in words: a price that does not fit the machine."""
 
+    @property
+    def spent(self) -> Decimal | None:
+        """What the session has cost; without one, what the live runs have."""
+        return self.session if self.session is not None else self.live_runs
+
 
 def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
     """The meter over live runs and the open session, whose rate is for the whole machine."""

@@ -18,10 +18,11 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.link import Link
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot import RemoteSnapshot, SnapshotReader
+from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tests.remote.machines import RentedMachine, Wire
@@ -51,11 +52,11 @@ class Watcher:
     def __init__(self) -> None:
         self.first: float | None = None
         self.reader = SnapshotReader()
-        self.snapshot: RemoteSnapshot | None = None
+        self.snapshot: PlaceSnapshot | None = None
 
     def request(self) -> dict[str, object]:
         """Everything, then what changes."""
-        return {"do": "watch"}
+        return {"do": "watch", "layout": LAYOUT}
 
     def take(self, message: object) -> int:
         """Note when it came."""

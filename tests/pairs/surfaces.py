@@ -8,15 +8,16 @@ import msgspec
 
 from runners.cost.run_costs import Costs, costs_of
 from runners.model.run import Run
-from runners.places.ssh.snapshot import RemoteRun
+from runners.places.run_row import RunRow
+from runners.places.ssh.snapshot import row_to_tree, rows_of
+from runners.places.ssh.thinning import thin_row
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.live import LiveReport
 from tests.pairs.runs import World
-from tui.snapshot.tree import told_run
-from tui.views.runs.remote_rows import row_of_remote
+from tui.snapshot.remote import remote_row
 from tui.views.runs.run_details import describe_details
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_row import RunRow, row_of_ended, row_of_view
+from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_text import describe_run
 from tui.views.runs.run_view import RunView, view_run
 
@@ -36,7 +37,7 @@ def ask_all(world: World, run: Run) -> Answers:
     costs: Costs = costs_of(world.state, [run])
     view = view_run(run, now=world.now, thorough=True, costs=costs)
     shown = view_run(run, LiveReport(run), world.now, costs=costs)
-    rows = {"panel": row_of_view(shown, world.now), "link": over_a_link(shown)}
+    rows = {"panel": row_of_view(shown), "link": over_a_link(shown)}
     if not run.is_live:
         rows["list"] = row_of_ended(run, read_final(run), 0)
     details: dict[str, str] = {}
@@ -47,5 +48,6 @@ def ask_all(world: World, run: Run) -> Answers:
 
 def over_a_link(view: RunView) -> RunRow:
     """The row of a run as another machine's panel shows it."""
-    run = msgspec.json.decode(msgspec.json.encode(told_run(view)), type=RemoteRun)
-    return row_of_remote("rented", run, 0.0)
+    tree = msgspec.json.decode(msgspec.json.encode(row_to_tree(thin_row(row_of_view(view)))))
+    (row,) = rows_of([tree])
+    return remote_row("rented", row, 0.0)

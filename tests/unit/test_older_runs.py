@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import msgspec
-
+from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.older import OlderQuestion, OlderRuns
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot
+from runners.places.ssh.snapshot import row_to_tree
+from tests.unit.test_run_query import row
 
 
 class Line:
@@ -25,17 +26,17 @@ class Line:
 
     def answer(self, *ids: str, left: int | None = None) -> None:
         """Answer the newest question."""
-        runs = [msgspec.to_builtins(_run(one)) for one in ids]
+        runs = [row_to_tree(_run(one)) for one in ids]
         fields: dict[str, Any] = {"answer": {"runs": runs, "left": left}}
         list(self.asked.values())[-1].take(LinkMessage(fields))
 
 
-def _run(run_id: str) -> RemoteRun:
-    return RemoteRun(run_id, run_id, "demo", "done", False)
+def _run(run_id: str) -> RunRow:
+    return row(run_id, id=run_id)
 
 
-def _snapshot(*ids: str, hidden: int) -> RemoteSnapshot:
-    return RemoteSnapshot(runs={one: _run(one) for one in ids}, order=ids, hidden=hidden)
+def _snapshot(*ids: str, hidden: int) -> PlaceSnapshot:
+    return PlaceSnapshot(runs={one: _run(one) for one in ids}, hidden=hidden)
 
 
 def test_pages_go_on_where_the_one_before_ended() -> None:

@@ -130,7 +130,7 @@ def test_every_surface_says_the_same_of_every_run(
         assert [said(answer) for answer in answers] == [said(health)] * len(answers), name
         # The first look of a panel reads no output: it says nothing rather than something else.
         assert said(to_json(shown[name])["health"]) in (said(health), None)
-        row = row_of_view(view, time.time())
+        row = row_of_view(view)
         assert row.doing is view.health.condition
         remarkable = view.health.sentence if view.health.condition.is_remarkable else ""
         assert row.remark.removeprefix("⚠ ") == remarkable
@@ -164,7 +164,7 @@ def test_what_held_once_is_not_in_the_row(state: StateDirectory) -> None:
     judged = [view for view in views(state) if view.alerts]
     assert judged
     for view in judged:
-        row = row_of_view(view, time.time())
+        row = row_of_view(view)
         assert "it was then" not in row.remark
         assert any("it was then" in value for _, value in describe_run(view))
 

@@ -8,8 +8,8 @@ import pytest
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from tui.views.runs.run_query import checked_query, parse_query
-from tui.views.runs.run_row import RunRow
 
 NOW = datetime(2026, 11, 21, 18, 0).timestamp()
 

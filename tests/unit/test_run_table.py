@@ -4,10 +4,11 @@ import pytest
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from tests.unit.test_run_query import NOW, row
 from tui.views.runs.run_columns import Look, fit_columns, heading_of, remark_span, short_names
 from tui.views.runs.run_query import parse_query
-from tui.views.runs.run_row import RunRow, age_words
+from tui.views.runs.run_row import age_words
 from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
 from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark
 

@@ -5,15 +5,15 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from runners.cost.run_costs import costs_of
 from runners.host.clock import moment_now
 from runners.places.ssh.older import MOST_OLDER
+from runners.places.ssh.snapshot import row_to_tree
+from runners.places.ssh.thinning import thin_row
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
-from tui.snapshot.tree import told_run
+from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_view import view_run
 
 
@@ -42,5 +42,5 @@ def _older(state: StateDirectory, asked: dict[str, Any]) -> dict[str, Any]:
         left = end - len(wanted)
     runs = [read_run(state, run_id) for run_id in reversed(wanted)]
     costs = costs_of(state, runs, moment_now())
-    told = [msgspec.to_builtins(told_run(view_run(run, costs=costs))) for run in runs]
-    return {"runs": told, "left": left}
+    rows = [thin_row(row_of_view(view_run(run, costs=costs))) for run in runs]
+    return {"runs": [row_to_tree(row) for row in rows], "left": left}

@@ -26,6 +26,8 @@ from runners.state.layout import StateDirectory
 BEAT_S = 10.0
 _BLOCK = 1 << 16
 _MOST_COMMANDS = 8
+_LAID_OUT = ("watch", "older", "curves")
+"""What is answered with structs, of which both ends must know the same fields."""
 _RUN = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 
 Send = Callable[..., Awaitable[None]]
@@ -119,6 +121,10 @@ class Agent:
 
     async def _answer(self, number: int, what: object, asked: dict[str, Any]) -> None:
         try:
+            if what in _LAID_OUT:
+                from runners.places.ssh.snapshot import require_layout
+
+                require_layout(asked)
             if what == "hello":
                 await self.send({"id": number, "answer": self._hello()})
             elif what == "command":

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runners.places.ssh.difference import difference
+from runners.places.ssh.snapshot import snapshot_to_tree
+from runners.places.ssh.thinning import thinned
 from runners.state.layout import StateDirectory
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.tree import snapshot_to_tree
+from tui.snapshot.place import place_snapshot
 
 _CALM_S = 10.0
 """Where no run lives, so long between two messages about nothing but readings and money."""
 
-_TREMBLING = frozenset(
-    {"gpus", "cpu_percent", "memory_used", "disk_free", "spent", "idle", "budget_left"}
-)
+_TREMBLING = frozenset({"reading", "meter"})
 
 
 async def send_snapshots(
@@ -34,7 +34,7 @@ async def send_snapshots(
                 taking.cancel()
                 return reader.result()
             snapshot = taking.result()
-            tree = snapshot_to_tree(snapshot)
+            tree = snapshot_to_tree(thinned(place_snapshot(snapshot)))
             changes = {} if known is None else difference(known, tree)
             if known is not None and not changes:
                 continue

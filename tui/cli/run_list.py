@@ -10,13 +10,14 @@ from runners.housekeeping import tend
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
 from tui.cli.output import print_json, print_table, say
 from tui.views.runs.run_columns import COLUMNS, EXTRA, Look, table_text
-from tui.views.runs.run_row import RunRow, row_of_ended, row_of_view
+from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
@@ -86,7 +87,7 @@ def _newest(
 
 def _row(run: Run, costs: Costs) -> RunRow:
     if run.is_live:
-        return row_of_view(view_run(run, costs=costs), time.time())
+        return row_of_view(view_run(run, costs=costs))
     row = row_of_ended(run, read_final(run), 0)
     _note_cost(row, run, costs)
     return row

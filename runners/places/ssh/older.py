@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
+from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot
+from runners.places.ssh.snapshot import LAYOUT, rows_of
 
 MOST_OLDER = 200
 """Runs in one answer."""
@@ -36,7 +36,7 @@ class OlderQuestion:
 
     def request(self) -> dict[str, Any]:
         """What is asked."""
-        return {"do": "older", **self._asked}
+        return {"do": "older", "layout": LAYOUT, **self._asked}
 
     def take(self, frame: LinkMessage) -> int:
         """Pass the answer on."""
@@ -53,7 +53,7 @@ class OlderRuns:
     """The older runs of one machine that were loaded; filled in the link's thread."""
 
     def __init__(self, link: Asks, changed: Callable[[], None]) -> None:
-        self.runs: dict[str, RemoteRun] = {}
+        self.runs: dict[str, RunRow] = {}
         """Made anew with every answer."""
         self.problem = ""
         self._link = link
@@ -61,15 +61,15 @@ class OlderRuns:
         self._asking = False
         self._all_here = False
 
-    def hidden(self, snapshot: RemoteSnapshot | None) -> int:
+    def hidden(self, snapshot: PlaceSnapshot | None) -> int:
         """How many ended runs there are still not told of."""
         if snapshot is None or self._all_here:
             return 0
         return max(0, snapshot.hidden - len(self.runs))
 
-    def load(self, snapshot: RemoteSnapshot) -> None:
+    def load(self, snapshot: PlaceSnapshot) -> None:
         """Ask for the newest that are not known; one page at a time."""
-        ended = [run.id for run in snapshot.newest_first if not run.live]
+        ended = [run.id for run in snapshot.newest_first if not run.is_live]
         known = [*self.runs, *ended]
         if known and not self._asking and self.hidden(snapshot):
             self._asking = True
@@ -81,11 +81,11 @@ class OlderRuns:
         if ids:
             self._ask({"ids": ids}, lambda answer, _: self._take_anew(ids, answer))
 
-    def follow(self, before: RemoteSnapshot | None, now: RemoteSnapshot) -> bool:
+    def follow(self, before: PlaceSnapshot | None, now: PlaceSnapshot) -> bool:
         """Keep what a new snapshot tells of no more because it is too old; whether that changed
         anything.
         """
-        ended = [run.id for run in now.runs.values() if not run.live]
+        ended = [run.id for run in now.runs.values() if not run.is_live]
         if not self.runs or before is None or not ended:
             return False
         if before.runs and not before.runs.keys() & now.runs.keys():
@@ -96,7 +96,7 @@ class OlderRuns:
         gone = {
             run.id: run
             for run in before.runs.values()
-            if not run.live and run.id not in now.runs and run.id < oldest
+            if not run.is_live and run.id not in now.runs and run.id < oldest
         }
         doubled = self.runs.keys() & now.runs.keys()
         if gone or doubled:
@@ -120,18 +120,11 @@ class OlderRuns:
     def _take_page(self, answer: dict[str, Any] | None, problem: str) -> None:
         self._asking, self.problem = False, problem
         if answer is not None:
-            self.runs = {**self.runs, **{run.id: run for run in _decoded(answer)}}
+            self.runs = {**self.runs, **{run.id: run for run in rows_of(answer["runs"])}}
             self._all_here = answer.get("left") == 0
 
     def _take_anew(self, ids: Sequence[str], answer: dict[str, Any] | None) -> None:
         if answer is not None:
-            found = {run.id: run for run in _decoded(answer)}
+            found = {run.id: run for run in rows_of(answer["runs"])}
             kept = {one: found.get(one, run) for one, run in self.runs.items()}
             self.runs = {one: kept[one] for one in kept if one in found or one not in ids}
-
-
-def _decoded(answer: dict[str, Any]) -> list[RemoteRun]:
-    try:
-        return msgspec.convert(answer["runs"], list[RemoteRun])
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None

@@ -1,91 +1,99 @@
-"""A machine at one moment, as its agent tells it: small, and the same for every version of ours."""
+"""Snapshots as they go over a link: nested values, whole at first, then what changed in them.
 
-from typing import Any
+A row has no field names there, so both ends have to have the same fields: who asks says `LAYOUT`,
+and an agent of another one refuses. What comes is made into structs here, at once and in one place,
+and refused where it is something else, or too much.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from runners.model.errors import FresnelError
+from runners.model.fingerprint import fingerprint
+from runners.model.run import Run
+from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
+from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.curves import CurvePart
 from runners.places.ssh.difference import apply
 
+LAYOUT = "-".join(fingerprint(kind) for kind in (PlaceSnapshot, CurvePart, Run))
+"""What both ends have to agree on."""
 
-class RemoteRun(msgspec.Struct, frozen=True):
-    """One run there. Moments in unix seconds by the clock there, money in dollars as decimal text;
-    unknown is None.
-    """
+_MOST_RUNS = 10_000
+_MOST_GPUS = 1024
+_FIELDS = RunRow.__struct_fields__
+_PACKED, _HEADLINE, _LAST, _BEST = map(_FIELDS.index, ("packed", "headline", "last", "best"))
 
-    id: str
-    name: str
-    preset: str
-    state: str
-    live: bool
-    reason: str = ""
-    gpus: tuple[int, ...] = ()
-    created: float = 0.0
-    started: float | None = None
-    ended: float | None = None
-    fraction: float | None = None
-    eta_s: float | None = None
-    epoch: int | None = None
-    epochs: int | None = None
-    headline: str | None = None
-    value: float | None = None
-    trend: tuple[float, ...] = ()
-    cost: str | None = None
-    checkpoint: str | None = None
-    alert: str | None = None
-    asks: str | None = None
-    remark: str = ""
-    """Why it is where it is, in one line; `urgent` when that asks for somebody."""
-    urgent: bool = False
-    best: float | None = None
-    group: str = ""
-    tags: tuple[str, ...] = ()
-    note: str = ""
-    starred: bool = False
-    phase: str = ""
-    exit_code: int | None = None
+T = TypeVar("T")
 
 
-class RemoteGpu(msgspec.Struct, frozen=True):
-    """One GPU there: percent, bytes, degrees, watts; the runs that hold it."""
-
-    index: int
-    name: str
-    utilization: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
-    simulated: bool = False
-    error: str | None = None
-    runs: tuple[str, ...] = ()
+def require_layout(asked: Mapping[str, Any]) -> None:
+    """FresnelError when who asks has other fields than this end."""
+    if asked.get("layout") != LAYOUT:
+        raise FresnelError("the panel there is of another version", "set it up again")
 
 
-class RemoteSnapshot(msgspec.Struct, frozen=True):
-    """Everything that is shown of a machine. Money in dollars as decimal text."""
+# ---- sending
 
-    host: str = ""
-    runs: dict[str, RemoteRun] = {}
-    order: tuple[str, ...] = ()
-    """The runs' ids, newest first."""
-    gpus: dict[str, RemoteGpu] = {}
-    gpu_problem: str | None = None
-    cpu_percent: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
-    disk_free: int | None = None
-    per_hour: str | None = None
-    spent: str | None = None
-    idle: str | None = None
-    budget_left: str | None = None
-    guard: str = ""
-    problem: str = ""
-    hidden: int = 0
-    """Older runs that are not told."""
 
-    @property
-    def newest_first(self) -> list[RemoteRun]:
-        """The runs, newest first."""
-        return [self.runs[run_id] for run_id in self.order if run_id in self.runs]
+def snapshot_to_tree(snapshot: PlaceSnapshot) -> dict[str, Any]:
+    """The snapshot as nested dicts and lists: ready to be compared."""
+    tree: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(snapshot, runs={}))
+    tree["runs"] = {run_id: row_to_tree(row) for run_id, row in snapshot.runs.items()}
+    return tree
+
+
+def row_to_tree(row: RunRow) -> list[Any]:
+    """A row with its metrics by name, each value once."""
+    tree: list[Any] = msgspec.to_builtins(row)
+    metrics: dict[str, Any] = msgspec.to_builtins(row.metrics)
+    tree[_PACKED] = metrics
+    if row.metrics.get(row.headline or "", ())[:2] == (row.last, row.best):
+        tree[_LAST] = tree[_BEST] = None
+    return tree
+
+
+# ---- receiving
+
+
+def rows_of(trees: Sequence[Any]) -> list[RunRow]:
+    """Rows as another machine sent them. ValueError for what is none."""
+    return [_row(tree) for tree in trees]
+
+
+def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
+    """The snapshot that a tree tells. ValueError when it tells something else, or too much."""
+    runs = _converted(tree.get("runs", {}), dict[str, list[Any]])
+    if len(runs) > _MOST_RUNS:
+        raise ValueError(f"{len(runs):,} runs")
+    snapshot = _converted({**tree, "runs": {}}, PlaceSnapshot)
+    if len(snapshot.gpus) > _MOST_GPUS:
+        raise ValueError(f"{len(snapshot.gpus):,} GPUs")
+    return msgspec.structs.replace(snapshot, runs={key: _row(row) for key, row in runs.items()})
+
+
+def _row(tree: Any) -> RunRow:
+    if not isinstance(tree, list) or len(tree) != len(_FIELDS):
+        raise ValueError("a row of other fields")
+    metrics = _converted(tree[_PACKED], dict[str, MetricValues])
+    if len(metrics) > MOST_METRICS:
+        raise ValueError(f"{len(metrics):,} metrics")
+    values = list(tree)
+    values[_PACKED] = b""
+    row = _converted(values, RunRow)
+    row.packed = pack_metrics(metrics, row.headline)
+    if row.last is None and row.best is None and row.headline in metrics:
+        row.last, row.best, _ = metrics[row.headline]
+    return row
+
+
+def _converted(value: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 class SnapshotReader:
@@ -94,17 +102,14 @@ class SnapshotReader:
     def __init__(self) -> None:
         self._tree: dict[str, Any] = {}
 
-    def take(self, fields: dict[str, Any]) -> RemoteSnapshot | None:
+    def take(self, fields: dict[str, Any]) -> PlaceSnapshot | None:
         """The snapshot after this message; None when it brought none. ValueError when it means
         something else by it than we do.
         """
-        if "snapshot" in fields:
+        if isinstance(fields.get("snapshot"), dict):
             self._tree = fields["snapshot"]
-        elif "changes" in fields:
+        elif isinstance(fields.get("changes"), dict):
             self._tree = apply(self._tree, fields["changes"])
         else:
             return None
-        try:
-            return msgspec.convert(self._tree, RemoteSnapshot)
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from None
+        return _snapshot(self._tree)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from textual.app import App
 
+from runners.places.run_row import RunRow
 from runners.places.ssh.link import RemoteRequest
-from runners.places.ssh.snapshot import RemoteRun
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.remote.links import LinkedHost
@@ -25,7 +25,7 @@ class RunElsewhere(NamedTuple):
     """A run, and the machine that it is on."""
 
     host: LinkedHost
-    run: RemoteRun
+    run: RunRow
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class RemoteActions:
 
     def stop(self, runs: Sequence[RunElsewhere], kill: bool = False) -> None:
         """Ask, then stop them there."""
-        live = [one for one in runs if one.run.live]
+        live = [one for one in runs if one.run.is_live]
         if not live:
             words = "the selected run has ended" if len(runs) == 1 else "these runs have ended"
             self.say(f"{words} already")
@@ -94,7 +94,7 @@ class RemoteActions:
         if kill:
             what += "\nSIGKILL at once: what was done since the newest checkpoint is lost."
         elif len(live) == 1:
-            kept = live[0].run.checkpoint or "none seen"
+            kept = _kept(live[0]) or "none seen"
             what += f", {live[0].run.state}\nnewest checkpoint: {kept}"
         word = "Kill" if kill else "Stop"
         ids = [one.run.id for one in live]
@@ -104,11 +104,11 @@ class RemoteActions:
         verb = "Launch again" if flag == "--again" else "Resume"
         what = f"{one.name} on {one.host.name}, as it was launched"
         if flag == "--resume":
-            what = f"{one.name} on {one.host.name}, from {one.run.checkpoint or 'its checkpoint'}"
+            what = f"{one.name} on {one.host.name}, from {_kept(one) or 'its checkpoint'}"
         self._confirm(f"{verb}?", what, verb, one.host, ["launch", flag, one.run.id])
 
     def _delete(self, runs: Sequence[RunElsewhere]) -> None:
-        ended = [one for one in runs if not one.run.live]
+        ended = [one for one in runs if not one.run.is_live]
         if not ended:
             self.say("a live run is never deleted: stop it first")
             return
@@ -163,7 +163,7 @@ class RemoteActions:
     # ---- reading
 
     def _why(self, runs: Sequence[RunElsewhere]) -> None:
-        if runs[0].run.live:
+        if runs[0].run.is_live:
             self.say("the selected run has not ended")
         else:
             self._read(["diagnose", runs[0].run.id], runs[0])
@@ -223,6 +223,10 @@ class RemoteActions:
         self._app.notify(
             words, severity="error" if bad else "information", timeout=seconds, markup=False
         )
+
+
+def _kept(one: RunElsewhere) -> str:
+    return one.run.checkpoint.path.rpartition("/")[2] if one.run.checkpoint is not None else ""
 
 
 def names(runs: Sequence[RunElsewhere]) -> str:

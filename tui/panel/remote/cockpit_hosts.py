@@ -12,21 +12,19 @@ from typing import Any
 import msgspec
 from textual.app import App
 
-from runners.model.gpus import GpuReading, GpuSnapshot, HostSnapshot
+from runners.model.gpus import UNREAD, GpuReading
+from runners.places.run_row import RunRow
 from runners.places.ssh.link import LinkState
 from runners.places.ssh.node_watch import start_watchers
-from runners.places.ssh.snapshot import RemoteGpu, RemoteRun
 from runners.state.layout import StateDirectory
-from runners.state.leases import Lease
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import Notification
 from tui.panel.remote.actions import RemoteActions, RunElsewhere
 from tui.panel.remote.links import LinkedHost, LinkedHosts
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.remote import RemoteRows, remote_gpus, remote_leases
 from tui.views.format import dollars
 from tui.views.machines.remote_text import link_text
-from tui.views.runs.remote_rows import RowsElsewhere
-from tui.views.runs.run_row import RunRow
 
 ALL = "*"
 
@@ -39,7 +37,7 @@ class CockpitHosts:
         if not getattr(app, "read_only", False):
             start_watchers(state)
         self.actions = RemoteActions(app, state, log, lambda: self.rows().letters)
-        self._rows: tuple[object, RowsElsewhere] = (None, RowsElsewhere())
+        self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""
         self._version = 0
@@ -49,7 +47,7 @@ class CockpitHosts:
 
     # ---- runs
 
-    def rows(self) -> RowsElsewhere:
+    def rows(self) -> RemoteRows:
         """The runs of all machines; the same object as long as nothing changed."""
         hosts = list(self.links.hosts.values())
         rows = tuple(one.rows for one in hosts)
@@ -63,15 +61,13 @@ class CockpitHosts:
             self._rows = key, self._joined(hosts, rows)
         return self._rows[1]
 
-    def _joined(
-        self, hosts: Sequence[LinkedHost], rows: Sequence[Sequence[RunRow]]
-    ) -> RowsElsewhere:
+    def _joined(self, hosts: Sequence[LinkedHost], rows: Sequence[Sequence[RunRow]]) -> RemoteRows:
         every = [row for each in rows for row in each]
         live = tuple(row for row in every if row.is_live)
         ended = tuple(row for row in every if not row.is_live)
         if ended != self._rows[1].ended:
             self._version += 1
-        return RowsElsewhere(
+        return RemoteRows(
             live=live,
             ended=ended,
             version=self._version,
@@ -128,7 +124,7 @@ class CockpitHosts:
                 self.actions.say("the selected run is in no group")
                 return
             runs = host.snapshot.runs.values()
-            wanted = [run.id for run in runs if run.group == group and run.live]
+            wanted = [run.id for run in runs if run.group == group and run.is_live]
         found = [host.run(run) for run in wanted]
         chosen = [RunElsewhere(host, run) for run in found if run is not None]
         if not host.is_reached:
@@ -141,10 +137,10 @@ class CockpitHosts:
     def machines(self, where: str) -> dict[str, str]:
         """The machine of each GPU that `where` shows, by UUID; this one's have none."""
         return {
-            f"{one.name}/{uuid}": one.name
+            f"{one.name}/{gpu.uuid}": one.name
             for one in self.links.hosts.values()
             if one.snapshot is not None and where in (one.name, ALL)
-            for uuid in one.snapshot.gpus
+            for gpu in one.snapshot.gpus
         }
 
     def gpu_snapshot(self, snapshot: PanelSnapshot, where: str) -> PanelSnapshot:
@@ -156,23 +152,10 @@ class CockpitHosts:
         host = self.links.hosts.get(where)
         if host is None:
             return snapshot
-        told = host.snapshot
-        gpus = [_gpu(host.name, uuid, gpu) for uuid, gpu in (told.gpus if told else {}).items()]
-        problem = None if host.is_reached else link_text(host.status)
-        if problem is None and told is not None:
-            problem = told.gpu_problem
-        reading = GpuReading(
-            time=time.time(),
-            host=host.name,
-            backend="link",
-            gpus=tuple(gpus),
-            cpu=_machine(host),
-            problem=problem,
-        )
         return msgspec.structs.replace(
             snapshot,
-            reading=reading,
-            leases=_leases(host),
+            reading=_reading(host),
+            leases={} if host.snapshot is None else remote_leases(host.name, host.snapshot),
             letters=self.rows().letters,
         )
 
@@ -182,9 +165,9 @@ class CockpitHosts:
         leases = dict(snapshot.leases)
         down = []
         for host in self.links.hosts.values():
-            told = host.snapshot.gpus if host.snapshot else {}
-            gpus += [_gpu(host.name, uuid, gpu) for uuid, gpu in told.items()]
-            leases.update(_leases(host))
+            if host.snapshot is not None:
+                gpus += remote_gpus(host.name, host.snapshot, host.clock_offset)
+                leases.update(remote_leases(host.name, host.snapshot))
             if not host.is_reached:
                 down.append(host.name)
         problem = f"{', '.join(down)}: not reached" if down else None
@@ -202,9 +185,9 @@ class CockpitHosts:
         hosts = list(self.links.hosts.values())
         if not hosts:
             return "", ""
-        rates = [_amount(one, "per_hour") for one in hosts]
-        spent = [_amount(one, "spent") for one in hosts]
-        rate, total = sum(filter(None, rates), Decimal(0)), sum(filter(None, spent), Decimal(0))
+        meters = [one.snapshot.meter for one in hosts if one.snapshot is not None]
+        rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
+        total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
         down = [one.name for one in hosts if one.status.state is LinkState.DOWN]
         words = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
         full = [words] + ([f"{dollars(rate)}/h"] if rate else [])
@@ -223,51 +206,14 @@ def _letters() -> Iterator[str]:
         yield from (f"{letter}{turn if turn > 1 else ''}" for letter in ascii_lowercase)
 
 
-def _amount(host: LinkedHost, field: str) -> Decimal | None:
-    value = getattr(host.snapshot, field) if host.snapshot is not None else None
-    return None if value is None else Decimal(value)
-
-
-def _gpu(machine: str, uuid: str, gpu: RemoteGpu) -> GpuSnapshot:
-    amd = "AMD" in gpu.name or "MI" in gpu.name
-    kind = "amd" if amd else "nvidia"
-    return GpuSnapshot(
-        index=gpu.index,
-        uuid=f"{machine}/{uuid}",
-        name=gpu.name,
-        vendor=f"simulated-{kind}" if gpu.simulated else kind,  # type: ignore[arg-type]
-        utilization=gpu.utilization,
-        memory_used=gpu.memory_used,
-        memory_total=gpu.memory_total,
-        temperature_c=gpu.temperature_c,
-        power_w=gpu.power_w,
-        error=gpu.error,
-    )
-
-
-def _leases(host: LinkedHost) -> dict[str, list[Lease]]:
-    found: dict[str, list[Lease]] = {}
-    if host.snapshot is None:
-        return found
-    for uuid, gpu in host.snapshot.gpus.items():
-        for run in gpu.runs:
-            known: RemoteRun | None = host.snapshot.runs.get(run)
-            logical = (
-                sorted(known.gpus).index(gpu.index) if known and gpu.index in known.gpus else 0
-            )
-            name = known.preset if known else ""
-            key = f"{host.name}/{uuid}"
-            found.setdefault(key, []).append(Lease(key, f"{host.name}/{run}", logical, name))
-    return found
-
-
-def _machine(host: LinkedHost) -> HostSnapshot:
-    told = host.snapshot
-    if told is None:
-        return HostSnapshot()
-    return HostSnapshot(
-        cpu_percent=told.cpu_percent,
-        memory_used=told.memory_used,
-        memory_total=told.memory_total,
-        disk_free=told.disk_free,
-    )
+def _reading(host: LinkedHost) -> GpuReading:
+    """The machine's reading, as old as it came."""
+    snapshot = host.snapshot
+    reading = snapshot.reading if snapshot is not None else None
+    if reading is None or snapshot is None:
+        reading = GpuReading(time=host.came, host=host.name, backend=UNREAD)
+    else:
+        gpus = tuple(remote_gpus(host.name, snapshot, host.clock_offset))
+        reading = msgspec.structs.replace(reading, time=host.came, gpus=gpus)
+    problem = reading.problem if host.is_reached else link_text(host.status)
+    return msgspec.structs.replace(reading, problem=problem)

@@ -9,6 +9,7 @@ from runners.model.spec import MetricRule
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.curves import CurveReader
 from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.snapshot import LAYOUT
 from runners.watch.metrics.sample import higher_is_better
 from tui.panel.remote.links import LinkedHost
 from tui.snapshot.curve_store import CurveStore, Line
@@ -29,7 +30,7 @@ class FollowedCurves:
 
     def request(self) -> dict[str, object]:
         """What to ask for, after every break too: everything, and then what is added."""
-        return {"do": "curves", "run": self._run}
+        return {"do": "curves", "run": self._run, "layout": LAYOUT}
 
     def take(self, frame: LinkMessage) -> int:
         """Take in what is new."""

@@ -3,23 +3,25 @@
 import atexit
 import os
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
 
+from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.link import Link, LinkState, LinkStatus, RemoteRequest
 from runners.places.ssh.older import OlderRuns
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot import RemoteRun, RemoteSnapshot, SnapshotReader
+from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.panel.remote.mirror import MirroredLog
-from tui.views.runs.remote_rows import row_of_remote
-from tui.views.runs.run_row import RunRow
+from tui.snapshot.remote import remote_row
 
 _CLOCK_STEP_S = 1.0
 
@@ -30,14 +32,16 @@ class LinkedHost:
     def __init__(self, app: App[Any], ssh: Ssh, mirror: Path, changed: Callable[[], None]) -> None:
         self._app = app
         self.host: RemoteHost = ssh.host
-        self.snapshot: RemoteSnapshot | None = None
+        self.snapshot: PlaceSnapshot | None = None
+        self.came = 0.0
+        """When, in unix seconds."""
         self.rows: tuple[RunRow, ...] = ()
         """Its runs as rows of a table, newest first; made anew with every snapshot."""
         self.problem = ""
         self._mirror = mirror
         self._changed = changed
         self._reader = SnapshotReader()
-        self._offset = 0.0
+        self.clock_offset = 0.0
         self._followed: dict[Path, tuple[int, MirroredLog]] = {}
         self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
         self.link = Link(ssh, self._status_changed)
@@ -63,20 +67,20 @@ class LinkedHost:
     # ---- called in the link's thread: the link's status, and the subscription to its snapshots
 
     def _status_changed(self, status: LinkStatus) -> None:
-        if abs((status.clock_offset or 0.0) - self._offset) > _CLOCK_STEP_S:
-            self._offset = status.clock_offset or 0.0
+        if abs((status.clock_offset or 0.0) - self.clock_offset) > _CLOCK_STEP_S:
+            self.clock_offset = status.clock_offset or 0.0
             self._make_rows()
         self._changed()
 
     def _make_rows(self) -> None:
         older, offset, rows = self._older_rows
-        if older is not self.older.runs or offset != self._offset:
+        if older is not self.older.runs or offset != self.clock_offset:
             rows = self._rows_of(self.older.runs.values())
-            self._older_rows = self.older.runs, self._offset, rows
+            self._older_rows = self.older.runs, self.clock_offset, rows
         self.rows = self._rows_of(self.snapshot.newest_first if self.snapshot else ()) + rows
 
-    def _rows_of(self, runs: Iterable[RemoteRun]) -> tuple[RunRow, ...]:
-        return tuple([row_of_remote(self.name, run, self._offset) for run in runs])
+    def _rows_of(self, runs: Iterable[RunRow]) -> tuple[RunRow, ...]:
+        return tuple([remote_row(self.name, run, self.clock_offset) for run in runs])
 
     def _older_came(self) -> None:
         self._make_rows()
@@ -84,7 +88,7 @@ class LinkedHost:
 
     def request(self) -> dict[str, object]:
         """What to ask for, after every break too: everything, and then what changes."""
-        return {"do": "watch"}
+        return {"do": "watch", "layout": LAYOUT}
 
     def take(self, frame: LinkMessage) -> int:
         """Take in what changed."""
@@ -93,12 +97,12 @@ class LinkedHost:
                 raise ValueError(str(frame.fields["error"]))
             snapshot = self._reader.take(frame.fields)
         except ValueError as error:
-            self.problem = f"its panel speaks another language: {error}; host setup {self.name}"
+            self.problem = f"{error}: fresnel-tui host setup {self.name}"
         else:
             self.problem = ""
             if snapshot is not None:
                 self.older.follow(self.snapshot, snapshot)
-                self.snapshot = snapshot
+                self.snapshot, self.came = snapshot, time.time()
                 self._make_rows()
         self._changed()
         return 0
@@ -107,10 +111,10 @@ class LinkedHost:
 
     # ---- what a screen asks for
 
-    def run(self, run_id: str) -> RemoteRun | None:
-        """A run there, as it is known here."""
-        told = self.snapshot.runs.get(run_id) if self.snapshot is not None else None
-        return told or self.older.runs.get(run_id)
+    def run(self, run_id: str) -> RunRow | None:
+        """A run there, by its id there."""
+        found = self.snapshot.runs.get(run_id) if self.snapshot is not None else None
+        return found or self.older.runs.get(run_id)
 
     @property
     def hidden(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -16,7 +17,6 @@ from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.run_row import RunRow
 
 if TYPE_CHECKING:
     from tui.panel.remote.cockpit_hosts import CockpitHosts
@@ -100,7 +100,7 @@ class RemoteSide:
         panes = self._screen.query("MeterBar, RunPane, GpuPane")
         if snapshot is not None and self.hosts is not None and len(panes) == 3:
             if self._take_rows():
-                self._screen.query_one(RunPane).elsewhere_changed()
+                self._screen.query_one(RunPane).remote_changed()
             self._paint()
             if self.where:
                 self._screen.query_one(GpuPane).show(self._gpus(snapshot))
@@ -109,13 +109,13 @@ class RemoteSide:
         """Give the run table what other machines run; whether it is something new."""
         lines = self._screen.query_one(RunPane).lines
         assert self.hosts is not None
-        before, lines.elsewhere = lines.elsewhere, self.hosts.rows()
-        return before is not lines.elsewhere
+        before, lines.remote = lines.remote, self.hosts.rows()
+        return before is not lines.remote
 
     def _paint(self) -> None:
         assert self.hosts is not None
         meter = self._screen.query_one(MeterBar)
-        meter.elsewhere = self.hosts.money()
+        meter.remote = self.hosts.money()
         if meter.snapshot is not None:
             meter.show(meter.snapshot)
         settings = getattr(self._screen.app, "settings", None)
@@ -139,7 +139,7 @@ class RemoteSide:
     @property
     def count(self) -> int:
         """Rows of runs of other machines."""
-        rows = self._screen.query_one(RunPane).lines.elsewhere
+        rows = self._screen.query_one(RunPane).lines.remote
         return len(rows.live) + len(rows.ended)
 
     def next_machine(self) -> None:

@@ -8,9 +8,8 @@ from decimal import Decimal
 import msgspec
 
 from runners.cost.run_costs import RunCost
-from runners.model.run import Checkpoint, Progress, Run, RunRecord
-from runners.model.states import State
-from runners.places.ssh.snapshot import RemoteRun
+from runners.model.run import Progress, Run, RunRecord
+from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from tui.panel.remote.far_curves import FarCurveStore
 from tui.panel.remote.lines import machine_time
@@ -31,7 +30,7 @@ class HostMetricsScreen(MetricsScreen):
         snapshot: PanelSnapshot | None,
         host: LinkedHost,
         letters: Callable[[], Mapping[str, str]],
-        runs: Sequence[RemoteRun],
+        runs: Sequence[RunRow],
     ) -> None:
         """`runs` are drawn at first; `letters` tells those of live runs of all other machines."""
         self._host = host
@@ -67,23 +66,22 @@ class HostMetricsScreen(MetricsScreen):
         letters = {**snapshot.letters, **self._far_letters()}
         return msgspec.structs.replace(snapshot, runs=(*far, *snapshot.runs), letters=letters)
 
-    def _view(self, told: RemoteRun) -> RunView:
+    def _view(self, row: RunRow) -> RunView:
         """A run of the machine as this page shows it; its plan is known once its curves came."""
-        curves = self._store.followed(f"{self._host.name}/{told.id}")
-        run = curves.line[-1][0] if curves is not None and curves.line else _brief(told)
-        name = f"{self._host.name}/{told.name or told.id}"
-        run = msgspec.structs.replace(run, id=f"{self._host.name}/{told.id}", name=name)
-        kept = Checkpoint(told.checkpoint, 0, 0.0) if told.checkpoint else None
+        curves = self._store.followed(f"{self._host.name}/{row.id}")
+        run = curves.line[-1][0] if curves is not None and curves.line else _brief(row)
+        name = f"{self._host.name}/{row.name or row.id}"
+        run = msgspec.structs.replace(run, id=f"{self._host.name}/{row.id}", name=name)
         return RunView(
             run=run,
             progress=Progress(),
             metrics={},
             summary={},
             trend=(),
-            checkpoint=kept,
+            checkpoint=row.checkpoint,
             images=(),
             seconds=run.seconds(machine_time(self._host)),
-            money=RunCost(cost=None if told.cost is None else Decimal(told.cost)),
+            money=RunCost(cost=None if row.cost is None else Decimal(str(row.cost))),
         )
 
     # ---- what else is said here
@@ -105,11 +103,7 @@ class HostMetricsScreen(MetricsScreen):
         )
 
 
-def _brief(told: RemoteRun) -> Run:
+def _brief(row: RunRow) -> Run:
     """A run of which nothing but its row is known."""
-    try:
-        state = State(told.state)
-    except ValueError:  # one that a newer version has
-        state = State.RUNNING if told.live else State.LOST
-    record = RunRecord(state, told.reason, started=told.started, ended=told.ended)
-    return Run(told.id, told.preset, told.name, state, told.reason, "", told.created, None, record)
+    record = RunRecord(row.state, row.remark, started=row.started, ended=row.ended)
+    return Run(row.id, row.preset, row.name, row.state, row.remark, "", row.created, None, record)

@@ -18,8 +18,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.helpers import ROOT
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.link import RemoteRequest
-from runners.places.ssh.snapshot import RemoteSnapshot
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.remote.actions import RunElsewhere
@@ -29,7 +29,7 @@ from tui.panel.remote.links import LinkedHost
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.tree import told
+from tui.snapshot.place import place_snapshot
 from tui.views.safe import safe_cell
 
 _ENDED_SHOWN = 5
@@ -123,7 +123,7 @@ class HostsScreen(Screen[None]):
         else:
             self._replace_rows(machines, rows, ids)
         snapshots = [one.snapshot for one in self._links.hosts.values() if one.snapshot]
-        here = [told(self.snapshot)] if self.snapshot is not None else []
+        here = [place_snapshot(self.snapshot)] if self.snapshot is not None else []
         self.query_one("#totals", Static).update(
             Text.assemble(
                 (" machines", "bold"),
@@ -145,7 +145,7 @@ class HostsScreen(Screen[None]):
         width = self.size.width
         rows: list[Option] = []
         if self.snapshot is not None:
-            here = told(self.snapshot)
+            here = place_snapshot(self.snapshot)
             rows.append(Option(here_heading(here, width), id=f"{_HERE}/"))
             rows += self._run_rows(_HERE, here, time.time(), False)
         for one in self._links.hosts.values():
@@ -161,10 +161,10 @@ class HostsScreen(Screen[None]):
             rows.append(Option(Text(words, style="dim"), id="?/"))
         return rows
 
-    def _run_rows(self, host: str, snapshot: RemoteSnapshot, now: float, dim: bool) -> list[Option]:
+    def _run_rows(self, host: str, snapshot: PlaceSnapshot, now: float, dim: bool) -> list[Option]:
         runs = snapshot.newest_first
-        ended = [run for run in runs if not run.live][:_ENDED_SHOWN]
-        shown = [run for run in runs if run.live] + ended
+        ended = [run for run in runs if not run.is_live][:_ENDED_SHOWN]
+        shown = [run for run in runs if run.is_live] + ended
         names = _NAMES if self.size.width < _WIDE else 2 * _NAMES
         return [Option(run_line(run, now, dim, names), id=f"{host}/{run.id}") for run in shown]
 

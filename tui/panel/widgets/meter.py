@@ -29,7 +29,7 @@ class MeterBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.snapshot: PanelSnapshot | None = None
-        self.elsewhere = "", ""
+        self.remote = "", ""
         """What other machines cost, in full and in brief; empty where there are none."""
         self._shown = Text()
 
@@ -57,7 +57,7 @@ class MeterBar(Widget):
         if snapshot is None:
             return Text(_TITLE, style="bold")
         parts = _parts(snapshot)
-        full, short = self.elsewhere
+        full, short = self.remote
         if full:
             parts.append(lambda brief: full if brief < 3 else short if brief < 6 else "")
         if self.read_only:

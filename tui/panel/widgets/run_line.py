@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
+from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
 from tui.views.runs.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
-from tui.views.runs.run_row import RunRow
 from tui.views.runs.run_sort import SortKey
 
 MARGIN = 4

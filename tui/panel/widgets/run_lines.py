@@ -11,12 +11,13 @@ from rich.text import Text
 from textual.theme import Theme
 
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.remote import RemoteRows, as_of
 from tui.views.runs.ended_index import EndedRows
-from tui.views.runs.remote_rows import RowsElsewhere, as_of
 from tui.views.runs.run_columns import Cell, Look, fit_columns, headings_agree, short_names
-from tui.views.runs.run_row import RunRow, row_of_view
+from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
     Arrangement,
@@ -59,7 +60,7 @@ class RunLines(Sequence[Text]):
         """
         self.marked: dict[str, RunRow] = {}
         """The marked runs, by id, in the order of their marking."""
-        self.elsewhere = RowsElsewhere()
+        self.remote = RemoteRows()
         """The runs of other machines."""
         self._joined: tuple[object, EndedRows] = (None, EndedRows())
         self.cells: tuple[Cell, ...] = ()
@@ -72,20 +73,20 @@ class RunLines(Sequence[Text]):
         """Take in a new snapshot."""
         self.snapshot = snapshot
         live = [
-            row_of_view(view, snapshot.time)
+            row_of_view(view)
             for view in snapshot.runs
             if view.run.is_live or view.run.id not in snapshot.ended.ids
         ]
-        live += as_of(self.elsewhere.live, snapshot.time)
+        live += as_of(self.remote.live, snapshot.time)
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
         _take_costs(snapshot)
 
-    def show_elsewhere(self) -> None:
+    def show_remote(self) -> None:
         """Take in what other machines run; what lives here stays as it was."""
         here = [row for row in self.live.values() if not row.machine]
         now = self.snapshot.time if self.snapshot else 0.0
-        live = [*here, *as_of(self.elsewhere.live, now)]
+        live = [*here, *as_of(self.remote.live, now)]
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
 
@@ -93,11 +94,11 @@ class RunLines(Sequence[Text]):
     def ended(self) -> EndedRows:
         """The rows of all that ended, on this machine and on others; newest first."""
         ended = self.snapshot.ended if self.snapshot else EndedRows()
-        if not self.elsewhere.ended:
+        if not self.remote.ended:
             return ended
-        versions = ended.version, self.elsewhere.version
+        versions = ended.version, self.remote.version
         if self._joined[0] != versions:
-            rows = sorted((*ended.rows, *self.elsewhere.ended), key=_newest_first)
+            rows = sorted((*ended.rows, *self.remote.ended), key=_newest_first)
             version = ended.version and ended.version + (versions[1] << 40)
             self._joined = versions, EndedRows(tuple(rows), version, ended.ids)
         return self._joined[1]
@@ -125,7 +126,7 @@ class RunLines(Sequence[Text]):
     def in_all(self) -> int:
         """How many runs there are, read or not."""
         here = len(self.snapshot.runs) + self.snapshot.hidden if self.snapshot else 0
-        return here + len(self.elsewhere.live) + len(self.elsewhere.ended)
+        return here + len(self.remote.live) + len(self.remote.ended)
 
     @property
     def is_whole(self) -> bool:
@@ -166,12 +167,11 @@ class RunLines(Sequence[Text]):
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
-        elsewhere = self.elsewhere
         cells = fit_columns(
             width - MARGIN,
             _CHANGING.keys() - self._shown,
             longest,
-            hosts=bool(elsewhere.live or elsewhere.ended),
+            hosts=bool(self.remote.live or self.remote.ended),
         )
         if cells != self.cells:
             self.cells = cells
@@ -204,7 +204,7 @@ class RunLines(Sequence[Text]):
         before = "" if self.choice.sort else group_mark(self.table.lines, at)
         before += "★ " if row.starred else "⚠ " if row.urgent and row.is_live else ""
         assert self._theme is not None
-        letter = letters.get(key) or self.elsewhere.letters.get(key, "")
+        letter = letters.get(key) or self.remote.letters.get(key, "")
         text = draw_row(
             row,
             self.cells,
@@ -215,7 +215,7 @@ class RunLines(Sequence[Text]):
             before_name=before,
             name=lambda name, width: self._short(name, width, at),
         )
-        if row.machine in self.elsewhere.unreached:
+        if row.machine in self.remote.unreached:
             text.stylize("dim")
         return text
 
@@ -243,7 +243,7 @@ class RunLines(Sequence[Text]):
         if query.problem:
             return query.problem
         live = sum(row.is_live for row in self.live.values())
-        older = self.elsewhere.older
+        older = self.remote.older
         words = [f"{live} live", f"{self.in_all + older:,} in all"]
         if query.text:
             words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
@@ -252,7 +252,7 @@ class RunLines(Sequence[Text]):
         if snapshot.ended.version and not self.is_whole:
             words.append(f"{self.table.total:,} read")
         if older:
-            words.append(f"{older:,} older elsewhere: G")
+            words.append(f"{older:,} older on other machines: G")
         return " · ".join(words)
 
 

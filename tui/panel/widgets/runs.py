@@ -14,6 +14,7 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tui.panel.hotkeys import hotkey
@@ -21,7 +22,6 @@ from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.run_lines import RunLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_query import RunQuery, parse_query
-from tui.views.runs.run_row import RunRow
 from tui.views.runs.run_sort import SortKey
 from tui.views.runs.run_table import Arrangement, Arranger, FoldedGroup, Line
 from tui.views.runs.run_view import RunView, view_run
@@ -140,10 +140,10 @@ class RunPane(RowList):
         self.lines.show(snapshot)
         self._arrange()
 
-    def elsewhere_changed(self) -> None:
+    def remote_changed(self) -> None:
         """Show what other machines run now."""
         if self.lines.snapshot is not None:
-            self.lines.show_elsewhere()
+            self.lines.show_remote()
             self._arrange()
 
     def _arrange(self) -> None:
@@ -229,7 +229,7 @@ class RunPane(RowList):
 
     def _look_further(self) -> None:
         """Have other machines tell of older runs, if they have any."""
-        if self.lines.elsewhere.older:
+        if self.lines.remote.older:
             self.post_message(self.OlderWanted())
 
     def action_open(self) -> None:

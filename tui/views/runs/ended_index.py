@@ -2,7 +2,8 @@
 
 The file is a cache. A row counts only while the folder of its run has not changed since (files of
 a run are replaced whole, which changes their folder); all else is read from the run anew, and a
-file that is missing, damaged or of another version is simply made again.
+file that is missing, damaged or holds rows of other fields is simply made again: it carries the
+fingerprint of the fields, which changes by itself when they do.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import NamedTuple
 import msgspec
 
 from runners.host.files import replace
+from runners.model.fingerprint import fingerprint
+from runners.places.run_row import RunRow
 from runners.state.decoding import decode, read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
-from tui.views.runs.run_row import RunRow, row_of_ended
+from tui.views.runs.run_row import row_of_ended
 
-_VERSION = 3
+_MEANING = 3
+"""Raised when a field comes to say something else; what fields there are tells itself."""
 _SAVED_FROM = 32
 """Rows that must have been read anew before the file is written again."""
 _YOUNG_S = 900.0
@@ -33,7 +37,7 @@ _YOUNG_S = 900.0
 class _File(msgspec.Struct, array_like=True):
     """Rows lie in chunks: what a chunk's texts have in common is shared before the next is read."""
 
-    version: int
+    fields: str
     chunks: list[msgspec.Raw]
 
 
@@ -112,7 +116,7 @@ class EndedIndex:
             msgspec.Raw(msgspec.msgpack.encode(rows[at : at + _CHUNK]))
             for at in range(0, len(rows), _CHUNK)
         ]
-        content = msgspec.msgpack.encode(_File(_VERSION, chunks))
+        content = msgspec.msgpack.encode(_File(_fields(), chunks))
         try:
             replace(self._state.ended_rows, content, sync=False)
         except OSError:
@@ -122,7 +126,7 @@ class EndedIndex:
     def _load(self) -> dict[str, RunRow]:
         known: dict[str, RunRow] = {}
         file = read(self._state.ended_rows, _decode_file, limit=1 << 30)
-        for chunk in file.chunks if file is not None and file.version == _VERSION else ():
+        for chunk in file.chunks if file is not None and file.fields == _fields() else ():
             rows = decode(chunk, _decode_chunk)
             if rows is None:
                 return {}
@@ -180,6 +184,10 @@ class EndedIndex:
         else:
             self._passing.add(run_id)  # as it looks from here and now: another look may differ
         return row != before
+
+
+def _fields() -> str:
+    return f"{_MEANING}-{fingerprint(RunRow)}"
 
 
 def _share_texts(row: RunRow) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from tui.views.format import DASH, duration, first_line, indices, metric
-from tui.views.runs.run_row import RunRow, age_words
+from tui.views.runs.run_row import age_words
 from tui.views.runs.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
@@ -96,15 +97,20 @@ def _cost(row: RunRow, look: Look, width: int) -> str:
     return "<$0.01" if 0 < row.cost < 0.01 else f"${row.cost:,.2f}"
 
 
-def state_word(row: RunRow) -> str:
-    """The state; while it stops, the seconds until the next step too."""
-    return row.stop_word or str(row.state)
+def state_word(row: RunRow, now: float) -> str:
+    """The state; while it stops, how long until the next step: `stop 28s`."""
+    if row.stop_until is None:
+        return str(row.state)
+    left = int(max(0.0, row.stop_until - now))
+    return f"stop {left}s" if left < 100 else f"stop {left // 60}m"
 
 
 COLUMNS = {
     column.key: column
     for column in (
-        Column("state", "state", lambda row, look, width: state_word(row), 8, 9, right=False),
+        Column(
+            "state", "state", lambda row, look, width: state_word(row, look.now), 8, 9, right=False
+        ),
         Column("name", "name", lambda row, look, width: row.name, 8, 40, right=False),
         Column("host", "host", lambda row, look, width: row.machine or "here", 6, right=False),
         Column("gpus", "GPUs", _gpus, 5, right=False),

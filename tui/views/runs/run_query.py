@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
-from tui.views.runs.run_row import RunRow
+from runners.places.run_row import RunRow
 
 Test = Callable[[RunRow], bool]
 

@@ -1,17 +1,13 @@
-"""One run as a line of a table: the values that tables show, sort and filter by, and no more.
-
-Rows of ended runs are kept in memory and on disk by the thousand, so they stay small: metrics lie
-in one packed piece that is only taken apart when somebody asks for one of them.
-"""
+"""The row of a run: made of what is read of it, live or ended."""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping
 
-from runners.model.health import Condition
 from runners.model.run import Progress, Run
 from runners.model.states import State
-from runners.watch.metrics.final import FinalReport
+from runners.places.run_row import MetricValues, RunRow, pack_metrics
+from runners.watch.metrics.final import FinalMetric, FinalReport
 from tui.views.format import duration
 from tui.views.health.health_text import health_remark
 from tui.views.metrics.sparkline import sparkline
@@ -19,132 +15,45 @@ from tui.views.runs.run_view import RunView
 
 SPARKS = 8
 """Cells of the small curve that is kept of an ended run."""
-MOST_METRICS = 64
-"""So many of a run's metrics can be sorted and filtered by, the headline first."""
 _LONGEST = 400
-
-MetricValues = tuple[float | None, float | None, float | None]
-"""A metric's last value, its best, and the step of the best; unknown is None."""
-
-_NO_METRICS = msgspec.msgpack.encode({})
-_decode_metrics = msgspec.msgpack.Decoder(dict[str, MetricValues])
-
-
-class RunRow(msgspec.Struct, array_like=True, gc=False):
-    """A run's values in a table; times in unix seconds, unknown is None, and cost in dollars."""
-
-    id: str
-    stamp: int
-    """When anything last changed in its folder (ns), by which an ended row is known to hold."""
-    name: str
-    preset: str
-    group: str
-    state: State
-    remark: str
-    """Why it is where it is: a reason, a prompt it waits at, an alert, a note."""
-    host: str
-    user: str
-    created: float
-    started: float | None
-    ended: float | None
-    seconds: float | None
-    exit_code: int | None
-    gpus: tuple[int, ...]
-    fraction: float | None
-    step: int | None
-    steps: int | None
-    epoch: int | None
-    epochs: int | None
-    headline: str | None
-    last: float | None
-    best: float | None
-    packed: bytes = _NO_METRICS
-    spark: str = ""
-    tags: tuple[str, ...] = ()
-    note: str = ""
-    starred: bool = False
-    is_final: bool = False
-    """Whether the report of its whole output is in it."""
-    is_live: bool = False
-    urgent: bool = False
-    """Whether its remark asks for somebody."""
-    cost: float | None = None
-    eta_s: float | None = None
-    rate: float | None = None
-    rate_unit: str = ""
-    phase: str = ""
-    doing: Condition | None = None
-    """What it does while it runs; unknown is None."""
-    stop_word: str = ""
-    """`stop 28s`: while it stops, the seconds until the next step."""
-
-    @property
-    def machine(self) -> str:
-        """The rented machine that it runs on, as it is called here; empty for this one."""
-        name, slash, _ = self.id.removeprefix("group:").partition("/")
-        return name if slash else ""
-
-    def metric(self, name: str) -> MetricValues:
-        """The values of one metric; all None when it has none of that name."""
-        if name == self.headline:
-            return self.last, self.best, None
-        return _decode_metrics.decode(self.packed).get(name, (None, None, None))
-
-    @property
-    def metrics(self) -> dict[str, MetricValues]:
-        """Every metric that is kept."""
-        return _decode_metrics.decode(self.packed)
 
 
 def row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     """The row of an ended run, with what its report says."""
-    metrics: dict[str, MetricValues] = {}
-    if final is not None:
-        names = sorted(final.metrics, key=lambda name: (name != final.headline, name))
-        for name in names[:MOST_METRICS]:
-            one = final.metrics[name]
-            metrics[name] = (one.last, one.best, one.best_step)
-    headline = final.headline if final else None
-    last, best, _ = metrics.get(headline or "", (None, None, None))
-    return _row(
-        run,
-        final.progress if final else Progress(epochs=run.totals[0], steps=run.totals[1]),
-        run.seconds(run.ended or run.created),
-        headline,
-        (last, best),
-        stamp=stamp,
-        remark="" if run.state is State.DONE else run.reason[:_LONGEST],
-        packed=msgspec.msgpack.encode(metrics),
-        spark=sparkline(final.trend, SPARKS) if final else "",
-        is_final=final is not None,
-    )
+    if final is None:
+        stated = Progress(epochs=run.totals[0], steps=run.totals[1])
+        row = _row(run, stated, None, {}, ())
+    else:
+        row = _row(run, final.progress, final.headline, _final_values(final.metrics), final.trend)
+    row.stamp = stamp
+    row.seconds = run.seconds(run.ended or run.created)
+    row.remark = "" if run.state is State.DONE else run.reason[:_LONGEST]
+    row.is_final = final is not None
+    return row
 
 
-def row_of_view(view: RunView, now: float) -> RunRow:
+def row_of_view(view: RunView) -> RunRow:
     """The row of a run that somebody has looked at just now, live or ended."""
-    remark, urgent = remark_of(view)
-    final = {name: (one.last, one.best, one.best_step) for name, one in view.final.items()}
-    unknown = None, None
-    live = {
-        name: (value, *view.best_so_far.get(name, unknown)) for name, value in view.metrics.items()
+    metrics = _final_values(view.final) or {
+        name: (value, *view.best_so_far.get(name, (None, None)))
+        for name, value in view.metrics.items()
     }
-    metrics = final or live
-    best = metrics.get(view.headline or "", (None, None, None))[1]
-    return _row(
-        view.run,
-        view.progress,
-        view.seconds,
-        view.headline,
-        (view.loss, best),
-        remark=remark[:_LONGEST],
-        urgent=urgent,
-        packed=msgspec.msgpack.encode(metrics),
-        spark=sparkline(view.trend, SPARKS),
-        is_final=bool(view.final),
-        stop_word=_stop_word(view.run, now),
-        doing=None if view.health is None else view.health.condition,
-        cost=None if view.money.cost is None else float(view.money.cost),
-    )
+    row = _row(view.run, view.progress, view.headline, metrics, view.trend)
+    remark, row.urgent = remark_of(view)
+    row.remark = remark[:_LONGEST]
+    row.seconds = view.seconds
+    row.is_final = bool(view.final)
+    row.cost = None if view.money.cost is None else float(view.money.cost)
+    row.doing = None if view.health is None else view.health.condition
+    row.checkpoint = view.checkpoint
+    stop = view.run.record.stop if view.run.record else None
+    if stop is not None and view.run.state is State.STOPPING:
+        row.stop_until = stop.until
+    return row
+
+
+def _final_values(metrics: Mapping[str, FinalMetric]) -> dict[str, MetricValues]:
+    return {name: (one.last, one.best, one.best_step) for name, one in metrics.items()}
 
 
 def remark_of(view: RunView) -> tuple[str, bool]:
@@ -164,46 +73,30 @@ def remark_of(view: RunView) -> tuple[str, bool]:
     return (f"⚠ {standing[-1].text}", True) if standing else ("", False)
 
 
-def _stop_word(run: Run, now: float) -> str:
-    stop = run.record.stop if run.record else None
-    if run.state is not State.STOPPING or stop is None:
-        return ""
-    left = int(max(0.0, stop.until - now))
-    return f"stop {left}s" if left < 100 else f"stop {left // 60}m"
-
-
 def _row(
     run: Run,
     progress: Progress,
-    seconds: float | None,
     headline: str | None,
-    values: tuple[float | None, float | None],
-    *,
-    stamp: int = 0,
-    remark: str = "",
-    urgent: bool = False,
-    packed: bytes = _NO_METRICS,
-    spark: str = "",
-    is_final: bool = False,
-    cost: float | None = None,
-    stop_word: str = "",
-    doing: Condition | None = None,
+    metrics: Mapping[str, MetricValues],
+    trend: tuple[float, ...],
 ) -> RunRow:
+    """What every row says."""
     plan = run.plan
+    last, best, _ = metrics.get(headline or "", (None, None, None))
     return RunRow(
         id=run.id,
-        stamp=stamp,
+        stamp=0,
         name=run.name or run.id,
         preset=run.preset,
         group=plan.spec.group if plan else "",
         state=run.state,
-        remark=remark,
+        remark="",
         host=plan.origin.host if plan else "",
         user=plan.origin.user if plan else "",
         created=run.created,
         started=run.started,
         ended=run.ended,
-        seconds=seconds,
+        seconds=None,
         exit_code=run.exit_code,
         gpus=tuple(gpu.index for gpu in plan.gpus) if plan else (),
         fraction=progress.fraction,
@@ -212,23 +105,18 @@ def _row(
         epoch=progress.epoch,
         epochs=progress.epochs,
         headline=headline,
-        last=values[0],
-        best=values[1],
-        packed=packed,
-        spark=spark,
+        last=last,
+        best=best,
+        packed=pack_metrics(metrics, headline),
+        spark=sparkline(trend, SPARKS),
         tags=run.labels.tags,
         note=run.labels.note,
         starred=run.labels.starred,
-        is_final=is_final,
         is_live=run.is_live,
-        urgent=urgent,
-        cost=cost,
         eta_s=progress.eta_s,
         rate=progress.rate if run.is_live else None,
         rate_unit=progress.rate_unit if run.is_live else "",
         phase=(progress.phase or "") if run.is_live else "",
-        stop_word=stop_word,
-        doing=doing,
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from runners.watch.metrics.sample import higher_is_better
-from tui.views.runs.run_row import RunRow
 
 _RANKS = {state: rank for rank, state in enumerate(State)}
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners.places.run_row import RunRow
 from runners.watch.metrics.sample import higher_is_better
 from tui.views.runs.run_query import RunQuery
-from tui.views.runs.run_row import RunRow
 from tui.views.runs.run_sort import SortKey, sort_rows
 
 _SORTED_FOR_S = 5.0

@@ -1,0 +1,105 @@
+"""One run as a line of a table: the values that tables show, sort and filter by, and no more.
+
+The same type in every place: a run of another machine comes over its link as this row. Rows of
+ended runs are kept in memory and on disk by the thousand, so they stay small: metrics lie in one
+packed piece that is only taken apart when somebody asks for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from runners.model.health import Condition
+from runners.model.run import Checkpoint
+from runners.model.states import State
+
+MetricValues = tuple[float | None, float | None, float | None]
+"""A metric's last value, its best, and the step of the best; unknown is None."""
+
+MOST_METRICS = 64
+"""So many of a run's metrics can be sorted and filtered by, the headline first."""
+
+_decode_metrics = msgspec.msgpack.Decoder(dict[str, MetricValues])
+
+
+def pack_metrics(metrics: Mapping[str, MetricValues], headline: str | None) -> bytes:
+    """The metrics that a row keeps, the headline first."""
+    names = sorted(metrics, key=lambda name: (name != headline, name))
+    return msgspec.msgpack.encode({name: metrics[name] for name in names[:MOST_METRICS]})
+
+
+NO_METRICS = pack_metrics({}, None)
+
+
+class RunRow(msgspec.Struct, array_like=True, gc=False):
+    """A run's values in a table; times in unix seconds, unknown is None, and cost in dollars.
+
+    On disk and over a link a row has no field names. Both carry the fingerprint of these fields, so
+    that a row of other fields is refused, and nothing has to be counted up when they change.
+    """
+
+    id: str
+    stamp: int
+    """When anything last changed in its folder (ns), by which an ended row is known to hold."""
+    name: str
+    preset: str
+    group: str
+    state: State
+    remark: str
+    """Why it is where it is: a reason, a prompt it waits at, an alert, a note."""
+    host: str
+    user: str
+    created: float
+    started: float | None
+    ended: float | None
+    seconds: float | None
+    exit_code: int | None
+    gpus: tuple[int, ...]
+    fraction: float | None
+    step: int | None
+    steps: int | None
+    epoch: int | None
+    epochs: int | None
+    headline: str | None
+    last: float | None
+    best: float | None
+    packed: bytes = NO_METRICS
+    spark: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    starred: bool = False
+    is_final: bool = False
+    """Whether the report of its whole output is in it."""
+    is_live: bool = False
+    urgent: bool = False
+    """Whether its remark asks for somebody."""
+    cost: float | None = None
+    eta_s: float | None = None
+    rate: float | None = None
+    rate_unit: str = ""
+    phase: str = ""
+    doing: Condition | None = None
+    """What it does while it runs; unknown is None."""
+    stop_until: float | None = None
+    """While it stops, when the next step comes."""
+    checkpoint: Checkpoint | None = None
+    """The newest that was seen; of runs that ended long ago it is not looked for."""
+
+    @property
+    def machine(self) -> str:
+        """The rented machine that it runs on, as it is called here; empty for this one."""
+        name, slash, _ = self.id.removeprefix("group:").partition("/")
+        return name if slash else ""
+
+    def metric(self, name: str) -> MetricValues:
+        """The values of one metric; all None when it has none of that name."""
+        if name == self.headline:
+            return self.last, self.best, None
+        return self.metrics.get(name, (None, None, None))
+
+    @property
+    def metrics(self) -> dict[str, MetricValues]:
+        """Every metric that is kept."""
+        return _decode_metrics.decode(self.packed)
