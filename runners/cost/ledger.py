@@ -14,9 +14,8 @@ from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
-from runners.host.files import append_line
+from runners.host.files import append_line, read_tail
 from runners.host.identity import host_name
-from runners.host.tail import read_tail
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
 from runners.model.spec import Price

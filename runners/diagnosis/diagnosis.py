@@ -5,7 +5,6 @@ files of the earliest rank, the earliest line that is no consequence of another,
 """
 
 import re
-import signal
 from collections.abc import Mapping
 
 import msgspec
@@ -21,6 +20,8 @@ from runners.diagnosis.suspects import (
     unknown_error,
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.model.closed import assert_never
+from runners.model.endings import EndingCause, ending_text, signal_of
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
@@ -92,15 +93,6 @@ def choose(suspects: list[Suspect], evidence: Evidence) -> Suspect | None:
     return next((one for one in earlier if chosen.signature.kind in one.signature.explains), chosen)
 
 
-def signal_of(code: int | None) -> str:
-    """The name of the signal an exit code tells of (negative, or 128 + number); empty for none."""
-    number = -code if code is not None and code < 0 else (code or 0) - 128
-    try:
-        return signal.Signals(number).name if number > 0 else ""
-    except ValueError:
-        return ""
-
-
 def _looked_at(evidence: Evidence) -> tuple[str, ...]:
     code = evidence.exit_code
     name = signal_of(code)
@@ -121,26 +113,41 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
 
 def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     """What this panel did or saw itself: a stop, a limit, the guard, a start that failed."""
-    reason = evidence.reason
+    ending = evidence.ending
+    if ending is None:
+        return None
+    cause = ending_text(ending, evidence.exit_code)
     if evidence.state is State.CANCELLED:
-        return Diagnosis("cancelled", "", reason, "", ("the queue it was taken out of",), looked)
-    if evidence.state is State.STOPPED:
-        kind = "stopped"
-        if reason.startswith("guard:"):
+        return Diagnosis("cancelled", "", cause, "", ("the queue it was taken out of",), looked)
+    remedy, rests = "", "the stop this panel carried out"
+    match ending["cause"]:
+        case (
+            EndingCause.COMPLETED | EndingCause.FAILED | EndingCause.SIGNALLED | EndingCause.UNKNOWN
+        ):
+            return None
+        case (
+            EndingCause.STOPPED
+            | EndingCause.CANCELLED
+            | EndingCause.HOPELESS
+            | EndingCause.PROBE
+            | EndingCause.PEER
+        ):
+            kind = "stopped"
+        case EndingCause.GUARD:
             kind = "stopped_by_guard"
-        elif reason.startswith("on_stall:"):
+        case EndingCause.STALL:
             kind = "stopped_at_stall"
-        elif evidence.stopped_by == "its limit":
+        case EndingCause.LIMIT:
             kind = "stopped_at_limit"
-        words = reason or "it was stopped"
-        return Diagnosis(kind, "", words, "", ("the stop this panel carried out",), looked)
-    if evidence.exit_code is None and reason.startswith("host rebooted"):
-        remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."
-        return Diagnosis("host_rebooted", "", reason, remedy, ("the boot's own id",), looked)
-    if evidence.exit_code is None and reason.startswith(("could not start", "the launch was")):
-        remedy = "`fresnel-tui plan` shows the command, its folder and environment."
-        return Diagnosis("not_started", "", reason, remedy, ("the supervisor",), looked)
-    return None
+        case EndingCause.REBOOTED:
+            kind, rests = "host_rebooted", "the boot's own id"
+            remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."
+        case EndingCause.REFUSED | EndingCause.NOT_STARTED | EndingCause.INTERRUPTED:
+            kind, rests = "not_started", "the supervisor"
+            remedy = "`fresnel-tui plan` shows the command, its folder and environment."
+        case never:
+            assert_never(never)
+    return Diagnosis(kind, "", cause, remedy, (rests,), looked)
 
 
 def _memory_killer(

@@ -1,9 +1,10 @@
-"""Why a program failed, in a few words, for the row, the toast and the notice of its run.
+"""Why a program failed: the known cause's class and a few words, for what is recorded of its run.
 
-As a program (`explain`), it prints them for the run in the folder it is given, whose program ended
-with the exit code it is given; nothing when no cause is known.
+As a program (`explain`), it prints them as JSON for the run in the folder it is given, whose
+program ended with the exit code it is given; nothing when no cause is known.
 """
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -26,21 +27,22 @@ Others without one only repeat the exit status in other words.
 _LONGEST = 160
 
 
-def cause_of(run: Run, code: int) -> str:
-    """Why the program of `run` ended with `code`; empty when that is not known."""
+def cause_of(run: Run, code: int) -> dict[str, str] | None:
+    """Why the program of `run` ended with `code`, by class and in words; None: not known."""
     if run.record is None:
-        return ""
+        return None
     record = msgspec.structs.replace(
         run.record, state=State.FAILED, exit_code=code, ended=time.time()
     )
     ended = msgspec.structs.replace(run, state=State.FAILED, record=record)
     verdict = explain_run(ended)
     if not isinstance(verdict, Diagnosis):
-        return ""
+        return None
     if not verdict.signature and verdict.kind not in _TOLD_BY_NO_LINE:
-        return ""
+        return None
     words = cause_words(verdict, _place(ended))
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+    words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+    return {"class": verdict.kind, "summary": words}
 
 
 def _place(run: Run) -> str:
@@ -56,4 +58,6 @@ def _place(run: Run) -> str:
 def main() -> None:
     """Print why the run in the folder `argv[1]`, whose program ended with `argv[2]`, failed."""
     folder, code = Path(sys.argv[1]), int(sys.argv[2])
-    print(cause_of(read_run(StateDirectory(folder.parent.parent), folder.name), code))
+    cause = cause_of(read_run(StateDirectory(folder.parent.parent), folder.name), code)
+    if cause is not None:
+        print(json.dumps(cause))

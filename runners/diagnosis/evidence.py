@@ -11,12 +11,12 @@ import msgspec
 
 from runners.host.files import modified_at, open_plain, read_json
 from runners.host.identity import boot_id, boot_time
+from runners.host.procfs import memory_kills
+from runners.model.endings import Ending
 from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.codec import read_intent
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 1 << 20
@@ -54,8 +54,7 @@ class Evidence(msgspec.Struct, frozen=True):
     """
 
     state: State = State.FAILED
-    reason: str = ""
-    stopped_by: str = ""
+    ending: Ending | None = None
     exit_code: int | None = None
     oom_kills: int | None = None
     kernel: tuple[str, ...] = ()
@@ -69,19 +68,20 @@ class Evidence(msgspec.Struct, frozen=True):
 def gather_evidence(run: Run) -> Evidence:
     """Gather what is known of an ended run from its directory and, where permitted, the kernel."""
     folder = Path(run.directory)
-    intent = read_intent(StateDirectory(folder.parent.parent).run(run.id))
-    ours = run.state is State.STOPPED and intent is not None
-    record = run.record
+    record, ending = run.record, run.ending
+    # Recorded at the end: once the run's last process is gone, so is its control group.
+    kills = ending.get("memory_kills") if ending else None
+    if kills is None and record:
+        kills = memory_kills(record.cgroup)
     pids = {pid for pid, _ in record.followed} if record else set()
     if record and record.leader_pid:
         pids.add(record.leader_pid)
     begun = modified_at(folder / "leader")  # what an earlier attempt left explains none of this one
     return Evidence(
         state=run.state,
-        reason=run.reason,
-        stopped_by=intent.by if ours and intent else "",
+        ending=ending,
         exit_code=run.exit_code,
-        oom_kills=_counted_kills(record.cgroup) if record else None,
+        oom_kills=kills,
         kernel=tuple(_kernel_lines(run)),
         xids=_xids(folder, run),
         errors=tuple(sorted(_error_files(folder, begun), key=lambda error: error.time)),
@@ -155,17 +155,6 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield Path(place) / name
         if seen > _MOST_FILES * 4:
             return
-
-
-def _counted_kills(group: str) -> int | None:
-    if not group:
-        return None
-    try:
-        text = Path(f"/sys/fs/cgroup/{group.lstrip('/')}/memory.events").read_text()
-    except OSError:
-        return None
-    counted = re.search(r"^oom_kill (\d+)", text, re.MULTILINE)
-    return int(counted[1]) if counted else None
 
 
 def _xids(folder: Path, run: Run) -> tuple[Xid, ...]:

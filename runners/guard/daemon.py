@@ -39,6 +39,7 @@ from runners.host.locks import acquire
 from runners.host.ownership import permission_problem
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
+from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.quantities import duration_text
 from runners.model.run import Run
@@ -150,7 +151,7 @@ class Guard:
             self._warn(rule, progress)
         elif action is Action.STOP:
             self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
-            self._stop(progress, now)
+            self._stop(rule, progress, now)
         elif action is Action.END:
             text = f"{progress.reason}: {rule.end_command}"
             self._announce(rule, progress, f"end-{progress.attempt}", text)
@@ -176,9 +177,10 @@ class Guard:
         if rule.warn_command:
             self._run_once(rule, progress, WARN, progress.cycle, rule.warn_command, text)
 
-    def _stop(self, progress: GuardState, now: Moment) -> None:
+    def _stop(self, rule: GuardRule, progress: GuardState, now: Moment) -> None:
         """Ask every live run to stop, each once: a second request would take the next rung."""
         trouble = []
+        ending = Ending(cause=EndingCause.GUARD, rule=rule.id, detail=progress.reason)
         waited = 0.0 if progress.since is None else seconds_between(progress.since, now)
         for run in self.lookout.live_runs():
             if self.state.run(run.id).stop.exists():
@@ -189,7 +191,7 @@ class Guard:
                 # A run's ending takes a few small files: the blocks kept for it are given up.
                 drop_ballast(self.state.guard / "ballast")
             try:
-                request_stop(self.state, run, reason=f"guard: {progress.reason}")
+                request_stop(self.state, run, ending=ending)
             except (FresnelError, OSError) as error:
                 trouble.append(f"{run.id} cannot be stopped: {str(error).splitlines()[0]}")
         self.trouble = tuple(trouble)

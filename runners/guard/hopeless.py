@@ -19,6 +19,7 @@ from runners.guard.sweep_watch import SweepWatch, lock_of, read_watch
 from runners.host.files import append_event
 from runners.host.locks import acquire
 from runners.lifecycle.control.stop import request_stop
+from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -131,7 +132,8 @@ class _SweepWatcher:
     def _stop(self, run: Run, words: str) -> None:
         self._asked.add(run.id)
         with suppress(FresnelError, OSError):
-            request_stop(self._state, run, reason=words)
+            ending = Ending(cause=EndingCause.HOPELESS, detail=words)
+            request_stop(self._state, run, ending=ending)
             append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=words)
 
 

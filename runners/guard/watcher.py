@@ -28,6 +28,7 @@ from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
+from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
 from runners.model.run import Run
@@ -115,7 +116,8 @@ class WatchedRun:
             return
         self._stopped = True
         with suppress(FresnelError, OSError):
-            request_stop(self._state, run, reason=f"on_stall: {health.words}")
+            ending = Ending(cause=EndingCause.STALL, seconds=rule.after_s, detail=health.words)
+            request_stop(self._state, run, ending=ending)
 
 
 class Watcher:

@@ -28,6 +28,21 @@ def open_plain(path: Path | str) -> int:
     return descriptor
 
 
+def read_tail(path: Path, most: int) -> bytes:
+    """The last `most` bytes of a file; empty when it cannot be read."""
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError:
+        return b""
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, most, max(0, size - most))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
 def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
     """Return the bytes of the plain file at `path`.
 

@@ -127,6 +127,17 @@ def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
     return found
 
 
+def memory_kills(group: str, root: str = "/sys/fs/cgroup") -> int | None:
+    """Processes of a control group that the kernel killed for want of memory; None: not known."""
+    if not group:
+        return None
+    try:
+        with open(f"{root}/{group.lstrip('/')}/memory.events", encoding="ascii") as file:
+            return int(next(line.split()[1] for line in file if line.startswith("oom_kill ")))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
 def _read_environment(pid: int) -> bytes:
     """The bytes of /proc/PID/environ; empty when there are none, or they may not be read.
 

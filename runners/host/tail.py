@@ -229,21 +229,6 @@ class Follower(GrowingFile):
         return [line for line in lines if line]
 
 
-def read_tail(path: Path, most: int) -> bytes:
-    """The last `most` bytes of a file; empty when it cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, most, max(0, size - most))
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
-
-
 def data_before_hole(block: bytes) -> bytes:
     """A block up to the hole that output_limit cut; all of it when there is none."""
     empty = block.find(_ZEROS)

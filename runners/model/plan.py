@@ -94,7 +94,8 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     Secret values are masked in `environment` and in the spec's. `phase` is queued until GPUs are
     granted, granted until argv, environment and port are filled in for them, and final from then
     on. `checkpoints`, `tensorboard` and `restart_arguments` are the spec's with paths and words
-    filled in. `limit_s` is when the run ends by its stop ladder, in seconds since its start.
+    filled in. `limit_s` is when the run ends by its stop ladder, in seconds since its start;
+    `limit_usd` is the cost that is spent then, where that is the earlier limit.
     """
 
     run: str
@@ -115,7 +116,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     phase: Literal["queued", "granted", "final"] = "final"
     limit_s: float | None = None
-    limit_reason: str = ""
+    limit_usd: str = ""
     provenance: Provenance = Provenance()
     forecast: Estimate | None = None
     config_changes: tuple[str, ...] = ()

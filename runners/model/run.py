@@ -3,6 +3,7 @@
 import msgspec
 
 from runners.host.clock import Moment, seconds_between
+from runners.model.endings import Ending, EndingCause
 from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
 from runners.model.states import State
@@ -20,7 +21,7 @@ class StopProgress(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """What the supervisor writes to state.json.
+    """What the supervisor writes to state.json. `reason` is said of a live run, `ending` of others.
 
     `began` and `finished` are `started` and `ended` with the boot's own time. `seen` is the last
     sign of life (unix seconds) of a run whose end nobody saw. Between two attempts, `next_attempt`
@@ -51,16 +52,20 @@ class RunRecord(msgspec.Struct, frozen=True):
     next_at: float | None = None
     followed: tuple[tuple[int, int], ...] = ()
     cgroup: str = ""
+    ending: Ending | None = None
 
 
 class StopIntent(msgspec.Struct):
-    """The durable request to stop a run: stop.json. Each of the `requests` moves a rung further."""
+    """The durable request to stop a run: stop.json. Each of the `requests` moves one rung further.
+
+    `ending` is what will be recorded of the run, as far as it is known when the stop is asked for.
+    """
 
     time: float
     by: str
     requests: int = 1
     force: bool = False
-    reason: str = ""
+    ending: Ending = msgspec.field(default_factory=lambda: Ending(cause=EndingCause.STOPPED))
 
 
 class QueueStatus(msgspec.Struct, frozen=True):
@@ -103,7 +108,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run as it is now; times in unix seconds."""
+    """One run as it is now; times in unix seconds. `ending` is how it ended, `reason` in words."""
 
     id: str
     preset: str
@@ -114,6 +119,7 @@ class Run(msgspec.Struct, frozen=True):
     created: float
     plan: LaunchPlan | None = None
     record: RunRecord | None = None
+    ending: Ending | None = None
     labels: Labels = NO_LABELS
     """What people added to it; `name` is the one they gave it, else that of its launch."""
 

@@ -16,6 +16,7 @@ from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.probe_results import ProbeStep
+from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.parameters import with_values
 from runners.model.run import Run
@@ -180,12 +181,12 @@ def _begun(state: StateDirectory, trial: RunSpec) -> list[Run]:
 def _end(state: StateDirectory, run: Run) -> Run:
     """Stop the run if it is live, and wait until nothing of it is left."""
     if read_run(state, run.id).is_live:
-        request_stop(state, run, reason="the probe has seen enough")
+        request_stop(state, run, ending=Ending(cause=EndingCause.PROBE))
     try:
         return wait_until_ended(state, run.id)
     except KeyboardInterrupt:
         # A second Ctrl-C: no more patience with its ladder, but nothing stays behind.
-        request_stop(state, run, force=True, reason="the probe was interrupted")
+        request_stop(state, run, force=True)
         return wait_until_ended(state, run.id)
 
 

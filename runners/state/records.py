@@ -8,6 +8,7 @@ raises: a damaged field, or one of a newer version, is replaced by a safe value.
 import signal
 from typing import Any, TypedDict
 
+from runners.model.endings import Ending, EndingCause
 from runners.model.states import State
 
 Moments = tuple[float, str, "int | None"]
@@ -69,7 +70,7 @@ class PlanFields(TypedDict):
     restart: RestartFields
     restart_arguments: list[str]
     limit_s: float | None
-    limit_reason: str
+    limit_usd: str
     output_limit: int | None
     keep: KeepFields | None
     stall_after_s: float | None
@@ -109,16 +110,17 @@ class RecordFields(TypedDict, total=False):
     next_at: float | None
     followed: list[tuple[int, int]]
     cgroup: str
+    ending: Ending | None
 
 
 class IntentFields(TypedDict):
-    """stop.json: who asked for a stop, when, how often and how hard."""
+    """stop.json: who asked for a stop, when, how often and how hard; why, as it is recorded."""
 
     time: float
     by: str
     requests: int
     force: bool
-    reason: str
+    ending: Ending
 
 
 class LedgerFields(TypedDict):
@@ -157,7 +159,7 @@ def plan_fields(value: object) -> PlanFields:
         "restart": _restart(_object(spec.get("restart"))),
         "restart_arguments": _texts(plan.get("restart_arguments")),
         "limit_s": _number(plan.get("limit_s")),
-        "limit_reason": _text(plan.get("limit_reason")),
+        "limit_usd": _text(plan.get("limit_usd")),
         "output_limit": _whole(spec.get("output_limit")),
         "keep": _keep(spec.get("keep")),
         "stall_after_s": _number(_object(spec.get("on_stall")).get("after_s")),
@@ -197,6 +199,7 @@ def record_fields(value: object) -> RecordFields:
         "waiter_ticks": _whole(record.get("waiter_ticks")),
         "leader_pid": _whole(record.get("leader_pid")),
         "exit_code": _whole(record.get("exit_code")),
+        "ending": ending_fields(record.get("ending")),
     }
     return found
 
@@ -204,14 +207,34 @@ def record_fields(value: object) -> RecordFields:
 def intent_fields(value: object) -> IntentFields:
     """The stop intent in the JSON value `value`; a damaged intent is still an intent."""
     intent = _object(value)
-    requests = _whole(intent.get("requests"))
     return {
         "time": _number(intent.get("time")) or 0.0,
         "by": _text(intent.get("by")) or "unknown",
-        "requests": max(1, requests or 1),
+        "requests": max(1, _whole(intent.get("requests")) or 1),
         "force": intent.get("force") is True,
-        "reason": _text(intent.get("reason")),
+        "ending": ending_fields(intent.get("ending")) or {"cause": EndingCause.STOPPED},
     }
+
+
+def ending_fields(value: object) -> Ending | None:
+    """The ending in the JSON value `value`, without what only its supervisor can know of it.
+
+    None where there is none, or its cause is one of a newer version.
+    """
+    fields = _object(value)
+    try:
+        ending = Ending(cause=EndingCause(fields.get("cause")))
+    except ValueError:
+        return None
+    seconds, rebooted = _number(fields.get("seconds")), _number(fields.get("rebooted"))
+    if seconds is not None:
+        ending["seconds"] = seconds
+    if rebooted is not None:
+        ending["rebooted"] = rebooted
+    ending["by"], ending["detail"] = _text(fields.get("by")), _text(fields.get("detail"))
+    ending["rule"], ending["usd"] = _text(fields.get("rule")), _text(fields.get("usd"))
+    ending["summary"], ending["error"] = _text(fields.get("summary")), _text(fields.get("error"))
+    return ending
 
 
 def _stop(stop: dict[str, Any]) -> StopFields:

@@ -5,10 +5,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
 from runners.host.procfs import process_state
+from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
@@ -27,7 +29,7 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
     """
     directory = state.run(run_id)
     plan, record = read_plan(directory), read_record(directory)
-    now, reason = derive_state(directory, plan, record)
+    now, ending, reason = derive_state(directory, plan, record)
     labels = read_labels(directory)
     return Run(
         id=run_id,
@@ -39,66 +41,84 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
         created=plan.origin.created if plan else _created(directory.path),
         plan=plan,
         record=record,
+        ending=ending,
         labels=labels,
     )
 
 
+class Status(NamedTuple):
+    """A run's state now; how it ended, None while it lives; why it is so, in words."""
+
+    state: State
+    ending: Ending | None = None
+    reason: str = ""
+
+
 def derive_state(
     directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None
-) -> tuple[State, str]:
+) -> Status:
     """Return what is recorded, corrected by the locks of this host and boot.
 
     The reason says so when they differ.
     """
     # A recorded ending is final, whatever became of the locks since.
     if record is not None and not record.state.is_live:
-        return record.state, record.reason
+        if record.ending is None:  # damaged, or with a cause that only a newer version knows
+            return Status(record.state)
+        return _ended(record.state, record.ending, record.exit_code)
     home = home_of(plan, record)
     recorded = record.state if record else State.STARTING
     # Locks of another host cannot be seen from here, so its record is all there is.
     if home != host_name():
-        return recorded, f"runs on host {home}; as recorded there"
+        return Status(recorded, None, f"runs on host {home}; as recorded there")
     if is_held(directory.supervisor_lock):
         return _with_supervisor(directory, plan, record)
     # Nobody supervises it, and every process of an earlier boot is gone.
     boot = _boot_of(plan, record)
     if boot and boot != boot_id():
         if _survives_reboot(plan, record) and _is_marked_live(directory):
-            return State.ORPHANED, "host rebooted; it will be queued again"
-        return State.LOST, "host rebooted"
+            return Status(State.ORPHANED, None, "host rebooted; it will be queued again")
+        return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
         outlook = f"is not adopted: {reason}" if reason else "will be adopted"
-        return State.ORPHANED, f"its supervisor is gone; the program goes on and {outlook}"
+        reason = f"its supervisor is gone; the program goes on and {outlook}"
+        return Status(State.ORPHANED, None, reason)
     if will_go_on(directory):
         waits = plan is not None and plan.phase != "final"
         outlook = "its supervisor is gone; it will be adopted and goes on"
         if waits:
-            return State.QUEUED, f"{outlook} waiting"
-        return recorded, f"{outlook} {'starting' if record is None else 'where it was'}"
+            return Status(State.QUEUED, None, f"{outlook} waiting")
+        where = "starting" if record is None else "where it was"
+        return Status(recorded, None, f"{outlook} {where}")
     # The waiter wrote the exit code, and the supervisor that would record it died.
     if directory.exit.exists() and _is_marked_live(directory):
-        return recorded, "has ended; its ending is about to be recorded"
+        return Status(recorded, None, "has ended; its ending is about to be recorded")
     if not _is_marked_live(directory) and directory.state.exists():
         # An ending is recorded before the marker goes: this record is not what was written.
         return _judge_by_exit(directory)
     if record is None or record.started is None:
-        return State.FAILED, "the launch was interrupted before the program started"
-    return State.LOST, "supervisor and program are gone, exit code unknown"
+        return _ended(State.FAILED, {"cause": EndingCause.INTERRUPTED})
+    return _ended(State.LOST, {"cause": EndingCause.UNKNOWN})
+
+
+def _ended(state: State, ending: Ending, code: int | None = None) -> Status:
+    return Status(state, ending, ending_text(ending, code))
 
 
 def _with_supervisor(
     directory: RunDirectory, plan: LaunchPlan | None, record: RunRecord | None
-) -> tuple[State, str]:
+) -> Status:
     pid = record.supervisor_pid if record else None
     # It holds its lock, and so cannot be adopted, but it cannot act either.
     if pid is not None and process_state(pid) in ("T", "t"):
         state = record.state if record else State.STARTING
-        return state, f"its supervisor is suspended: nothing is done until `kill -CONT {pid}`"
+        reason = f"its supervisor is suspended: nothing is done until `kill -CONT {pid}`"
+        return Status(state, None, reason)
     if plan is not None and plan.phase == "queued":
         waits = read_waits(directory)
-        return State.QUEUED, waits.reason if waits else ""
-    return (record.state, record.reason) if record else (State.STARTING, "")
+        return Status(State.QUEUED, None, waits.reason if waits else "")
+    return Status(record.state, None, record.reason) if record else Status(State.STARTING)
 
 
 def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
@@ -126,15 +146,18 @@ def _is_marked_live(directory: RunDirectory) -> bool:
     return directory.home.live_marker(directory.id).exists()
 
 
-def _judge_by_exit(directory: RunDirectory) -> tuple[State, str]:
+def _judge_by_exit(directory: RunDirectory) -> Status:
     """The ending of a run whose record was damaged afterwards; only the exit file still has it."""
     try:
         code = int(directory.exit.read_text())
     except (OSError, ValueError):
-        return State.LOST, "has ended; state.json is damaged, exit code unknown"
-    return (
-        State.FAILED if code else State.DONE
-    ), f"has ended; state.json is damaged, exit code {code}"
+        return _ended(State.LOST, {"cause": EndingCause.UNKNOWN, "damaged": True})
+    if not code:
+        return _ended(State.DONE, {"cause": EndingCause.COMPLETED, "damaged": True}, code)
+    ending = Ending(cause=EndingCause.FAILED, damaged=True)
+    if name := signal_of(code):
+        ending = Ending(cause=EndingCause.SIGNALLED, signal=name, damaged=True)
+    return _ended(State.FAILED, ending, code)
 
 
 def list_run_ids(state: StateDirectory) -> list[str]:

@@ -90,6 +90,8 @@ def test_the_supervisor_is_small() -> None:
         "runners.state.layout",
         "runners.state.records",
         "runners.state.trust",
+        "runners.model.closed",
+        "runners.model.endings",
         "runners.model.states",
     )
     rooms = {"runners", "runners.model", "runners.state", "runners.lifecycle"}

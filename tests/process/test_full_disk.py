@@ -12,6 +12,7 @@ import pytest
 from runners.host import files
 from runners.lifecycle.control import stop as stop_module
 from runners.lifecycle.control.stop import request_stop
+from runners.model.endings import Ending, EndingCause
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
@@ -35,8 +36,9 @@ def test_the_wish_is_written_into_the_room_set_aside(
     run = cli.command(
         "sh", "-c", "trap : TERM INT; echo up; while :; do sleep 0.1; done", ready="up"
     )
-    request_stop(cli.state, read_run(cli.state, run.id), force, "the disk is full")
-    assert json.loads(run.stop.read_text())["reason"] == "the disk is full"
+    ending = Ending(cause=EndingCause.PEER, detail="the disk is full")
+    request_stop(cli.state, read_run(cli.state, run.id), force, ending)
+    assert json.loads(run.stop.read_text())["ending"] == ending
     eventually(lambda: events(run, "stop"), what="the first rung")
     request_stop(cli.state, read_run(cli.state, run.id), True)
     assert json.loads(run.stop.read_text())["requests"] == 2

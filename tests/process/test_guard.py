@@ -147,9 +147,9 @@ def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_end
     )
     guard.reaches(Stage.ENDED)
     ended = json.loads(guard.ended.read_text())
-    assert ended["state"] == "stopped" and ended["reason"].startswith("guard: budget: $"), (
-        "it had ended before"
-    )
+    assert ended["state"] == "stopped", "it had ended before"
+    assert ended["ending"]["cause"] == "guard" and ended["ending"]["rule"]
+    assert ended["ending"]["detail"].startswith("budget: $")
     assert guard.checkpoint.read_text() == "weights"
     (warning,) = lines(guard.warned)
     assert (

@@ -42,7 +42,11 @@ def state(monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     state = StateDirectory().create()
     for i in range(130):
         ended(state, f"old-{i:03}", (i + 2) * HOUR, now)
-    words = {"state": "failed", "exit_code": 1, "reason": "RuntimeError: no space left"}
+    words = {
+        "state": "failed",
+        "exit_code": 1,
+        "ending": {"cause": "failed", "summary": "RuntimeError: no space left"},
+    }
     ended(state, "broken", HOUR, now, **words)
     return state
 

@@ -115,7 +115,11 @@ def shared(
         make_ended(state, f"old-{i:02}", (i + 2) * DAY / 2, 0.5 + i / 100)
     make_ended(state, "rate-1e-4", 9000, 0.11, DIFF)
     make_ended(state, "rate-3e-4", 8000, 0.22)
-    words = {"state": "failed", "exit_code": 1, "reason": "RuntimeError: no space left on device"}
+    words = {
+        "state": "failed",
+        "exit_code": 1,
+        "ending": {"cause": "failed", "summary": "RuntimeError: no space left on device"},
+    }
     make_ended(state, "broken", 7000, 0.9, **words)
     for name in ("holder", "waiter"):
         command("launch", "--gpu-ids", "0", "--name", name, "--", "sleep", "900")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.supervisor.exit_report import explain_exit, failed_rank, last_error
+from runners.lifecycle.supervisor.exit_report import failed_rank, last_error
+from runners.model.endings import Ending, EndingCause, code_text, ending_text
 
 REPORT = """
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -31,7 +32,10 @@ Root Cause (first observed failure):
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, code: int, words: str) -> None:
     output = tmp_path / "output.log"
     output.write_bytes(b"\xff epoch 1\n" * 20_000 + REPORT.format(rank=3, code=code).encode())
-    assert failed_rank(output) == f"rank 3 failed first: {words}"
+    failed = failed_rank(output)
+    assert failed == (3, code if code > 0 else 128 - code)
+    ending = Ending(cause=EndingCause.FAILED, rank=failed[0], rank_code=failed[1])
+    assert ending_text(ending, 1) == f"rank 3 failed first: {words}; exit code 1"
 
 
 @pytest.mark.parametrize(
@@ -39,15 +43,15 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, code: int, words: s
 )
 def test_other_output_names_no_rank(tmp_path: Path, text: str) -> None:
     (tmp_path / "output.log").write_text(text)
-    assert failed_rank(tmp_path / "output.log") == ""
-    assert failed_rank(tmp_path / "missing.log") == ""
+    assert failed_rank(tmp_path / "output.log") is None
+    assert failed_rank(tmp_path / "missing.log") is None
 
 
 @pytest.mark.parametrize(
     ("code", "word"), [(137, "SIGKILL"), (127, "not found"), (3, "exit code 3"), (255, "255")]
 )
 def test_exit_codes_in_words(code: int, word: str) -> None:
-    assert word in explain_exit(code)
+    assert word in code_text(code)
 
 
 TRACEBACK = """\

@@ -18,6 +18,7 @@ from runners.diagnosis.evidence import (
 )
 from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, NotKnown, cause_words, to_json
+from runners.model.endings import Ending, EndingCause
 from runners.model.gpus import Xid
 from runners.model.states import State
 from tests.support import REPOSITORY, make_run
@@ -103,9 +104,10 @@ def test_there_are_forty_healthy_logs() -> None:
 
 def test_what_was_done_on_purpose_comes_before_any_text() -> None:
     text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    stopped = verdict(text, 143, state=State.STOPPED, reason="guard: budget of $5 reached")
+    guard = Ending(cause=EndingCause.GUARD, detail="budget of $5 reached")
+    stopped = verdict(text, 143, state=State.STOPPED, ending=guard)
     assert stopped.kind == "stopped_by_guard" and "budget" in to_json(stopped)["cause"]
-    limit = verdict(text, 143, state=State.STOPPED, reason="after 2 h", stopped_by="its limit")
+    limit = verdict(text, 143, state=State.STOPPED, ending=Ending(cause=EndingCause.LIMIT))
     assert limit.kind == "stopped_at_limit"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from runners.cost.ledger import RunEntry
 from runners.lifecycle.supervisor.ledger_entry import ledger_fields
+from runners.model.endings import Ending, EndingCause, ending_text
 from runners.model.plan import AssignedGpu
 from runners.model.run import RunRecord, StopIntent, StopProgress
 from runners.model.spec import DEFAULT_STOP, Price, RestartRule, Retention
@@ -48,6 +49,17 @@ RECORD = RunRecord(
     next_attempt=3,
     next_at=1020.0,
     cgroup="/user.slice/x.scope",
+    ending={
+        "cause": EndingCause.LIMIT,
+        "seconds": 60.0,
+        "rebooted": 1000.0,
+        "by": "its limit",
+        "detail": "as it is said",
+        "rule": "7f3a",
+        "usd": "5",
+        "summary": "out of memory",
+        "error": "ValueError",
+    },
 )
 
 
@@ -74,7 +86,7 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
         restart_arguments=("--resume", "${checkpoint}"),
         keep=Retention(last=2, every=10),
         limit_s=60.0,
-        limit_reason="time limit",
+        limit_usd="5",
         output_limit=1 << 20,
         phase="granted",
         price=Price("1.99", "gpu", "preset"),
@@ -104,11 +116,20 @@ def test_the_supervisor_s_ledger_line_is_one_that_the_ledger_reads() -> None:
     assert ledger_fields("run-1", plan, {"state": State.FAILED}) is None, "it never started"
 
 
-def test_a_damaged_intent_is_a_request(tmp_path: Any) -> None:
+def test_a_damaged_intent_is_still_an_intent(tmp_path: Any) -> None:
     run = StateDirectory(tmp_path).create().run("r")
     run.path.mkdir()
-    run.stop.write_text('{"requests": "many"}')
+    run.stop.write_text('{"requests": "many", "ending": {"cause": "of a newer version"}}')
     assert read_intent(run) == StopIntent(0.0, "unknown", 1)
+
+
+def test_why_a_stop_was_asked_for_survives_both_ways() -> None:
+    ending = Ending(cause=EndingCause.GUARD, rule="7f3a", detail="age: 2h of 1h")
+    intent = StopIntent(1.0, "anna", 2, True, ending)
+    fields = intent_fields(json.loads(msgspec.json.encode(intent)))
+    assert ending_text(fields["ending"]) == ending_text(ending) == "guard: age: 2h of 1h"
+    again = msgspec.json.decode(json.dumps(fields), type=StopIntent)
+    assert {**again.ending, **ending} == again.ending and again.force
 
 
 def test_a_state_of_a_newer_version_is_a_run_that_lives(tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ from runners.host.procfs import start_ticks
 from runners.lifecycle.supervisor.minders import write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
+from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory, StateDirectory
 
 
@@ -54,8 +55,9 @@ def test_a_program_that_was_being_started_is_reached_by_the_last_rung(
     run.path.mkdir(parents=True)
     rungs = [{"how": how, "wait_s": wait} for how, wait in ladder]
     plan = {"stop": {"ladder": rungs, "target": "group"}}
+    ending = Ending(cause=EndingCause.STOPPED)
     write_intent(
-        run, {"time": time.time(), "by": "me", "requests": 1, "force": force, "reason": ""}
+        run, {"time": time.time(), "by": "me", "requests": 1, "force": force, "ending": ending}
     )
     escalation = StopEscalation(run, plan, Unseen(run, program.pid), lambda _: True)  # type: ignore[arg-type]
     pause = escalation.poll(time.monotonic())
@@ -73,8 +75,9 @@ def test_a_gentle_last_rung_is_not_sent_to_whom_it_was_not_meant_for(
     run = state.run("20261121-101500-demo-7f3a")
     run.path.mkdir(parents=True)
     plan = {"stop": {"ladder": [{"how": "SIGTERM", "wait_s": 30.0}], "target": "leader"}}
+    ending = Ending(cause=EndingCause.STOPPED)
     write_intent(
-        run, {"time": time.time(), "by": "me", "requests": 1, "force": False, "reason": ""}
+        run, {"time": time.time(), "by": "me", "requests": 1, "force": False, "ending": ending}
     )
     with subprocess.Popen(["sleep", "600"]) as leader:
         run.leader.write_text(str(leader.pid))

@@ -13,6 +13,7 @@ import pytest
 
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
+from runners.model.endings import Ending, EndingCause
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import Origin
 from runners.model.run import RunRecord
@@ -67,15 +68,17 @@ def record(recorded: State = State.RUNNING, **changes: Any) -> RunRecord:
 # ── the status, derived ───────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("ending", [State.DONE, State.FAILED, State.STOPPED, State.LOST])
+@pytest.mark.parametrize("state_then", [State.DONE, State.FAILED, State.STOPPED, State.LOST])
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_recorded_ending_stands_whatever_the_locks_say(
-    state: StateDirectory, ending: State, locked: bool
+    state: StateDirectory, state_then: State, locked: bool
 ) -> None:
-    run = put(state, record=record(ending, reason="as recorded"))
+    ending = Ending(cause=EndingCause.GUARD, detail="as recorded")
+    run = put(state, record=record(state_then, ending=ending))
     with held(*([run.supervisor_lock, run.run_lock] if locked else [])):
         found = read_run(state, RUN)
-    assert (found.state, found.reason, found.is_live) == (ending, "as recorded", False)
+    assert (found.state, found.ending, found.is_live) == (state_then, ending, False)
+    assert found.reason == "guard: as recorded"
 
 
 @pytest.mark.parametrize("recorded", [State.STARTING, State.RUNNING, State.STOPPING])
@@ -140,7 +143,7 @@ def test_another_boot_means_lost_even_if_locks_seem_held(state: StateDirectory) 
     run = put(state, record=record(boot_id="another boot"))
     with held(run.run_lock):
         found = read_run(state, RUN)
-    assert (found.state, found.reason) == (State.LOST, "host rebooted")
+    assert (found.state, found.ending) == (State.LOST, {"cause": EndingCause.REBOOTED})
 
 
 @pytest.mark.parametrize("recorded", [State.STARTING, State.RUNNING, State.STOPPING])

@@ -5,8 +5,9 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from runners.host.tail import read_tail
+from runners.host.files import read_tail
 from runners.lifecycle.control.stop import request_stop
+from runners.model.endings import Ending, EndingCause
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.codec import read_intent
@@ -50,6 +51,6 @@ async def end_run(state: StateDirectory, number: int, asked: dict[str, Any], sen
     run = find_run(state, str(asked["run"]))
     wanted = run.is_live and read_intent(state.run(run.id)) is None
     if wanted:
-        reason = str(asked.get("reason", ""))
-        await asyncio.to_thread(request_stop, state, run, False, reason)
+        ending = Ending(cause=EndingCause.PEER, detail=str(asked.get("reason", "")))
+        await asyncio.to_thread(request_stop, state, run, False, ending)
     await send({"id": number, "answer": {"asked": wanted}})

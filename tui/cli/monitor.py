@@ -12,7 +12,7 @@ from runners.cost.run_costs import Costs, costs_of
 from runners.gpus.client import read_gpus
 from runners.gpus.host_metrics import HostMeter
 from runners.guard.rule import read_guard
-from runners.host.tail import read_tail
+from runners.host.files import read_tail
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot

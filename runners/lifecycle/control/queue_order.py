@@ -3,7 +3,6 @@
 import msgspec
 
 from runners.host.files import replace
-from runners.host.identity import user_name
 from runners.host.locks import locked
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.dispatch import dispatch
@@ -49,7 +48,7 @@ def cancel(state: StateDirectory, run: Run) -> None:
     # Under the lock nobody grants it GPUs, and a run that is to be stopped is granted none later.
     with locked(state.allocation_lock):
         _refuse_unqueued(state, run, f"`fresnel-tui stop {run.id}` stops what runs")
-        request_stop(state, run, reason=f"cancelled by {user_name()} before it started")
+        request_stop(state, run)
 
 
 def _refuse_unqueued(state: StateDirectory, run: Run, hint: str) -> None:

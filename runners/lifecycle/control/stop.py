@@ -10,6 +10,7 @@ from runners.host.locks import is_held
 from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
+from runners.model.endings import Ending
 from runners.model.errors import FresnelError
 from runners.model.run import Run, StopIntent
 from runners.state.codec import read_intent
@@ -20,11 +21,12 @@ RESERVED = 1024
 
 
 def request_stop(
-    state: StateDirectory, run: Run, force: bool = False, reason: str = ""
+    state: StateDirectory, run: Run, force: bool = False, ending: Ending | None = None
 ) -> StopIntent:
     """Write the durable intent; asked again, it moves to the next rung.
 
-    `force` goes to the last one at once. Raises DeniedError for a run of another host, or one whose
+    `force` goes to the last one at once; `ending` is what to record of the run, that this user
+    stopped it where it is None. Raises DeniedError for a run of another host, or one whose
     folder others may write; FresnelError when neither the disk nor a signal takes the request.
     """
     refuse_elsewhere(run, "stop")
@@ -32,7 +34,8 @@ def request_stop(
     refuse_untrusted_run(directory)
     intent = read_intent(directory)
     if intent is None:
-        intent = StopIntent(time.time(), user_name(), 1, force, reason)
+        intent = StopIntent(time.time(), user_name(), 1, force)
+        intent.ending = ending or intent.ending
     else:
         intent.requests += 1
         intent.force = intent.force or force

@@ -197,14 +197,14 @@ def _total(spec: RunSpec, unit: str) -> int | None:
 
 class _Limit(TypedDict):
     limit_s: float | None
-    limit_reason: str
+    limit_usd: str
 
 
 def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     """The earlier of the time limit and the moment at which the cost limit is spent."""
     found: list[tuple[float | None, str]] = []
     if spec.limits.seconds is not None:
-        found.append((spec.limits.seconds, f"time limit of {spec.limits.seconds:g} s reached"))
+        found.append((spec.limits.seconds, ""))
     if spec.limits.usd is not None:
         if price is None:
             raise WrongInput(
@@ -213,9 +213,9 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
         rate = hourly_rate(price, gpus)
         if rate:  # a run on the CPU of a GPU session costs nothing, and reaches no limit
             seconds = float(Decimal(spec.limits.usd) / rate * 3600)
-            found.append((seconds, f"cost limit of ${spec.limits.usd} reached"))
-    earliest, reason = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
-    return {"limit_s": earliest, "limit_reason": reason}
+            found.append((seconds, spec.limits.usd))
+    earliest, usd = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
+    return {"limit_s": earliest, "limit_usd": usd}
 
 
 def _restart_arguments(spec: RunSpec, words: Mapping[str, str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from runners.lifecycle.supervisor.program import marked_environment, start_progr
 from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
+from runners.model.endings import ending_text
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, RecordFields
 
@@ -182,7 +183,7 @@ class Attempt:
         notify(self.run, "alert", text)
 
     def _end_by_limit(self, intent: IntentFields) -> None:
-        self.alert(intent["reason"])
+        self.alert(ending_text(intent["ending"]))
         self.stop.request(intent)
 
     def _let_finish(self) -> None:

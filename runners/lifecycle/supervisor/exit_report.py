@@ -1,16 +1,18 @@
-"""After a run's end: how it ended in words, and whether its GPUs' memory became free.
+"""After a run's end: how it ended, and whether its GPUs' memory became free.
 
 Standard library only: the supervisor imports it.
 """
 
+import json
 import re
-import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from runners.host import helpers
-from runners.host.files import read_json
-from runners.host.tail import read_tail
+from runners.host.files import read_json, read_tail
+from runners.host.procfs import memory_kills
+from runners.model.endings import Ending, EndingCause, signal_of
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields
@@ -21,76 +23,79 @@ _FREED_WITHIN_S = 8.0
 _POLL_S = 0.25
 _REPORT_BYTES = 64 * 1024
 _LONGEST_ERROR = 200
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_ERROR = re.compile(
+# Compiled where they are needed, at a run's end: a supervisor lives without them for days.
+_ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]"
+_ERROR = (
     r"^(?:\[(?:[Rr]ank|RANK|default|worker|GPU)[ :=]{0,2}0*(?P<rank>\d+)\]:? ?)?"
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Fault|Failure)"
     r"|OutOfMemory\w*|AcceleratorError))(?P<message>(?:: .*)?)$"
 )
 _WRAPPERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt")
 """What a launcher raises because its child failed."""
-_ROOT_CAUSE = re.compile(
-    r"Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", re.DOTALL
-)
+_ROOT_CAUSE = r"(?s)Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)"
 
 
 def judge_ending(
-    run: RunDirectory, intent: IntentFields | None, code: int | None
-) -> tuple[State, str]:
+    run: RunDirectory, intent: IntentFields | None, code: int | None, cgroup: str = ""
+) -> tuple[State, Ending]:
     """How a run whose program ended with `code` ended, and why; None: the code is not known.
 
-    `intent` is the stop that was asked for, if there was one.
+    `intent` is the stop that was asked for, if there was one, `cgroup` the run's own control group.
     """
+    name = signal_of(code)
     if intent is not None:
         # A stop that was asked for is no failure, whatever code the program makes of it.
-        did = "killed" if intent["force"] and code == 128 + signal.SIGKILL else "stopped"
-        return State.STOPPED, intent["reason"] or f"{did} by {intent['by']}"
+        ending = asked_ending(intent)
+        if name:
+            ending["signal"] = name
+        return State.STOPPED, ending
     if code is None:
         # Neither the waiter nor the kernel could tell: it may have succeeded or not.
-        return State.LOST, "ended, exit code unknown"
+        return State.LOST, {"cause": EndingCause.UNKNOWN}
     if code == 0:
-        return State.DONE, ""
-    cause = known_cause(run, code)
-    reasons = (last_error(run.output), failed_rank(run.output), explain_exit(code))
-    return State.FAILED, cause or "; ".join(filter(None, reasons))
+        return State.DONE, {"cause": EndingCause.COMPLETED}
+    ending = Ending(cause=EndingCause.FAILED)
+    if name:
+        ending = Ending(cause=EndingCause.SIGNALLED, signal=name)
+    # While this process lives, so does its control group.
+    if name == "SIGKILL" and (kills := memory_kills(cgroup)):
+        ending["memory_kills"] = kills
+    _add_cause(run, code, ending)
+    return State.FAILED, ending
 
 
-def known_cause(run: RunDirectory, code: int) -> str:
-    """Why the program failed, in a few words; empty when that is not known, or not in time."""
-    try:
-        _, cause = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
-    except OSError:
-        return ""
-    return cause.strip()
+def asked_ending(intent: IntentFields) -> Ending:
+    """What is recorded of a run that ends by this stop."""
+    return {**intent["ending"], "by": intent["by"], "forced": intent["force"]}
 
 
-def explain_exit(code: int) -> str:
-    """An exit code in words."""
-    # Shells, and the waiter with them, report a signal as 128 plus its number.
-    if code > 128:
-        try:
-            name = signal.Signals(code - 128).name
-        except ValueError:
-            return f"exit code {code}"
-        # The kernel's out-of-memory killer uses SIGKILL, which no program can report.
-        hint = " (out of memory, or killed by somebody)" if name == "SIGKILL" else ""
-        return f"killed by {name}{hint}"
-    hints = {126: " (not executable)", 127: " (command not found)"}
-    return f"exit code {code}{hints.get(code, '')}"
+def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
+    """Add why the program failed: what the diagnosis says in time, and the output itself."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        _, output = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
+        answer = json.loads(output)
+        ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
+    error = last_error(run.output)
+    if error:
+        ending["error"] = error
+    failed = failed_rank(run.output)
+    if failed is not None:
+        ending["rank"], ending["rank_code"] = failed
 
 
-def failed_rank(output: Path) -> str:
-    """Which rank torchrun says failed first, and how, in words; empty without such a report.
+def failed_rank(output: Path) -> tuple[int, int] | None:
+    """Which rank torchrun says failed first, and its exit code; None without such a report.
 
     The report's form is torchrun's own
     (torch.distributed.elastic.multiprocessing.errors, "Root Cause").
     """
     text = read_tail(output, _REPORT_BYTES).decode("utf-8", "replace")
-    found = _ROOT_CAUSE.search(text[max(0, text.rfind("Root Cause (first observed failure)")) :])
+    begin = max(0, text.rfind("Root Cause (first observed failure)"))
+    found = re.search(_ROOT_CAUSE, text[begin:])
     if found is None:
-        return ""
-    rank, code = found[1], int(found[2])
-    return f"rank {rank} failed first: {explain_exit(128 - code if code < 0 else code)}"
+        return None
+    code = int(found[2])
+    return int(found[1]), 128 - code if code < 0 else code
 
 
 def last_error(output: Path) -> str:
@@ -98,13 +103,12 @@ def last_error(output: Path) -> str:
 
     Where several ranks failed, that of the first one. Empty when there is none.
     """
-    text = _ESCAPES.sub("", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
-    report = text.rfind("Root Cause (first observed failure)")
-    found = _ROOT_CAUSE.search(text[max(0, report) :])
-    rank = found[1] if found is not None else ""
+    text = re.sub(_ESCAPES, "", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
+    failed = failed_rank(output)
+    rank = "" if failed is None else str(failed[0])
     errors: list[tuple[str, str]] = []
     for line in text.splitlines():
-        matched = _ERROR.match(line)
+        matched = re.match(_ERROR, line)
         if matched is not None and not matched["type"].endswith(_WRAPPERS):
             errors.append((matched["rank"] or "", f"{matched['type']}{matched['message']}".strip()))
     if not errors:
@@ -116,8 +120,8 @@ def last_error(output: Path) -> str:
     return words if len(words) <= _LONGEST_ERROR else f"{words[: _LONGEST_ERROR - 1]}…"
 
 
-def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
-    """What of the run still holds its GPUs' memory, in words.
+def still_held(run: RunDirectory, plan: PlanFields) -> list[tuple[int | None, int]]:
+    """What of the run still holds its GPUs' memory: GPU and pid.
 
     Empty when it became free or cannot be known. Waits for a reading that the sampler took after
     the run's last process had gone.
@@ -129,8 +133,8 @@ def still_held(run: RunDirectory, plan: PlanFields) -> list[str]:
     deadline = time.monotonic() + _FREED_WITHIN_S
     while True:
         reading = read_json(run.home.gpu_reading) or {}
-        holders = [
-            f"GPU {gpu['index']}: pid {process['pid']}"
+        holders: list[tuple[int | None, int]] = [
+            (gpu["index"], process["pid"])
             for gpu in reading.get("gpus", ())
             for process in gpu.get("processes", ())
             if gpu["uuid"] in uuids and process.get("run") == run.id

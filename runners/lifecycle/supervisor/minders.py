@@ -11,6 +11,7 @@ from typing import Protocol
 from runners.host.files import read_json, replace
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
+from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, RecordFields
 
@@ -52,7 +53,7 @@ class TimeLimit:
         request: Callable[[IntentFields], None],
     ) -> None:
         self._run = run
-        self._reason = plan["limit_reason"] or "limit reached"
+        self._plan = plan
         self._request = request
         seconds = plan["limit_s"]
         # Counted from the start, not from now: an adopter must not extend the limit.
@@ -66,14 +67,12 @@ class TimeLimit:
         # Asked for once: every further request would take the next rung of the ladder.
         self._ends_at = NEVER
         if not self._run.stop.exists():
+            ending = Ending(cause=EndingCause.LIMIT, seconds=self._plan["limit_s"] or 0.0)
+            if self._plan["limit_usd"]:
+                ending["usd"] = self._plan["limit_usd"]
+            now = time.time()
             self._request(
-                {
-                    "time": time.time(),
-                    "by": "its limit",
-                    "requests": 1,
-                    "force": False,
-                    "reason": self._reason,
-                }
+                {"time": now, "by": "its limit", "requests": 1, "force": False, "ending": ending}
             )
         return NEVER
 

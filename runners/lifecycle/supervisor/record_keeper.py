@@ -14,6 +14,7 @@ from runners.host.procfs import start_ticks
 from runners.lifecycle.supervisor.kept_environment import forget_environment
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
+from runners.model.endings import ending_text
 from runners.model.states import State, check_transition
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, RecordFields
@@ -57,7 +58,7 @@ class RecordKeeper:
     def end(
         self,
         plan: PlanFields,
-        ending: RecordFields,
+        changes: RecordFields,
         left: Sequence[int] = (),
         unobserved: bool = False,
     ) -> None:
@@ -66,17 +67,18 @@ class RecordKeeper:
         Processes in `left` are still alive: their run still holds its GPUs. `unobserved` says
         that the program ended while no supervisor watched.
         """
-        state, reason = ending["state"], ending.get("reason", "")
+        state, ending, code = changes["state"], changes["ending"], changes.get("exit_code")
         forget_environment(self.directory)
         append_event(
             self.directory.supervisor_events,
             "state",
             state=state,
-            reason=reason,
-            exit_code=ending.get("exit_code"),
+            ending=ending,
+            exit_code=code,
         )
-        ending = {
-            **ending,
+        changes = {
+            **changes,
+            "reason": "",
             "stop": None,
             "next_attempt": None,
             "next_at": None,
@@ -84,16 +86,16 @@ class RecordKeeper:
             "finished": moment_now(),
         }
         if unobserved:
-            ending["seen"] = last_activity(self.directory, self.record)
+            changes["seen"] = last_activity(self.directory, self.record)
         if left:
             # With the start time, because a lease rests on these processes: a pid
             # alone may be in use again.
             pairs = [(pid, start_ticks(pid)) for pid in left]
-            ending["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
+            changes["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
             # Before the ending is recorded: after it, nothing else would
             # keep others off these GPUs.
             self._mark_held()
-        while not self.write(ending):
+        while not self.write(changes):
             if not self.directory.path.is_dir():
                 break  # somebody removed the run's folder: there is nowhere left to record it
             time.sleep(_RETRY_WRITE_S)
@@ -102,7 +104,8 @@ class RecordKeeper:
         # way round the money would be lost.
         append_run(self.directory, plan, self.record)
         self.directory.home.live_marker(self.directory.id).unlink(missing_ok=True)
-        notify(self.directory, state, f"{state}: {reason}" if reason else str(state))
+        text = ending_text(ending, code) if ending else ""
+        notify(self.directory, state, f"{state}: {text}" if text else str(state))
         if self.record.get("started"):
             summarize(self.directory)
 

@@ -12,9 +12,11 @@ from runners.host import helpers
 from runners.host.files import append_event, read_json
 from runners.host.procfs import ignores
 from runners.host.signals import signal_process
+from runners.lifecycle.supervisor.exit_report import asked_ending
 from runners.lifecycle.supervisor.minders import NEVER, write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_ladder import Ladder
+from runners.model.endings import EndingCause, stop_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import (
@@ -82,7 +84,7 @@ class StopEscalation:
                 "by": "a signal",
                 "requests": 1,
                 "force": force,
-                "reason": "",
+                "ending": {"cause": EndingCause.STOPPED},
             }
             self.request(new)
         else:
@@ -110,7 +112,7 @@ class StopEscalation:
             self._write(
                 {
                     "state": State.STOPPING,
-                    "reason": intent["reason"] or f"stop asked by {intent['by']}",
+                    "reason": stop_text(asked_ending(intent)),
                     "stop": {
                         "rung": how,
                         "step": self.ladder.step + 1,

@@ -26,7 +26,7 @@ from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_tick
 from runners.lifecycle.supervisor.attempt import Attempt
 from runners.lifecycle.supervisor.attempt_files import leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
-from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
+from runners.lifecycle.supervisor.exit_report import asked_ending, judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
     forget_environment,
     keep_environment,
@@ -43,6 +43,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
+from runners.model.endings import Ending, EndingCause, ending_text, holding_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
@@ -101,7 +102,7 @@ class Supervisor:
                     return None
                 self.environment = replan(self.directory, self.environment or {})
             except LaunchRefused as refusal:
-                self.end(State.FAILED, str(refusal), None)
+                self.end(State.FAILED, {"cause": EndingCause.REFUSED, "detail": str(refusal)})
                 return None
             # Kept before the program starts: if this process dies now, an
             # adopter can still start it.
@@ -115,9 +116,7 @@ class Supervisor:
         When it cannot start, the run is recorded as failed, and None returned.
         """
         if self.environment is None:
-            reason = self.record.get("reason", "")
-            gone = "its environment is gone with its first supervisor"
-            self.end(State.FAILED, f"{reason}; {gone}".removeprefix("; "), None)
+            self.end_not_started("its environment is gone with its first supervisor")
             return None
         self.ended_unobserved = False
         # Before the fork: a supervisor killed in between leaves a run that its adopter
@@ -137,7 +136,7 @@ class Supervisor:
         try:
             waiter = attempt.start([*self.plan["argv"], *more], self.environment, self.kept[1:])
         except OSError as error:
-            self.end(State.FAILED, f"could not start: {error}", None)
+            self.end_not_started(str(error))
             return None
         first = not self.record.get("started")
         changes: RecordFields = {
@@ -189,33 +188,29 @@ class Supervisor:
                 )
             self.environment = kept or self.environment
             return self.resume()
-        never = not self.record.get("started")
-        self.end(
-            State.FAILED if never else State.LOST,
-            "the launch was interrupted before the program started"
-            if never
-            else "ended, exit code unknown",
-            None,
-        )
+        if self.record.get("started"):
+            self.end(State.LOST, {"cause": EndingCause.UNKNOWN})
+        else:
+            self.end(State.FAILED, {"cause": EndingCause.INTERRUPTED})
         return None
 
     def after_reboot(self) -> Attempt | None:
         """Wait on, or queue again what its preset says survives a reboot; else it is lost."""
-        rebooted = time.strftime("%Y-%m-%d %H:%M", time.localtime(boot_time()))
+        ending: Ending = {"cause": EndingCause.REBOOTED, "rebooted": boot_time()}
         waited = self.never_began()
         again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
         if not (waited or again):
-            self.end(State.LOST, f"host rebooted {rebooted}", None)
+            self.end(State.LOST, ending)
             return None
         self.ended_unobserved = False
         number = self.record.get("attempt", 1) + (0 if waited else 1)
         # What was in memory is gone: the environment of the launch, and the secrets in it.
-        text = f"host rebooted {rebooted}: queued again, in the environment of whoever adopted it"
+        text = f"{ending_text(ending)}: queued again, in the environment of whoever adopted it"
         append_event(self.directory.supervisor_events, "alert", text=text)
         try:
             self.plan = requeue(self.directory)
         except OSError as error:
-            self.end(State.LOST, f"host rebooted {rebooted}; not queued again: {error}", None)
+            self.end(State.LOST, {**ending, "detail": str(error)})
             return None
         if not waited:
             set_aside(self.directory, number - 1)
@@ -276,29 +271,29 @@ class Supervisor:
         # After the last writer is gone, or its next line would be lost.
         attempt.output.compact()
         code = attempt.exit_code()
-        state, reason = judge_ending(self.directory, attempt.stop.read(), code)
-        held = [f"pid {pid} is still alive" for pid in left] or still_held(
-            self.directory, self.plan
-        )
+        group = attempt.processes.cgroup
+        state, ending = judge_ending(self.directory, attempt.stop.read(), code, group)
+        held: list[tuple[int | None, int]] = [(None, pid) for pid in left]
+        held = held or still_held(self.directory, self.plan)
         if held:
-            attempt.alert(f"not freed: {', '.join(held)}")
-            reason = f"{reason}; not freed: {', '.join(held)}".removeprefix("; ")
+            attempt.alert(holding_text(held))
+            ending["holding"] = held
         number = self.record.get("attempt", 1)
         # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
-            return self.restart(number, reason, code)
-        self.end(state, reason, code, left)
+            return self.restart(number, ending, code)
+        self.end(state, ending, code, left)
         return None
 
-    def restart(self, number: int, reason: str, code: int | None) -> Attempt | None:
+    def restart(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
         """Wait a while and start the attempt after `number`; None when a stop came."""
         rule = self.plan["restart"]
         pause = rule["backoff_s"] * 2 ** (number - 1)
-        words = f"{reason}; attempt {number + 1} of {rule['times'] + 1} in {pause:g} s"
+        coming = f"attempt {number + 1} of {rule['times'] + 1} in {pause:g} s"
         append_event(
             self.directory.supervisor_events,
             "restart",
-            reason=reason,
+            ending=ending,
             exit_code=code,
             seconds=pause,
         )
@@ -307,7 +302,7 @@ class Supervisor:
         self.keeper.write(
             {
                 "state": State.STARTING,
-                "reason": words,
+                "reason": f"{ending_text(ending, code)}; {coming}",
                 "exit_code": code,
                 "next_attempt": number + 1,
                 "next_at": due,
@@ -326,8 +321,7 @@ class Supervisor:
         while time.monotonic() < until and not self.is_stop_asked():
             self.wakes.sleep(until - time.monotonic())
         if self.is_stop_asked():
-            code = self.record.get("exit_code")
-            self.end(State.STOPPED, "stopped before it started again", code)
+            self.end_unstarted()
             return None
         self.checkpoints.judge_attempt()
         set_aside(self.directory, number - 1)
@@ -336,14 +330,20 @@ class Supervisor:
 
     def end_unstarted(self) -> None:
         """Record that a run was cancelled while it waited, or stopped while it waited again."""
-        if self.record.get("started"):
-            self.end(State.STOPPED, "stopped before it started again", None)
-            return
         wish = read_json(self.directory.stop)
-        intent = intent_fields(wish)
-        by = f" by {intent['by']}" if wish else ""
-        reason = intent["reason"] or f"cancelled{by} before it started"
-        self.end(State.CANCELLED, reason, None)
+        ending = asked_ending(intent_fields(wish))
+        if not wish:
+            del ending["by"]  # asked by a signal, which does not say whose it is
+        if self.record.get("started"):
+            self.end(State.STOPPED, ending, self.record.get("exit_code"))
+            return
+        if ending["cause"] is EndingCause.STOPPED:
+            ending["cause"] = EndingCause.CANCELLED
+        self.end(State.CANCELLED, ending)
+
+    def end_not_started(self, problem: str) -> None:
+        """Record that the program could not be started."""
+        self.end(State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": problem})
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
@@ -353,10 +353,12 @@ class Supervisor:
         """What a later attempt is given besides its command."""
         return self.checkpoints.arguments(self.plan, self.record.get("started") or 0.0)
 
-    def end(self, state: State, reason: str, code: int | None, left: Sequence[int] = ()) -> None:
+    def end(
+        self, state: State, ending: Ending, code: int | None = None, left: Sequence[int] = ()
+    ) -> None:
         """Record how the run ended; processes in `left` are still alive."""
-        ending: RecordFields = {"state": state, "reason": reason, "exit_code": code}
-        self.keeper.end(self.plan, ending, left, self.ended_unobserved)
+        changes: RecordFields = {"state": state, "ending": ending, "exit_code": code}
+        self.keeper.end(self.plan, changes, left, self.ended_unobserved)
 
 
 def supervise(run: RunDirectory, descriptors: list[int]) -> None:

@@ -1,6 +1,6 @@
 """The lines of one rank out of an output in which all write."""
 
-from runners.host.tail import read_tail
+from runners.host.files import read_tail
 from runners.state.layout import RunDirectory
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.ranks import rank_named

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import modified_at
-from runners.host.tail import read_tail
+from runners.host.files import modified_at, read_tail
 
 FOLDER = "ranks"
 _NAMES = ("stdout.log", "stderr.log")

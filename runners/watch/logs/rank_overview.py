@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.tail import read_tail
+from runners.host.files import read_tail
 from runners.state.layout import RunDirectory
 from runners.state.rank_processes import RankFinder, state_of
 from runners.watch.logs.rank_lines import RankLines, tags_in

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from runners.host.tail import read_tail
+from runners.host.files import read_tail
 from runners.model.spec import MetricRule
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from runners import __version__
 from runners.gpus.usage import read_usage
-from runners.host.files import read_plain
+from runners.host.files import read_plain, read_tail
 from runners.host.identity import host_name
-from runners.host.tail import read_tail
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory

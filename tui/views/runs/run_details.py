@@ -120,7 +120,7 @@ def _times(run: Run, view: RunView) -> Pairs:
         origin = run.plan.origin
         pairs.append(("by", f"{origin.user} on {origin.host}"))
         if run.plan.limit_s is not None:
-            why = f" ({run.plan.limit_reason})" if run.plan.limit_reason else ""
+            why = f" (cost limit of ${run.plan.limit_usd})" if run.plan.limit_usd else ""
             pairs.append(("limit", duration(run.plan.limit_s) + why))
     return pairs
 

@@ -6,6 +6,7 @@ import msgspec
 
 from runners.cost.run_costs import RunCost
 from runners.diagnosis.verdict import to_json as diagnosis_json
+from runners.model.endings import Ending
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
@@ -60,12 +61,22 @@ def _state_json(view: RunView) -> dict[str, Any]:
     return {
         "state": str(run.state),
         "reason": run.reason or None,
+        "ending": _ending_json(run.ending),
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
         "error": _error_json(view),
         "health": _health_json(view.health),
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
     }
+
+
+def _ending_json(ending: Ending | None) -> dict[str, Any] | None:
+    """How it ended: the cause, and its parts, null where they do not apply."""
+    if ending is None:
+        return None
+    value: dict[str, Any] = dict.fromkeys(Ending.__annotations__) | dict(ending)
+    holding = [{"gpu": gpu, "pid": pid} for gpu, pid in ending.get("holding", ())]
+    return {**value, "rebooted": iso(ending.get("rebooted")), "holding": holding}
 
 
 def _error_json(view: RunView) -> dict[str, Any] | None:

@@ -1,0 +1,181 @@
+"""How a run ended: the cause with its parts, recorded by whoever ends it, and its words.
+
+Standard library only: the supervisor imports it. Nothing reads the words back.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+from enum import Enum
+from typing import TypedDict
+
+from runners.model.closed import assert_never
+
+
+class EndingCause(str, Enum):
+    """Why a run ended: what its program did, who stopped it, or what became of its machine."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SIGNALLED = "signalled"
+    """Its program was ended by a signal that nobody here sent."""
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    GUARD = "guard"
+    STALL = "stall"
+    HOPELESS = "hopeless"
+    """The median rule of its sweep."""
+    PROBE = "probe"
+    PEER = "peer"
+    """Another machine's part of the same program failed."""
+    REFUSED = "refused"
+    """It waited, and can never start."""
+    NOT_STARTED = "not_started"
+    INTERRUPTED = "interrupted"
+    """Its launch was, before its program started."""
+    REBOOTED = "rebooted"
+    UNKNOWN = "unknown"
+
+    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
+
+
+class _Cause(TypedDict):
+    cause: EndingCause
+
+
+class Ending(_Cause, total=False):
+    """The cause, and of its parts those that apply.
+
+    The supervisor writes it as JSON into state.json, who asks for a stop into stop.json.
+    """
+
+    signal: str
+    """The signal that ended the program."""
+    diagnosis: str
+    """The class of the known cause, and that cause in a few words."""
+    summary: str
+    error: str
+    """The line of the program's own output that says why."""
+    rank: int
+    """Which rank torchrun saw fail first, and with which exit code (128 + signal)."""
+    rank_code: int
+    memory_kills: int
+    """Processes of the run that the kernel killed for want of memory, by its control group."""
+    by: str
+    """Who asked for the stop, and whether by force."""
+    forced: bool
+    rule: str
+    """The id of the guard's rule."""
+    detail: str
+    """In the words of who ended it: what the guard or a stall's judge saw, the error of a start."""
+    seconds: float
+    """The time limit, or the silence at which the preset has a stalled run stopped."""
+    usd: str
+    """The cost limit, in dollars."""
+    rebooted: float
+    """When the host did, in unix seconds."""
+    holding: list[tuple[int | None, int]]
+    """What still holds its GPUs: the GPU's index, None where only the pid is known; the pid."""
+    damaged: bool
+    """The record was damaged afterwards; the waiter's file still has the exit code."""
+
+
+def ending_text(ending: Ending, code: int | None = None) -> str:
+    """How a run ended that exited with `code`, in words; empty where all is well."""
+    text = _cause_text(ending, code)
+    if ending.get("damaged"):
+        text = f"has ended; state.json is damaged, exit code {'unknown' if code is None else code}"
+    holding = ending.get("holding")
+    return "; ".join(part for part in (text, holding_text(holding)) if part)
+
+
+def stop_text(ending: Ending) -> str:
+    """Why a run is being stopped, in words; `ending` is what will be recorded."""
+    if ending["cause"] in (EndingCause.STOPPED, EndingCause.CANCELLED):
+        return f"stop asked{_by(ending)}"
+    return ending_text(ending)
+
+
+def holding_text(holding: Sequence[tuple[int | None, int]] | None) -> str:
+    """What still holds GPUs of an ended run, in words."""
+    found = [
+        f"pid {pid} is still alive" if gpu is None else f"GPU {gpu}: pid {pid}"
+        for gpu, pid in holding or ()
+    ]
+    return f"not freed: {', '.join(found)}" if found else ""
+
+
+def _cause_text(ending: Ending, code: int | None) -> str:
+    detail = ending.get("detail", "")
+    match ending["cause"]:
+        case EndingCause.COMPLETED:
+            return ""
+        case EndingCause.FAILED | EndingCause.SIGNALLED:
+            return ending.get("summary") or _program_text(ending, code)
+        case EndingCause.STOPPED:
+            killed = ending.get("forced") and ending.get("signal") == "SIGKILL"
+            return f"{'killed' if killed else 'stopped'}{_by(ending)}"
+        case EndingCause.CANCELLED:
+            return f"cancelled{_by(ending)} before it started"
+        case EndingCause.LIMIT:
+            usd, seconds = ending.get("usd"), ending.get("seconds") or 0.0
+            return f"{f'cost limit of ${usd}' if usd else f'time limit of {seconds:g} s'} reached"
+        case EndingCause.GUARD:
+            return f"guard: {detail}"
+        case EndingCause.STALL:
+            return f"on_stall: {detail}"
+        case EndingCause.PROBE:
+            return f"the probe {'was interrupted' if ending.get('forced') else 'has seen enough'}"
+        case EndingCause.HOPELESS | EndingCause.PEER | EndingCause.REFUSED:
+            return detail
+        case EndingCause.NOT_STARTED:
+            return f"could not start: {detail}"
+        case EndingCause.INTERRUPTED:
+            return "the launch was interrupted before the program started"
+        case EndingCause.REBOOTED:
+            moment = ending.get("rebooted")
+            when = time.strftime(" %Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
+            return f"host rebooted{when}" + (f"; not queued again: {detail}" if detail else "")
+        case EndingCause.UNKNOWN:
+            return "ended, exit code unknown"
+        case never:
+            return assert_never(never)
+
+
+def _by(ending: Ending) -> str:
+    by = ending.get("by")
+    return f" by {by}" if by else ""
+
+
+def _program_text(ending: Ending, code: int | None) -> str:
+    parts = [ending.get("error", "")]
+    rank = ending.get("rank")
+    if rank is not None:
+        parts.append(f"rank {rank} failed first: {code_text(ending.get('rank_code'))}")
+    parts.append(code_text(code, ending.get("memory_kills")))
+    return "; ".join(part for part in parts if part)
+
+
+def code_text(code: int | None, memory_kills: int | None = None) -> str:
+    """An exit code (128 + signal) in words."""
+    name = signal_of(code)
+    if name:
+        # The kernel's out-of-memory killer uses SIGKILL, which no program can report.
+        unsure = "" if name != "SIGKILL" else " (out of memory, or killed by somebody)"
+        return f"killed by {name}" + (" (out of host memory)" if memory_kills else unsure)
+    if code is None:
+        return "exit code unknown"
+    hints = {126: " (not executable)", 127: " (command not found)"}
+    return f"exit code {code}{hints.get(code, '')}"
+
+
+def signal_of(code: int | None) -> str:
+    """The name of the signal an exit code tells of (negative, or 128 + number); empty for none."""
+    number = -code if code is not None and code < 0 else (code or 0) - 128
+    try:
+        return signal.Signals(number).name if number > 0 else ""
+    except ValueError:
+        return ""
