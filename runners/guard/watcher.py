@@ -82,6 +82,8 @@ class WatchedRun:
             self._say(finding, health)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
             replace(self._directory.health, msgspec.json.encode(health), sync=False)
+        with suppress(OSError):
+            self._observer.report.printed.save()
         if stalled:
             self._stop_if_asked(run, health)
 

@@ -48,7 +48,7 @@ class RunObserver:
         """`report` is one of this run that somebody keeps already."""
         self.run_id = run.id
         self._path = directory.path
-        self._report = report or LiveReport(run)
+        self.report = report or LiveReport(run)
         self._finder = RankFinder(directory)
         self._intervals = Follower(interval_file(self._path))
         self._gpus: deque[UsageInterval] = deque(maxlen=_GPU_INTERVALS)
@@ -72,8 +72,8 @@ class RunObserver:
         """
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
-        self._report.poll(run)
-        course = self._report.course
+        self.report.poll(run)
+        course = self.report.course
         started = run.started or now
         progress = course.progress(now)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
@@ -99,7 +99,7 @@ class RunObserver:
             usual_pace_s=self._paces.usual,
             counted=progress.counted.removesuffix("s"),
             shortfalls=shortfalls(
-                run.plan, progress, self._report.events.epoch_clock.timing.seconds_per_epoch,
+                run.plan, progress, self.report.events.epoch_clock.timing.seconds_per_epoch,
                 read_usage(self._path) if run.plan and run.plan.gpus else (), now - started,
             ),
             losses_not_finite=self._losses.not_finite,
@@ -132,19 +132,19 @@ class RunObserver:
         self._alive_at = max(alive_at, self._alive_at or 0.0)
 
     def _note_losses(self) -> None:
-        course = self._report.course
+        course = self.report.course
         name = course.headline or ""
         if name != self._headline or course.noted < self._noted:
             self._losses, self._headline, self._noted = LossHistory(), name, 0
         news = min(course.noted - self._noted, len(course.newest))
-        self._losses.is_partial |= news < course.noted - self._noted or self._report.skipped > 0
+        self._losses.is_partial |= news < course.noted - self._noted or self.report.skipped > 0
         self._noted = course.noted
         if news and higher_is_better(name) is not True:
             self._losses.add(list(course.newest)[-news:])
 
     def _baseline(self) -> BaselineSign | None:
         """The metric that has been below its plain baseline for longest."""
-        for name, value, plain in plain_baseline(self._report.course.metrics):
+        for name, value, plain in plain_baseline(self.report.course.metrics):
             before = self._baselines.get(name)
             if before is not None and before.value == value:
                 continue

@@ -1,4 +1,7 @@
-"""The newest whole file among many: what a restart resumes from."""
+"""The newest whole file among many: what a run's checkpoint is, wherever one is asked for.
+
+Standard library only: the supervisor imports it.
+"""
 
 import glob
 import os
@@ -8,9 +11,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from runners.host.checkpoint_files import proof
+from runners.host.printed_paths import PrintedPaths, checkpoint_patterns
 
 UNFINISHED = (".tmp", ".new", ".part", ".partial")
 """Endings of files that are still being written."""
+_GRAIN_S = 1.0
 
 
 class NewestFile(NamedTuple):
@@ -24,31 +29,45 @@ class NewestFile(NamedTuple):
     modified: float
 
 
-def newest(
-    patterns: Iterable[str],
-    since: float = 0.0,
-    own: str = "",
-    besides: Iterable[str] = (),
-    quiet_s: float = 0.0,
-) -> NewestFile | None:
-    """The newest file or non-empty folder that matches any glob pattern and is whole.
+def run_files(
+    directory: str, patterns: Iterable[str], printed: PrintedPaths, started: float
+) -> list[NewestFile]:
+    """The checkpoints of the run in `directory`, the newest first, whole or not.
 
-    What was changed before `since` (unix seconds) counts only inside the folder `own`; what is in
-    `besides` does not count at all. Where the format cannot tell whether it is whole, nothing may
-    have been written to it for `quiet_s` seconds.
+    They match the `patterns` of its preset, or the program has `printed` their path or folder; and
+    they were written since it `started` (unix seconds), or lie in its own folder.
     """
-    left_out, now = set(besides), time.time()
+    # Some file systems keep whole seconds only: a file may look older than its run.
+    since = started - _GRAIN_S
+    places = [*patterns, *checkpoint_patterns(printed.all)]
+    return [
+        file
+        for file in matching_files(places)
+        if file.modified >= since or _is_in(file.path, directory)
+    ]
+
+
+def matching_files(patterns: Iterable[str]) -> list[NewestFile]:
+    """The files and non-empty folders that match any glob pattern, the newest first."""
     found: dict[str, NewestFile] = {}
     for pattern in patterns:
         for path in glob.iglob(pattern, recursive=True):
             # Orbax writes a step into a folder with this in its name and renames it at the end.
-            if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in left_out:
+            if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in found:
                 continue
             file = look_at(path)
-            if file is not None and (file.modified >= since or _is_in(path, own)):
+            if file is not None:
                 found[path] = file
-    # From the newest on: the proof opens files, and the first whole one is the answer.
-    for file in sorted(found.values(), key=by_time_and_number, reverse=True):
+    return sorted(found.values(), key=by_time_and_number, reverse=True)
+
+
+def first_whole(files: Iterable[NewestFile], quiet_s: float = 0.0) -> NewestFile | None:
+    """The first of the files that is whole.
+
+    Where the format cannot tell, nothing may have been written to it for `quiet_s` seconds.
+    """
+    now = time.time()
+    for file in files:
         try:
             whole = proof(file.path)
         except OSError:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.run import Run
-from runners.watch.metrics.event_reader import HEAD_BYTES, TAIL_BYTES, EventReader
-from runners.watch.metrics.printed_paths import PrintedPaths
+from runners.watch.metrics.event_reader import EventReader
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _MOST_ENTRIES = 20_000
@@ -161,7 +161,7 @@ def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
     """Folders that a run may write pictures into, and how deep to look there."""
     above = {str(folder), *map(str, folder.parents), run.directory}
     words = (word.rpartition("=")[2] for word in (run.plan.argv if run.plan else ()))
-    printed = _printed(run, str(folder))
+    printed = PrintedScan(run.directory, str(folder)).poll().folders
     for text in dict.fromkeys([*words, *printed]):
         if not text or text.startswith("-") or len(text) > os.pathconf("/", "PC_PATH_MAX"):
             continue
@@ -169,21 +169,6 @@ def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
         if place not in above and "\0" not in place and Path(place).is_dir():
             yield place, _DEEPEST
     yield str(folder), 0
-
-
-def _printed(run: Run, folder: str) -> tuple[str, ...]:
-    """The folders that the beginning and the end of a run's output speak of."""
-    paths = PrintedPaths(folder)
-    try:
-        with (Path(run.directory) / "output.log").open("rb") as file:
-            head = file.read(HEAD_BYTES)
-            file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            tail = file.read(TAIL_BYTES)
-    except OSError:
-        return ()
-    for line in [*head.split(b"\n"), *tail.split(b"\n")]:
-        paths.note(line)
-    return paths.folders
 
 
 def _walk(top: str, depth: int) -> Iterator[str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from runners.host.checkpoint_files import proof
-from runners.host.newest_file import newest
+from runners.host.newest_file import first_whole, matching_files
+from runners.host.printed_paths import PrintedPaths, PrintedScan, checkpoint_patterns
 from runners.model.states import State
-from runners.watch.metrics.checkpoints import checkpoint_patterns, run_checkpoint
-from runners.watch.metrics.printed_paths import PrintedPaths
+from runners.watch.metrics.checkpoints import run_checkpoint
 from tests.support import make_plan, make_run
 
 
@@ -94,15 +94,17 @@ def test_the_newest_whole_one_wins_and_those_of_no_use_are_left_out(tmp_path: Pa
         (tmp_path / name).write_bytes(content if name != "e3.pt" else content[:3000])
         os.utime(tmp_path / name, (1000 + i, 1000 + i))
     pattern = [str(tmp_path / "*.pt")]
-    found, before = newest(pattern), newest(pattern, besides=[str(tmp_path / "e2.pt")])
+    files = matching_files(pattern)
+    found = first_whole(files)
+    before = first_whole(file for file in files if not file.path.endswith("e2.pt"))
     assert found is not None and found.path.endswith("e2.pt")
     assert before is not None and before.path.endswith("e1.pt")
 
 
 def test_what_has_no_end_mark_must_be_quiet(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"x" * 10)
-    assert newest([str(tmp_path / "*.bin")], quiet_s=60.0) is None
-    assert newest([str(tmp_path / "*.bin")]) is not None
+    assert first_whole(matching_files([str(tmp_path / "*.bin")]), 60.0) is None
+    assert first_whole(matching_files([str(tmp_path / "*.bin")])) is not None
 
 
 def test_a_run_s_checkpoint_is_its_own(tmp_path: Path) -> None:
@@ -116,11 +118,9 @@ def test_a_run_s_checkpoint_is_its_own(tmp_path: Path) -> None:
         State.DONE, directory=str(mine), plan=plan, started=time.time() - 60, ended=time.time()
     )
     assert run_checkpoint(run) is None, "it was there before the run began"
-    said = PrintedPaths(str(shared))
     zipped(shared / "new.ckpt")
-    said.note(b"Saved checkpoint to ./new.ckpt")
-    assert said.all == (str(shared / "new.ckpt"),)
-    found = run_checkpoint(run, said.all)
+    (mine / "output.log").write_text("Saved checkpoint to ./new.ckpt")
+    found = run_checkpoint(run)
     assert found is not None and found.path == str(shared / "new.ckpt")
 
 
@@ -141,3 +141,27 @@ def test_paths_that_programs_print(line: str, path: str | None) -> None:
     said.note(line.encode())
     assert said.all == (() if path is None else (f"/w/{path}",))
     assert checkpoint_patterns(said.all) == ([] if path is None or "tb" in path else [f"/w/{path}"])
+
+
+def test_printed_paths_of_all_attempts_are_found_however_the_output_is_read(tmp_path: Path) -> None:
+    def note(name: str) -> None:
+        with (tmp_path / "output.log").open("a") as file:
+            file.write(f"saved checkpoint to {name}\n")
+
+    kept = PrintedScan(tmp_path, "/w")
+    note("a.pt")
+    assert kept.poll().all == ("/w/a.pt",)
+    (tmp_path / "output.log").rename(tmp_path / "output.1.log")
+    note("b.pt")
+    assert kept.poll().all == ("/w/a.pt", "/w/b.pt") == PrintedScan(tmp_path, "/w").poll().all
+
+
+def test_what_its_watcher_noted_is_known_to_those_who_look_once(tmp_path: Path) -> None:
+    output = tmp_path / "output.log"
+    output.write_text("x\n" * 100_000 + "saved checkpoint to a.pt\n")
+    watcher = PrintedScan(tmp_path, "/w")
+    watcher.save()
+    with output.open("a") as file:
+        file.write("50%|##### | 3.2 it/s\r" * 100_000)
+    watcher.save()
+    assert PrintedScan(tmp_path, "/w").poll().all == ("/w/a.pt",)

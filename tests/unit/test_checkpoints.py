@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from runners.watch.metrics.checkpoints import newest_checkpoint
+from runners.host.newest_file import first_whole, matching_files
 
 
 def put(path: Path, size: int, modified: float) -> Path:
@@ -17,7 +17,7 @@ def test_the_newest_wins_and_is_reported_with_size_and_time(tmp_path: Path) -> N
     put(tmp_path / "a.pt", 10, 1000)
     put(tmp_path / "b.pt", 20, 3000)
     put(tmp_path / "c.pt", 30, 2000)
-    found = newest_checkpoint([str(tmp_path / "*.pt")])
+    found = first_whole(matching_files([str(tmp_path / "*.pt")]))
     assert found is not None
     assert (found.path, found.bytes, found.modified) == (str(tmp_path / "b.pt"), 20, 3000.0)
 
@@ -26,7 +26,7 @@ def test_what_is_still_being_written_does_not_count(tmp_path: Path) -> None:
     put(tmp_path / "a.pt", 10, 1000)
     for ending in (".tmp", ".new", ".part", ".partial"):
         put(tmp_path / f"b.pt{ending}", 10, 9000)
-    found = newest_checkpoint([str(tmp_path / "*")])
+    found = first_whole(matching_files([str(tmp_path / "*")]))
     assert found is not None and found.path.endswith("a.pt")
 
 
@@ -34,7 +34,7 @@ def test_a_folder_counts_with_all_its_files_and_not_when_empty(tmp_path: Path) -
     put(tmp_path / "step-10" / "model.bin", 10, 1000)
     put(tmp_path / "step-10" / "sub" / "optim.bin", 5, 2000)
     (tmp_path / "step-20").mkdir()
-    found = newest_checkpoint([str(tmp_path / "step-*")])
+    found = first_whole(matching_files([str(tmp_path / "step-*")]))
     assert found is not None
     assert (found.path, found.bytes, found.modified) == (str(tmp_path / "step-10"), 15, 2000.0)
 
@@ -42,12 +42,14 @@ def test_a_folder_counts_with_all_its_files_and_not_when_empty(tmp_path: Path) -
 def test_several_patterns_and_none(tmp_path: Path) -> None:
     put(tmp_path / "x" / "a.pt", 1, 1000)
     put(tmp_path / "y" / "deep" / "b.ckpt", 2, 2000)
-    found = newest_checkpoint([str(tmp_path / "x" / "*.pt"), str(tmp_path / "y" / "**" / "*.ckpt")])
+    found = first_whole(
+        matching_files([str(tmp_path / "x" / "*.pt"), str(tmp_path / "y" / "**" / "*.ckpt")])
+    )
     assert found is not None and found.path.endswith("b.ckpt")
-    assert newest_checkpoint([str(tmp_path / "nope" / "*")]) is None
-    assert newest_checkpoint([]) is None
+    assert first_whole(matching_files([str(tmp_path / "nope" / "*")])) is None
+    assert first_whole(matching_files([])) is None
 
 
 def test_a_dangling_link_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "latest.pt").symlink_to(tmp_path / "gone.pt")
-    assert newest_checkpoint([str(tmp_path / "*.pt")]) is None
+    assert first_whole(matching_files([str(tmp_path / "*.pt")])) is None

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.host.newest_file import first_whole, matching_files
 from runners.lifecycle.launch.planning import Planned, make_plan, masked_spec
 from runners.lifecycle.launch.words import MASK
 from runners.model.errors import WrongInput
@@ -15,7 +16,6 @@ from runners.model.spec import RunSpec
 from runners.presets.load import command_spec, load_preset
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import TRAINERS, StateDirectory
-from runners.watch.metrics.checkpoints import newest_checkpoint
 
 RUN = "20261120-101500-demo-7f3a"
 TWO = Allocation(tuple(GpuSnapshot(index, f"GPU-{index}", "H100", "nvidia") for index in (5, 2)))
@@ -255,7 +255,7 @@ def test_checkpoints_are_found_in_folders_of_any_name(tmp_path: Path, folder: st
         load_preset(write(root, "launcher: command\ncommand: echo\nworking_directory: .\n")), root
     )
     own = write(root / "runs" / RUN / "checkpoints", "x", "a.pt")
-    found = newest_checkpoint(planned.plan.checkpoints)
+    found = first_whole(matching_files(planned.plan.checkpoints))
     assert found is not None and found.path == str(own)
     relative = load_preset(
         write(
@@ -263,7 +263,7 @@ def test_checkpoints_are_found_in_folders_of_any_name(tmp_path: Path, folder: st
         )
     )
     other = write(root / "out", "xy", "b.pt")
-    found = newest_checkpoint(plan(relative, root).plan.checkpoints)
+    found = first_whole(matching_files(plan(relative, root).plan.checkpoints))
     assert found is not None and (found.path, found.bytes) == (str(other), 2)
 
 

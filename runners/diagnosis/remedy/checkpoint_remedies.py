@@ -4,14 +4,13 @@ import glob
 from pathlib import Path
 
 from runners.diagnosis.remedy.case import Case, FileWork, Unfit
-from runners.host.checkpoint_files import proof
-from runners.host.newest_file import UNFINISHED, NewestFile, by_time_and_number, look_at
+from runners.host.newest_file import by_time_and_number, first_whole, matching_files
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.resume import resumed
 from runners.model.errors import FresnelError, WrongInput
 from runners.verify.checkpoint_facts import named_checkpoint
-from runners.verify.data_facts import matching
+from runners.watch.metrics.checkpoints import checkpoint_files
 
 
 def resume(case: Case) -> Case:
@@ -28,31 +27,19 @@ def earlier_checkpoint(case: Case) -> Case:
     Raises Unfit when there is none.
     """
     began = named_checkpoint(case.spec, Path(case.plan.working_directory))
-    patterns = list(case.plan.checkpoints)
+    files = checkpoint_files(case.run)
     if began is not None:
-        patterns.append(f"{glob.escape(str(began.parent))}/*{began.suffix}")
-    own = Path(case.run.directory)
-    since = case.run.started or case.run.created
-    found = {}
-    for pattern in patterns:
-        for name in matching(pattern):
-            one = look_at(name)
-            if one is None or name.endswith(UNFINISHED):
-                continue
-            ours = Path(name).is_relative_to(own) or one.modified >= since
-            if ours or (began is not None and Path(name).parent == began.parent):
-                found[str(Path(name).resolve())] = one
+        files += matching_files([f"{glob.escape(str(began.parent))}/*{began.suffix}"])
+    found = {str(Path(file.path).resolve()): file for file in files}
     # By time and not by name: `last.pt` may be newer or older than `epoch_12.pt`.
     order = sorted(found.values(), key=by_time_and_number)
-    if began is not None and str(began.resolve()) in found:
-        order = order[: order.index(found[str(began.resolve())])]
-    else:
-        # The newest may be what the run failed on.
-        order = order[:-1]
-    whole = [one for one in order if _is_whole(one)]
-    if not whole:
+    place = "" if began is None else str(began.resolve())
+    # Where it began from none of them, the newest may be what it failed on.
+    end = order.index(found[place]) if place in found else max(0, len(order) - 1)
+    whole = first_whole(reversed(order[:end]))
+    if whole is None:
         raise Unfit("there is no earlier checkpoint that is whole")
-    return _from(case, Path(whole[-1].path))
+    return _from(case, Path(whole.path))
 
 
 def remap_checkpoint(case: Case) -> Case:
@@ -100,10 +87,3 @@ def _from(case: Case, path: Path) -> Case:
         return case._replace(spec=resumed(case.spec, path, case.run.id))
     except WrongInput as error:
         raise Unfit(error.message) from None
-
-
-def _is_whole(file: NewestFile) -> bool:
-    try:
-        return proof(file.path) is not False
-    except OSError:
-        return False

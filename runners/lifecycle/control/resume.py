@@ -33,6 +33,9 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
     found = run_checkpoint(run)
     if found is None:
         places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is gone"
-        raise NotFound(f"{run.id} has left no checkpoint ({places})", "launch its preset anew")
+        raise NotFound(
+            f"{run.id} has left no checkpoint ({places})",
+            "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]'",
+        )
     base = relaunch_spec(state, run) if spec is None else spec
     return Resumption(resumed(base, Path(found.path), run.id), found, run)

@@ -3,7 +3,7 @@
 Standard library only: the supervisor imports it.
 """
 
-from runners.lifecycle.supervisor.queue_wait import attempt_report
+from runners.lifecycle.supervisor.queue_wait import has_stepped
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields
 
@@ -15,15 +15,12 @@ class CheckpointChoice:
         self.directory = directory
         self._chosen: str | None = None
         self._useless: list[str] = []
-        self._printed: list[str] = []
 
     def judge_attempt(self) -> None:
-        """Find out which checkpoints the failed attempt wrote, and whether its own was good."""
-        told = attempt_report(self.directory)
+        """Find out whether the checkpoint that the failed attempt began from was good."""
         # It died before its first step: most likely of that checkpoint, so an older one is next.
-        if self._chosen is not None and told.stepped is False:
+        if self._chosen is not None and has_stepped(self.directory) is False:
             self._useless.append(self._chosen)
-        self._printed += told.checkpoints
 
     def arguments(self, plan: PlanFields, started: float) -> list[str]:
         """The arguments for the next attempt, by the plan's restart rule.
@@ -31,15 +28,13 @@ class CheckpointChoice:
         None without a checkpoint written since `started` (unix seconds).
         """
         # Most supervisors never start anything again, and do without.
-        from runners.host.newest_file import newest
+        from runners.host.newest_file import first_whole, run_files
+        from runners.host.printed_paths import PrintedScan
 
-        checkpoint = newest(
-            [*plan["checkpoints"], *self._printed],
-            # One second earlier: some file systems keep whole seconds only.
-            since=started - 1.0,
-            own=str(self.directory.path),
-            besides=self._useless,
-        )
+        folder = str(self.directory.path)
+        printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
+        files = run_files(folder, plan["checkpoints"], printed, started)
+        checkpoint = first_whole(file for file in files if file.path not in self._useless)
         words = plan["restart_arguments"]
         self._chosen = checkpoint.path if checkpoint and words else None
         if not checkpoint:

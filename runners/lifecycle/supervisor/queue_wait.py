@@ -5,7 +5,6 @@ needs more (choosing GPUs, making a plan) is done by short-lived processes.
 """
 
 import json
-from typing import NamedTuple
 
 from runners.host import helpers
 from runners.host.files import read_json, write_json
@@ -106,24 +105,13 @@ def summarize(run: RunDirectory) -> None:
         pass  # no process can be started: whoever asks first reads them
 
 
-class AttemptReport(NamedTuple):
-    """Whether a failed attempt finished a step, and glob patterns of checkpoints it says it wrote.
-
-    `stepped` is None when that is not known.
-    """
-
-    stepped: bool | None = None
-    checkpoints: tuple[str, ...] = ()
-
-
-def attempt_report(run: RunDirectory) -> AttemptReport:
-    """What the attempt that just failed came to."""
+def has_stepped(run: RunDirectory) -> bool | None:
+    """Whether the attempt that just failed finished a step; None when that is not known."""
     try:
         _, output = helpers.run("attempt-report", run.path)
-        answer = json.loads(output)
-        return AttemptReport(bool(answer["stepped"]), tuple(map(str, answer["checkpoints"])))
+        return bool(json.loads(output)["stepped"])
     except (OSError, ValueError, KeyError, TypeError):
-        return AttemptReport()
+        return None
 
 
 def is_awaited(run: RunDirectory) -> bool:

@@ -1,6 +1,5 @@
 """What is to be brought of a run, made where the run lies: every file with its size and hash."""
 
-import glob
 import hashlib
 import os
 from collections.abc import Iterable
@@ -9,17 +8,16 @@ from typing import Any
 
 from runners.host.checkpoint_files import proof
 from runners.host.identity import host_name
-from runners.host.newest_file import UNFINISHED, newest
+from runners.host.newest_file import UNFINISHED
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
+from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
 
 CHECKPOINT_ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".h5", ".keras", ".npz")
 LEFT_OUT = frozenset({"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"})
 """Signs of life and notes of that machine: nothing of a run's results."""
 
 _BLOCK = 1 << 20
-_QUIET_S = 2.0
-_GRAIN_S = 1.0
 
 
 def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> dict[str, Any]:
@@ -29,9 +27,8 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
     Each is `{root, name, size, sha256}`: `root` is the run's folder, or `/`.
     """
     folder = state.run(run.id).path
-    patterns = run.plan.checkpoints if run.plan else ()
-    matched = _matched(patterns, run)
-    chosen = _chosen(matched, patterns, run, checkpoints)
+    matched = [file.path for file in checkpoint_files(run)]
+    chosen = _chosen(matched, run, checkpoints)
     files: dict[tuple[str, str], Path] = {}
     for path in _walk(folder):
         if _is_checkpoint(path, folder, matched) and not _is_below(path, chosen):
@@ -75,36 +72,15 @@ def _entry(path: Path) -> dict[str, Any] | None:
         return None  # it went away: a checkpoint that is not kept, a file that was renamed
 
 
-def _matched(patterns: Iterable[str], run: Run) -> list[str]:
-    """What its checkpoint patterns match of this run: below its folder, or written since."""
-    since = (run.started or run.created) - _GRAIN_S
-    found = []
-    for pattern in patterns:
-        for path in glob.iglob(pattern, recursive=True):
-            try:
-                fresh = os.stat(path).st_mtime >= since
-            except OSError:
-                continue
-            if fresh or path.startswith(os.path.join(run.directory, "")):
-                found.append(path)
-    return [path for path in dict.fromkeys(found) if not path.endswith(UNFINISHED)]
-
-
-def _chosen(matched: list[str], patterns: Iterable[str], run: Run, which: str) -> list[str]:
+def _chosen(matched: list[str], run: Run, which: str) -> list[str]:
     """The checkpoints to bring; one that is being written is none."""
     if which == "none":
         return []
     if which == "all":
         return [path for path in matched if _is_whole(path)]
     best = [path for path in matched if "best" in os.path.basename(path) and _is_whole(path)]
-    newest_one = newest(
-        patterns,
-        since=(run.started or run.created) - _GRAIN_S,
-        own=run.directory,
-        quiet_s=_QUIET_S if run.is_live else 0.0,
-        besides=best,
-    )
-    return [*best, *([newest_one.path] if newest_one else [])]
+    newest = run_checkpoint(run, besides=best)
+    return [*best, *([newest.path] if newest else [])]
 
 
 def _is_whole(path: str) -> bool:

@@ -1,8 +1,7 @@
 """What a failed attempt came to, for the supervisor that starts the next one.
 
 As a program (`attempt-report`), it prints one JSON object about the attempt whose output is
-`output.log` in the run's folder: whether it finished a step, and glob patterns of
-checkpoints that it said it wrote.
+`output.log` in the run's folder: whether it finished a step.
 """
 
 import json
@@ -14,9 +13,7 @@ from runners.host.files import read_tail
 from runners.model.spec import MetricRule
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from runners.watch.metrics.checkpoints import checkpoint_patterns
 from runners.watch.metrics.event_reader import EventReader
-from runners.watch.metrics.printed_paths import PrintedPaths
 from runners.watch.metrics.reading import OutputReader
 
 _MOST = 4 << 20
@@ -34,12 +31,11 @@ def report(folder: Path) -> dict[str, object]:
         more = reader.more
     rule = run.plan.spec.metrics if run.plan else MetricRule()
     lines = re.split(rb"[\r\n]+", read_tail(folder / "output.log", _MOST))
-    output, paths = OutputReader(rule), PrintedPaths(run.plan.working_directory if run.plan else "")
+    output = OutputReader(rule)
     for line in lines:
-        paths.note(line)
         sample = output.read(line)
         stepped = stepped or (sample is not None and bool(sample.step or sample.values))
-    return {"stepped": stepped, "checkpoints": checkpoint_patterns(paths.all)}
+    return {"stepped": stepped}
 
 
 def main() -> None:

@@ -1,50 +1,53 @@
-"""The newest checkpoint that is really there and whole: never claimed, always seen on disk."""
+"""The newest checkpoint that is really there and whole: never claimed, always seen on disk.
 
-import glob
-from collections.abc import Iterable
-from pathlib import Path
+What `status`, the panel, `launch --resume`, `remedy` and `host fetch` call a run's checkpoint; the
+supervisor asks `run_files` in the same way.
+"""
 
-from runners.host.newest_file import newest
+from collections.abc import Collection
+
+from runners.host.newest_file import NewestFile, first_whole, run_files
+from runners.host.printed_paths import PrintedPaths, PrintedScan
 from runners.model.run import Checkpoint, Run
-from runners.watch.metrics.printed_paths import CHECKPOINTS
+from runners.watch.metrics.final import FinalReport, read_final
 
 _QUIET_S = 2.0
 """Seconds without a write, for a checkpoint whose format has no end mark."""
-_GRAIN_S = 1.0
 
 
-def newest_checkpoint(patterns: Iterable[str]) -> Checkpoint | None:
-    """The newest whole file or folder that matches any glob pattern."""
-    found = newest(patterns)
-    return None if found is None else Checkpoint(*found)
+def run_checkpoint(
+    run: Run,
+    scan: PrintedScan | None = None,
+    final: FinalReport | None = None,
+    besides: Collection[str] = (),
+) -> Checkpoint | None:
+    """The newest whole checkpoint of a run that is not in `besides`.
 
-
-def run_checkpoint(run: Run, printed: Iterable[str] = ()) -> Checkpoint | None:
-    """The newest whole checkpoint of a run.
-
-    One in its folder, or one written since it began, where its preset says or where the program
-    said that it writes (`printed`).
+    `scan` and `final` are what somebody has of it already.
     """
-    if run.plan is None:
-        return None
-    found = newest(
-        [*run.plan.checkpoints, *checkpoint_patterns(printed)],
-        # Some file systems keep whole seconds only: a file may look older
-        # than the run that wrote it.
-        since=(run.started or run.created) - _GRAIN_S,
-        own=run.directory,
-        quiet_s=_QUIET_S if run.is_live else 0.0,
-    )
+    files = [file for file in checkpoint_files(run, scan, final) if file.path not in besides]
+    found = first_whole(files, _QUIET_S if run.is_live else 0.0)
     return None if found is None else Checkpoint(*found)
 
 
-def checkpoint_patterns(printed: Iterable[str]) -> list[str]:
-    """Glob patterns for the checkpoints among printed paths, and for those in printed folders."""
-    patterns: list[str] = []
-    for text in printed:
-        path = Path(text)
-        if path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_")):
-            patterns.append(glob.escape(text))
-        elif path.is_dir():
-            patterns += [f"{glob.escape(text)}/*{suffix}" for suffix in CHECKPOINTS]
-    return patterns
+def checkpoint_files(
+    run: Run, scan: PrintedScan | None = None, final: FinalReport | None = None
+) -> list[NewestFile]:
+    """The files and folders among which a run's checkpoint is looked for, the newest first."""
+    if run.plan is None:
+        return []
+    printed = _printed(run, run.plan.working_directory, scan, final)
+    return run_files(run.directory, run.plan.checkpoints, printed, run.started or run.created)
+
+
+def _printed(
+    run: Run, folder: str, scan: PrintedScan | None, final: FinalReport | None
+) -> PrintedPaths:
+    final = final or read_final(run)
+    if final is None:
+        return (scan or PrintedScan(run.directory, folder)).poll(run.is_live)
+    # Of an ended run all of the output was read.
+    printed = PrintedPaths(folder)
+    for path in final.checkpoints:
+        printed.add(path)
+    return printed

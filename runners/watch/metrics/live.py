@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.watch.metrics.alerts import AlertStream
@@ -40,6 +41,7 @@ class LiveReport:
         self._files: RunFiles | None = None
         self._looked = 0.0
         self._output: OutputSource | None = None
+        self.printed = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
 
     @property
     def course(self) -> ProgressTracker:
@@ -106,10 +108,7 @@ class LiveReport:
         if self._output is None:
             if run.started is None or not (run.is_live or thorough):
                 return
-            folder = run.plan.working_directory if run.plan else ""
-            self._output = OutputSource(
-                Path(run.directory), rule, live=True, working_directory=folder
-            )
+            self._output = OutputSource(Path(run.directory), rule, live=True)
         for sample in self._output.poll():
             if isinstance(sample, OutputEvent):
                 self._printed.begin_attempt()
@@ -117,11 +116,6 @@ class LiveReport:
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)
         self._look_at_files(run, thorough)
-
-    @property
-    def printed_paths(self) -> tuple[str, ...]:
-        """Paths that the program said it writes, newest last."""
-        return self._output.paths.all if self._output is not None else ()
 
     def _look_at_files(self, run: Run, thorough: bool) -> None:
         """Read the files of libraries: now if `thorough`, else every few seconds.
@@ -138,7 +132,7 @@ class LiveReport:
             from runners.watch.metrics.run_files import RunFiles
 
             self._files = RunFiles(run)
-        self._files.poll(run, self.printed_paths)
+        self._files.poll(run, self.printed.poll().all)
         if self._printed.metrics:
             return
         found: dict[str, Series] = {}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
+from runners.host.printed_paths import PrintedPaths
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
-from runners.watch.metrics.printed_paths import PrintedPaths
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
 
@@ -148,7 +148,8 @@ class OutputSource:
                 at = len(lines) - _LAST
             line = lines[at]
             at += 1
-            self.paths.note(line)
+            if not self._live:  # of a live run they are looked for by `PrintedScan`
+                self.paths.note(line)
             sample = self.reader.read(line)
             if sample is not None:
                 yield (

@@ -101,7 +101,7 @@ def view_run(
         metrics=dict(report.metrics),
         summary=dict(report.events.summary),
         trend=tuple(report.course.trend),
-        checkpoint=run_checkpoint(run, final.checkpoints if final else report.printed_paths),
+        checkpoint=run_checkpoint(run, report.printed, final),
         images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(

@@ -1,0 +1,137 @@
+"""Folders and files that a program says it writes: checkpoints, TensorBoard and CSV folders.
+
+Standard library only: the supervisor imports it.
+"""
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from runners.host.files import read_json, replace
+from runners.host.tail import Follower
+
+_WORDS = re.compile(
+    rb"sav(?:e|ed|ing)|checkpoint|writ(?:e|ing|ten)|logg(?:ing|ed)|tensorboard|logs? (?:to|in|dir)"
+    rb"|output|stored|ckpt|wandb sync",
+    re.IGNORECASE,
+)
+_SLASH = re.compile(rb"/[A-Za-z_]")
+_SUFFIX = re.compile(rb"\.(?:pt|ckpt|safe|h5|keras|npz|bin)")
+_PATH = re.compile(
+    rb"""(?:^|[\s'"`(=:])(?P<path>~?[\w./@+-]*(?:/[\w.@+=-]+|\.(?:pt|pth|ckpt|safetensors|h5|keras|npz|bin|csv)|checkpoint-\d+))(?=$|[\s'"`),;:!.](?:\s|$)?)"""
+)
+_ATTEMPT = re.compile(r"output(?:\.(\d+))?\.log")
+_FILE = "printed.json"
+_MOST = 200
+_HEAD_BYTES = 64 << 10
+_TAIL_BYTES = 256 << 10
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".bin")
+
+
+class PrintedPaths:
+    """The paths in a run's output, newest last; relative ones are from `folder`."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._found: dict[str, None] = {}
+
+    def note(self, line: bytes) -> None:
+        """Look for paths in one line."""
+        # Cheap tests first: this sees every line that a run prints.
+        if not (_SLASH.search(line) or _SUFFIX.search(line) or b"checkpoint-" in line):
+            return
+        # A path alone says nothing: tracebacks and argument lists are full of them.
+        if not _WORDS.search(line, 0, 400):
+            return
+        for found in _PATH.finditer(line[:1000]):
+            text = found["path"].decode("utf-8", "replace").rstrip(".")
+            if text.startswith("//") or not text.strip("./"):
+                continue
+            path = os.path.normpath(self._folder / Path(text).expanduser())
+            self.add(path)
+
+    def add(self, path: str) -> None:
+        """Note a path as the newest; the oldest is forgotten when there are too many."""
+        self._found.pop(path, None)
+        self._found[path] = None
+        if len(self._found) > _MOST:
+            del self._found[next(iter(self._found))]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every path, oldest first."""
+        return tuple(self._found)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Those that are folders, for logs in them."""
+        return tuple(path for path in self._found if Path(path).is_dir())
+
+
+class PrintedScan:
+    """The paths that a run has printed: the beginning and the end of each attempt's output, what
+    is new while the scan is kept, and what the run's watcher has noted in `printed.json`.
+    """
+
+    def __init__(self, run: str | Path, folder: str) -> None:
+        """`run` is the run's own folder; relative paths are from `folder`, its program's."""
+        self._run = Path(run)
+        self._paths = PrintedPaths(folder or str(run))
+        self._followers: dict[tuple[int, int], Follower] = {}
+        self._noted: list[str] | None = None
+
+    def poll(self, is_live: bool = True) -> PrintedPaths:
+        """The paths so far; of a run that is not live, the last line may lack its end."""
+        if self._noted is None:
+            noted = (read_json(self._run / _FILE) or {}).get("paths")
+            self._noted = [str(path) for path in noted] if isinstance(noted, list) else []
+            for text in self._noted:
+                self._paths.add(text)
+        for path in self._outputs():
+            try:
+                stat = path.stat()
+            except OSError:
+                continue
+            # The supervisor renames the output of an attempt that failed: it stays the same file.
+            follower = self._followers.setdefault((stat.st_dev, stat.st_ino), Follower(path))
+            follower.path = path
+            lines = follower.poll(_TAIL_BYTES, jump=True, head=_HEAD_BYTES).lines
+            for line in lines if is_live else [*lines, *follower.flush()]:
+                self._paths.note(line)
+        return self._paths
+
+    def save(self) -> None:
+        """Note the paths beside the run for those who look once; only its watcher does this.
+
+        Raises OSError.
+        """
+        paths = list(self.poll().all)
+        if paths != self._noted:
+            replace(self._run / _FILE, json.dumps({"paths": paths}).encode(), sync=False)
+            self._noted = paths
+
+    def _outputs(self) -> list[Path]:
+        """The output of each attempt, oldest first."""
+        try:
+            names = os.listdir(self._run)
+        except OSError:
+            return []
+        numbers = {name: found[1] for name in names if (found := _ATTEMPT.fullmatch(name))}
+        # Without a number is the attempt that came last.
+        order = sorted(numbers, key=lambda name: int(numbers[name] or 1 << 30))
+        return [self._run / name for name in order]
+
+
+def checkpoint_patterns(printed: Iterable[str]) -> list[str]:
+    """Glob patterns for the checkpoints among printed paths, and for those in printed folders."""
+    patterns: list[str] = []
+    for text in printed:
+        path = Path(text)
+        if path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_")):
+            patterns.append(glob.escape(text))
+        elif path.is_dir():
+            patterns += [f"{glob.escape(text)}/*{suffix}" for suffix in CHECKPOINTS]
+    return patterns
