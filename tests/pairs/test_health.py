@@ -1,8 +1,9 @@
-"""How a run does: row, JSON and texts give one judgement, and none where nobody has judged it."""
+"""How a run does: row, JSON and texts give one judgement, and none of a run that does not run."""
 
 from hypothesis import given, settings
 
 from runners.model.health import Condition
+from runners.model.states import State
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tests.pairs.surfaces import ask_all
@@ -14,13 +15,16 @@ def test_health_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> None:
     with worlds(host) as world:
         for run in world.runs():
             found = ask_all(world, run)
-            told = found.json["health"]
-            condition = None if told is None else Condition(told["condition"])
-            troubled = condition is not None and condition.is_trouble
+            told, health = found.json["health"], found.view.health
+            assert (health is not None) == (run.state is State.RUNNING) == (told is not None)
             assert found.status.get("doing") == found.details.get("doing")
-            assert ("doing" in found.status) == (condition is not None)
-            if troubled:
-                assert str(condition) in found.status["doing"]
+            assert found.rows["panel"].doing is (health.condition if health else None)
+            if health is None or told is None:
+                assert "doing" not in found.status
+                continue
+            assert health.condition is Condition(told["condition"])
+            assert found.status["doing"].removeprefix("⚠ ") in (health.sentence, health.words)
+            remark = health.sentence if health.condition.is_remarkable else ""
             for surface, row in found.rows.items():
-                named = condition is not None and str(condition) in row.remark
-                assert (named and row.urgent) if troubled else not named, surface
+                assert row.remark.removeprefix("⚠ ") == remark, surface
+                assert row.urgent == health.condition.is_trouble, surface

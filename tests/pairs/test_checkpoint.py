@@ -1,0 +1,82 @@
+"""Which checkpoint is a run's newest: every surface and every use of it names the same file."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from runners.diagnosis.remedy.case import Case
+from runners.diagnosis.remedy.checkpoint_remedies import resume
+from runners.host.files import read_json
+from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
+from runners.model.errors import FresnelError, NotFound
+from runners.model.run import Run
+from runners.model.spec import ResumeRule, RunSpec
+from runners.model.states import State
+from runners.places.ssh.manifest import make_manifest
+from runners.state.records import plan_fields
+from runners.watch.metrics.checkpoints import run_checkpoint
+from tests.pairs.conftest import Worlds
+from tests.pairs.runs import DrawnHost, World, hosts
+from tests.pairs.surfaces import ask_all
+from tui.panel.screens.stop import StopScreen
+
+SPEC = RunSpec("drawn", "drawn", "command", resume=ResumeRule("", ("--resume", "${checkpoint}")))
+
+
+def resumed_from(world: World, run: Run) -> str | None:
+    """What `launch --resume` and the remedy begin from; None when they find nothing."""
+    try:
+        found = resume_run(world.state, run, SPEC)
+    except NotFound:
+        with pytest.raises(FresnelError):
+            resume(Case(world.state, run, SPEC))
+        return None
+    assert found.spec.resumed_from == resume(Case(world.state, run, SPEC)).spec.resumed_from
+    return found.spec.resumed_from
+
+
+def restarted_from(world: World, run: Run) -> str | None:
+    """What the supervisor's next attempt begins from."""
+    directory = world.state.run(run.id)
+    plan = plan_fields(read_json(directory.plan))
+    plan["restart"]["arguments"] = ["${checkpoint}"]
+    return next(iter(CheckpointChoice(directory).arguments(plan, run.started or 0.0)), None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(host=hosts())
+def test_the_newest_checkpoint_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> None:
+    with worlds(host) as world:
+        for run in world.runs():
+            found = ask_all(world, run)
+            told = found.json["checkpoint"]
+            path = None if told is None else told["path"]
+            assert (found.view.checkpoint.path if found.view.checkpoint else None) == path
+            one = run_checkpoint(run)
+            assert (None if one is None else one.path) == path
+            fetched = make_manifest(world.state, run)["checkpoints"]
+            assert fetched == ([] if path is None else [Path(path).name])
+            if run.started is not None:
+                assert restarted_from(world, run) == path
+            if run.state is State.STOPPING:
+                text = StopScreen(found.view)._text().plain
+                assert ("none seen" if path is None else Path(path).name) in text
+            for texts in (found.status.get("checkpoint"), found.details["newest"]):
+                assert texts is None or texts.startswith("none seen" if path is None else path)
+            if not run.is_live:
+                assert resumed_from(world, run) == path
+
+
+@settings(max_examples=20, deadline=None)
+@given(host=hosts())
+def test_a_checkpoint_that_went_away_is_claimed_nowhere(worlds: Worlds, host: DrawnHost) -> None:
+    with worlds(host) as world:
+        for run in world.runs():
+            for file in Path(run.directory).glob("checkpoints/*"):
+                file.unlink()
+            found = ask_all(world, run)
+            assert found.json["checkpoint"] is None and found.view.checkpoint is None
+            if not run.is_live:
+                assert resumed_from(world, run) is None
