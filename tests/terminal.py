@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pexpect
-import pyte
 
+from tests.screens import QuickScreen, QuickStream
 from tests.support import eventually
 from tests.warm import COMMANDS
 
@@ -41,8 +41,8 @@ class Terminal:
     def __init__(
         self, arguments: Sequence[str], columns: int = 80, rows: int = 24, **environment: str
     ) -> None:
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
+        self.screen = QuickScreen(columns, rows)
+        self.stream = QuickStream(self.screen)
         self.child = pexpect.spawn(
             arguments[0],
             list(arguments[1:]),
