@@ -3,8 +3,9 @@ soon.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,6 +26,41 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.dealing import make_scheduler
 
     return make_scheduler(config, log)
+
+
+FAILED = pytest.StashKey[bool]()
+"""Of a test: whether it has failed; what it shared with others may be in any state then."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note on each test whether it has failed, for fixtures that are shared."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--shuffle SEED`: no test depends on those before it."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the files, and the tests within each; 0 only turns the order round."""
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        return
+    files: dict[str, list[pytest.Item]] = {}
+    for item in reversed(items):
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    order, chance = list(files.values()), Random(seed)
+    if seed:
+        chance.shuffle(order)
+        for tests in order:
+            chance.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]
 
 
 @pytest.fixture(autouse=True)
