@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -14,10 +14,16 @@ MOST_SIMULATED = 64
 _SIMULATED = re.compile(r"sim:(\d{1,3})x(\S.*)", re.IGNORECASE)
 
 
+Driver = Literal["nvml", "amd"]
+"""What reads real GPUs."""
+DRIVERS: tuple[Driver, ...] = get_args(Driver)
+"""In the order in which a machine is searched for them."""
+
+
 class Choice(msgspec.Struct, frozen=True):
     """Which backend is wanted; `count` and `model` only for simulated GPUs."""
 
-    kind: Literal["auto", "none", "nvml", "amd", "simulated"]
+    kind: Driver | Literal["auto", "none", "simulated"]
     count: int = 0
     model: str = ""
 
@@ -29,14 +35,18 @@ def setting() -> str:
 
 def parse(text: str) -> Choice:
     """Read a value of `$FRESNEL_GPUS`; raises WrongInput that names the allowed forms."""
-    match text.lower():
-        case "auto" | "none" | "nvml" | "amd" as kind:
+    wanted = text.lower()
+    match wanted:
+        case "auto" | "none" as kind:
             return Choice(kind)
+    for driver in DRIVERS:
+        if wanted == driver:
+            return Choice(driver)
     found = _SIMULATED.fullmatch(text)
     if found and 1 <= int(found[1]) <= MOST_SIMULATED:
         return Choice("simulated", int(found[1]), found[2].strip())
     raise WrongInput(
         f"{VARIABLE}={text!r} is not a choice of GPUs.",
-        f"Write sim:8xMI300X (1 to {MOST_SIMULATED} simulated GPUs of a model), nvml, amd, "
-        "none, or leave it unset.",
+        f"Write sim:8xMI300X (1 to {MOST_SIMULATED} simulated GPUs of a model), "
+        f"{', '.join(DRIVERS)}, none, or leave it unset.",
     )

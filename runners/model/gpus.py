@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Vendor = Literal["nvidia", "amd", "simulated-nvidia", "simulated-amd"]
+from runners.model.vendors import Vendor, VendorTraits, traits_of_vendor
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
@@ -97,9 +97,9 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
         return self.vendor.startswith("simulated")
 
     @property
-    def is_amd(self) -> bool:
-        """True when programs choose this GPU with HIP_VISIBLE_DEVICES."""
-        return self.vendor.endswith("amd")
+    def traits(self) -> VendorTraits:
+        """What is particular to GPUs of its maker."""
+        return traits_of_vendor(self.vendor)
 
 
 class HostSnapshot(msgspec.Struct, frozen=True):

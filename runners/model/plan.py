@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from runners.model.gpus import Vendor
 from runners.model.spec import Price, RunSpec
+from runners.model.vendors import Vendor
 
 
 class AssignedGpu(msgspec.Struct, frozen=True):

@@ -1,21 +1,12 @@
-"""Which environment variable shows a program its GPUs, and only those.
-
-CUDA orders devices by speed unless told otherwise, so the order is pinned to PCI's,
-which is NVML's. On ROCm exactly one variable is set: two of them would filter twice
-(ROCm documentation, "GPU isolation techniques").
-"""
+"""Which environment variable shows a program its GPUs, and only those."""
 
 from collections.abc import Sequence
 
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.vendors import UNKNOWN, VENDORS, traits_of_vendor
 
-ALL_VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "NVIDIA_VISIBLE_DEVICES",
+ALL_VARIABLES = tuple(
+    dict.fromkeys(name for vendor in VENDORS for name in traits_of_vendor(vendor).inherited)
 )
 """Inherited values of these would contradict an allocation, so they are removed."""
 
@@ -37,14 +28,15 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
 
 def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:
     """The variables that show `gpus` to a program; without any, the machine's GPUs are hidden."""
-    if gpus:
-        if gpus[0].is_amd:
-            return {"HIP_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in gpus)}
-        # A MIG instance can only be named by its UUID: CUDA gives no
-        # ordinals to instances of a card.
-        names = [gpu.uuid if gpu.mig_parent else str(gpu.index) for gpu in gpus]
-        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(names)}
-    if reading is not None and reading.gpus:
-        variable = "HIP_VISIBLE_DEVICES" if reading.gpus[0].is_amd else "CUDA_VISIBLE_DEVICES"
-        return {variable: _HIDE_ALL}
-    return {"CUDA_VISIBLE_DEVICES": _HIDE_ALL}
+    if not gpus:
+        present = reading.gpus if reading is not None else ()
+        traits = present[0].traits if present else UNKNOWN
+        return {traits.visible: _HIDE_ALL}
+    traits = gpus[0].traits
+    names = [_name(gpu) for gpu in gpus]
+    return {**traits.beside, traits.visible: ",".join(names)}
+
+
+def _name(gpu: GpuSnapshot) -> str:
+    by_uuid = gpu.mig_parent is not None and gpu.traits.instances_by_uuid
+    return gpu.uuid if by_uuid else str(gpu.index)

@@ -14,7 +14,7 @@ from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
 from runners.verify.config_facts import look_at_config
 from runners.verify.data_facts import look_at_files, look_at_paths, run_checks
-from runners.verify.facts import CheckpointFacts, InterpreterFacts, LaunchFacts
+from runners.verify.facts import CheckpointFacts, InterpreterFacts, LaunchFacts, concerns
 from runners.verify.program_facts import ask_interpreter, script_of
 from runners.verify.resource_facts import (
     EarlierCheckpoints,
@@ -49,9 +49,9 @@ def collect(
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
     probe = probe_of(state, spec, allocation.gpus, plan.processes)
     reading = run.reading
-    # Reads the kernel driver's topology, which only AMD checks need.
+    # Reads the kernel driver's topology.
     architectures = {}
-    if wants("gpus") and any(gpu.is_amd and not gpu.simulated for gpu in allocation.gpus):
+    if wants("gpus") and concerns("architecture override", allocation.gpus):
         architectures = dict(enumerate(kernel_architectures()))
     config = None
     if wants("config", "gpus", "machine", "data"):

@@ -3,14 +3,17 @@
 A field that could not be found out is None, and its checks say nothing.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from runners.doctor.host_facts import HostFacts
+from runners.model.closed import assert_never
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
 from runners.model.spec import CommandRule, FileRule, RunSpec
+from runners.model.vendors import Platform, VendorCheck
 
 
 class TorchDevice(msgspec.Struct, frozen=True):
@@ -30,6 +33,17 @@ class TorchFacts(msgspec.Struct, frozen=True):
     architectures: tuple[str, ...] = ()
     devices: tuple[TorchDevice, ...] = ()
     problem: str = ""
+
+    def built_for(self, platform: Platform) -> str | None:
+        """The version of `platform` that it was built with; None where it was not."""
+        match platform:
+            case "CUDA":
+                version = self.cuda
+            case "ROCm":
+                version = self.hip
+            case _:
+                assert_never(platform)
+        return version
 
 
 class InterpreterFacts(msgspec.Struct, frozen=True):
@@ -186,3 +200,12 @@ class LaunchFacts(msgspec.Struct, frozen=True):
     host: HostFacts | None = None
     architectures: dict[int, str] = {}
     """By GPU index what the kernel driver says its architecture is, e.g. gfx1101."""
+
+    def concerns(self, check: VendorCheck) -> bool:
+        """True when a check of one maker's GPUs makes sense for those of the run."""
+        return concerns(check, self.gpus)
+
+
+def concerns(check: VendorCheck, gpus: Sequence[GpuSnapshot]) -> bool:
+    """True when one of `gpus` exists, and is of a maker whose GPUs have this check."""
+    return any(not gpu.simulated and check in gpu.traits.checks for gpu in gpus)

@@ -108,8 +108,7 @@ def judge_clock(host: HostFacts) -> Iterator[Check]:
 def check_rccl(facts: LaunchFacts) -> Iterator[Check]:
     """What RCCL warns about at its start on AMD machines (rccl, src/init.cc)."""
     host = facts.host
-    amd = bool(facts.gpus) and facts.gpus[0].is_amd and not facts.gpus[0].simulated
-    if host is None or not amd or len(facts.plan.gpus) < 2:
+    if host is None or len(facts.plan.gpus) < 2 or not facts.concerns("RCCL"):
         return
     fine = True
     if host.numa_balancing and host.numa_nodes > 1:

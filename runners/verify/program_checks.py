@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check
+from runners.model.vendors import PLATFORMS, VendorCheck
 from runners.verify.facts import LaunchFacts, TorchFacts
 
 OVERRIDES = {
@@ -24,6 +25,7 @@ OLDEST_DRIVERS = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
 (NVIDIA, CUDA Toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version").
 """
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+_OVERRIDE_CHECK: VendorCheck = "architecture override"
 
 
 def check_interpreter(facts: LaunchFacts) -> Iterator[Check]:
@@ -122,9 +124,7 @@ def runs_on(arch: str, built: tuple[str, ...]) -> bool:
 def check_driver(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the NVIDIA driver is new enough for the CUDA that PyTorch was built with."""
     torch = _torch(facts)
-    if torch is None or not torch.cuda or not facts.driver or _simulated(facts) or not facts.gpus:
-        return
-    if facts.gpus[0].is_amd:
+    if torch is None or not torch.cuda or not facts.driver or not facts.concerns("driver"):
         return
     major = int(torch.cuda.split(".")[0]) if torch.cuda.split(".")[0].isdigit() else 0
     oldest = OLDEST_DRIVERS.get(major)
@@ -143,10 +143,10 @@ def check_vendor(facts: LaunchFacts) -> Iterator[Check]:
     torch = _torch(facts)
     if torch is None or not facts.gpus or _simulated(facts) or not (torch.cuda or torch.hip):
         return
-    wants, has = ("ROCm", torch.hip) if facts.gpus[0].is_amd else ("CUDA", torch.cuda)
-    if not has:
-        other = "CUDA" if wants == "ROCm" else "ROCm"
-        words = f"{_build(torch)} is for {other}, {facts.gpus[0].name} needs {wants}"
+    wants = facts.gpus[0].traits.platform
+    if not torch.built_for(wants):
+        others = " and ".join(name for name in PLATFORMS if torch.built_for(name))
+        words = f"{_build(torch)} is for {others}, {facts.gpus[0].name} needs {wants}"
         yield Check("torch build", "FAIL", words, f"install PyTorch for {wants}")
 
 
@@ -159,7 +159,8 @@ def check_override(facts: LaunchFacts) -> Iterator[Check]:
     torch = _torch(facts)
     built = torch.architectures if torch is not None else ()
     if not kinds:
-        if value and facts.gpus and not facts.gpus[0].is_amd:
+        meant = any(_OVERRIDE_CHECK in gpu.traits.checks for gpu in facts.gpus)
+        if value and facts.gpus and not meant:
             words = f"{_OVERRIDE}={value}, and the GPUs are not AMD's: it does nothing"
             yield Check("architecture override", "WARN", words, "leave it out of the environment")
         return
@@ -229,7 +230,7 @@ def _build(torch: TorchFacts) -> str:
 
 def _why_none(facts: LaunchFacts, torch: TorchFacts) -> str:
     if not torch.cuda and not torch.hip:
-        wants = "ROCm" if facts.gpus and facts.gpus[0].is_amd else "CUDA"
+        wants = facts.gpus[0].traits.platform
         return f"this build has no GPU support: install PyTorch for {wants} into this interpreter"
     return "see nvidia-smi or rocm-smi, the driver's version, and /dev/kfd or /dev/nvidia* here"
 

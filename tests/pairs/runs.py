@@ -31,13 +31,14 @@ from runners.gpus.usage import usage_file
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
-from runners.model.gpus import GpuReading, GpuSnapshot, GpuUse, RunUsage, Vendor
+from runners.model.gpus import GpuReading, GpuSnapshot, GpuUse, RunUsage
 from runners.model.health import Condition, Health
 from runners.model.labels import Labels
 from runners.model.plan import AssignedGpu, Estimate, Origin
 from runners.model.run import QueueStatus, Run, RunRecord, StopProgress
 from runners.model.spec import Price
 from runners.model.states import State
+from runners.model.vendors import Vendor
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_runs
 from runners.watch.metrics.final_maker import keep_final

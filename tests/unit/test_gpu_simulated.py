@@ -42,7 +42,7 @@ def test_idle_gpus_are_whole_plausible_and_marked(state: StateDirectory) -> None
     assert [gpu.uuid for gpu in gpus] == [f"SIM-MI300X-{index}" for index in range(8)]
     assert len({gpu.pci for gpu in gpus}) == 8
     for gpu in gpus:
-        assert gpu.simulated and gpu.is_amd and gpu.vendor == "simulated-amd"
+        assert gpu.simulated and gpu.vendor == "simulated-amd"
         assert gpu.name == "AMD Instinct MI300X"
         assert gpu.memory_total == 192 * GIB
         assert gpu.utilization is not None and 0 <= gpu.utilization <= 2
@@ -104,4 +104,5 @@ def test_models_are_found_however_they_are_written(
     text: str, name: str, gib: int, amd: bool
 ) -> None:
     model = model_named(text)
-    assert (model.name, model.memory // GIB, model.amd) == (name, gib, amd)
+    vendor = "simulated-amd" if amd else "simulated-nvidia"
+    assert (model.name, model.memory // GIB, model.vendor) == (name, gib, vendor)

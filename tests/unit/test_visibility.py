@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from runners.model.gpus import GpuReading, GpuSnapshot, Vendor
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.vendors import VENDORS, Vendor, traits_of_vendor
 from runners.scheduling.visibility import ALL_VARIABLES, visibility
 
 
@@ -50,3 +51,15 @@ def test_every_variable_that_may_be_set_is_one_that_is_cleared() -> None:
         visibility([], None),
     ]
     assert {name for variables in shown for name in variables} <= set(ALL_VARIABLES)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_every_maker_is_whole(vendor: Vendor) -> None:
+    traits = traits_of_vendor(vendor)
+    assert {traits.visible, *traits.beside} <= set(traits.inherited) <= set(ALL_VARIABLES)
+    assert traits.visible in visibility(gpus(vendor, 0), None)
+
+
+def test_a_maker_that_is_none_is_never_taken_for_another() -> None:
+    with pytest.raises(AssertionError, match="intel"):
+        visibility(gpus("intel", 0), None)  # type: ignore[arg-type]

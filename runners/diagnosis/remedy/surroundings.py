@@ -7,6 +7,7 @@ from runners.doctor.host_facts import default_interface, kernel_architectures
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
 from runners.model.spec import Parameter
+from runners.model.vendors import UNKNOWN, VendorTraits, traits_of_vendor
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.verify.facts import ConfigFacts, LaunchFacts
 from runners.verify.program_checks import OVERRIDES, ordinals
@@ -60,8 +61,7 @@ def expandable_segments(case: Case) -> Case:
 
     Raises Unfit when it cannot be applied.
     """
-    amd = any(gpu.vendor.endswith("amd") for gpu in case.plan.gpus)
-    name = "PYTORCH_HIP_ALLOC_CONF" if amd else "PYTORCH_CUDA_ALLOC_CONF"
+    name = _traits(case).allocator
     stated = case.spec.environment.get(name, "")
     if "expandable_segments" in stated:
         raise Unfit(f"{name}={stated} was set already")
@@ -79,11 +79,14 @@ def no_nccl_shm(case: Case) -> Case:
 
 
 def blocking_launches(case: Case) -> Case:
-    """Kernels one after the other; on AMD by the variable that HIP reads."""
-    amd = any(gpu.vendor.endswith("amd") for gpu in case.plan.gpus)
-    if amd:
-        return case.with_variable("AMD_SERIALIZE_KERNEL", "3")
-    return case.with_variable("CUDA_LAUNCH_BLOCKING", "1")
+    """Kernels one after the other, by the variable that this make of GPU reads."""
+    return case.with_variable(*_traits(case).serial)
+
+
+def _traits(case: Case) -> VendorTraits:
+    """What is particular to the GPUs that the run had."""
+    gpus = case.plan.gpus
+    return traits_of_vendor(gpus[0].vendor) if gpus else UNKNOWN
 
 
 def no_compile(case: Case) -> Case:

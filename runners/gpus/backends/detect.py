@@ -5,7 +5,7 @@ from importlib import import_module
 from runners.gpus.backends.backend import Backend, DriverTrouble, NoDriver
 from runners.gpus.backends.none import Absent
 from runners.gpus.backends.pci import unseen_gpu
-from runners.gpus.selection import Choice
+from runners.gpus.selection import DRIVERS, Choice
 from runners.state.layout import StateDirectory
 
 BACKENDS = {
@@ -28,26 +28,25 @@ def open_backend(choice: Choice, state: StateDirectory) -> Backend:
 
 
 def _detect(choice: Choice, state: StateDirectory) -> Backend:
-    """NVML if it works and has GPUs, else AMD cards, else nothing.
+    """The first driver that works and has GPUs, else nothing.
 
-    An NVIDIA driver in trouble is reported in any case.
+    One before it that is loaded and in trouble is reported in any case.
     """
     trouble: DriverTrouble | None = None
-    try:
-        return _open("nvml", choice, state)
-    except NoDriver:
-        pass
-    except DriverTrouble as found:
-        trouble = found
-    try:
-        backend = _open("amd", choice, state)
-    except NoDriver:
-        # Without any driver, the PCI bus may still show a card: then that is said.
-        return Absent(str(trouble) if trouble else unseen_gpu())
-    # Libraries without a loaded driver need no report beside AMD cards that work.
-    if trouble and trouble.loaded:
-        backend.problem = str(trouble)
-    return backend
+    for driver in DRIVERS:
+        try:
+            backend = _open(driver, choice, state)
+        except NoDriver:
+            continue
+        except DriverTrouble as found:
+            trouble = trouble or found
+            continue
+        # Libraries without a loaded driver need no report beside GPUs that work.
+        if trouble and trouble.loaded:
+            backend.problem = str(trouble)
+        return backend
+    # Without any driver, the PCI bus may still show a card: then that is said.
+    return Absent(str(trouble) if trouble else unseen_gpu())
 
 
 def _open(name: str, choice: Choice, state: StateDirectory) -> Backend:

@@ -3,10 +3,32 @@
 Source: the makers' data sheets, and for NVIDIA the totals that nvidia-smi shows.
 """
 
+from typing import NamedTuple
+
 import msgspec
+
+from runners.model.vendors import Vendor
 
 MIB = 1 << 20
 GIB = 1 << 30
+
+
+class DriverManners(NamedTuple):
+    """What a maker's driver says besides the figures that all have: the memory's clock in MHz, its
+    states at rest and at work, whether it measures the hottest spot, who may compute.
+    """
+
+    memory_clock_mhz: int
+    idle: str
+    busy: str
+    hotspot: bool
+    compute_mode: str | None
+
+
+MANNERS: dict[str, DriverManners] = {
+    "simulated-nvidia": DriverManners(2619, "P8", "P0", False, "default"),
+    "simulated-amd": DriverManners(1300, "auto", "auto", True, None),
+}
 
 
 class GpuModel(msgspec.Struct, frozen=True):
@@ -16,17 +38,17 @@ class GpuModel(msgspec.Struct, frozen=True):
     memory: int
     power_w: float
     clock_mhz: int = 1980
-    amd: bool = False
+    vendor: Vendor = "simulated-nvidia"
 
 
 _MODELS = {
-    "MI100": GpuModel("AMD Instinct MI100", 32 * GIB, 300, 1502, amd=True),
-    "MI210": GpuModel("AMD Instinct MI210", 64 * GIB, 300, 1700, amd=True),
-    "MI250X": GpuModel("AMD Instinct MI250X", 64 * GIB, 500, 1700, amd=True),
-    "MI300X": GpuModel("AMD Instinct MI300X", 192 * GIB, 750, 2100, amd=True),
-    "MI325X": GpuModel("AMD Instinct MI325X", 256 * GIB, 1000, 2100, amd=True),
-    "MI355X": GpuModel("AMD Instinct MI355X", 288 * GIB, 1400, 2400, amd=True),
-    "RX7900XTX": GpuModel("AMD Radeon RX 7900 XTX", 24 * GIB, 355, 2500, amd=True),
+    "MI100": GpuModel("AMD Instinct MI100", 32 * GIB, 300, 1502, "simulated-amd"),
+    "MI210": GpuModel("AMD Instinct MI210", 64 * GIB, 300, 1700, "simulated-amd"),
+    "MI250X": GpuModel("AMD Instinct MI250X", 64 * GIB, 500, 1700, "simulated-amd"),
+    "MI300X": GpuModel("AMD Instinct MI300X", 192 * GIB, 750, 2100, "simulated-amd"),
+    "MI325X": GpuModel("AMD Instinct MI325X", 256 * GIB, 1000, 2100, "simulated-amd"),
+    "MI355X": GpuModel("AMD Instinct MI355X", 288 * GIB, 1400, 2400, "simulated-amd"),
+    "RX7900XTX": GpuModel("AMD Radeon RX 7900 XTX", 24 * GIB, 355, 2500, "simulated-amd"),
     "A100": GpuModel("NVIDIA A100-SXM4-80GB", 81920 * MIB, 400, 1410),
     "A10": GpuModel("NVIDIA A10", 23028 * MIB, 150, 1695),
     "A6000": GpuModel("NVIDIA RTX A6000", 49140 * MIB, 300, 2100),
@@ -49,5 +71,9 @@ def model_named(text: str) -> GpuModel:
     An unknown one gets that name, 80 GiB and 400 W.
     """
     key = "".join(sign for sign in text.upper() if sign.isalnum())
+    found = _MODELS.get(key) or _MODELS.get(f"RTX{key}")
+    if found is not None:
+        return found
     amd = key.startswith(("MI", "RX", "RADEON"))
-    return _MODELS.get(key) or _MODELS.get(f"RTX{key}") or GpuModel(text, 80 * GIB, 400, amd=amd)
+    vendor: Vendor = "simulated-amd" if amd else "simulated-nvidia"
+    return GpuModel(text, 80 * GIB, 400, vendor=vendor)

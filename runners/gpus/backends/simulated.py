@@ -8,11 +8,11 @@ import zlib
 
 import msgspec
 
-from runners.gpus.backends.models import model_named
+from runners.gpus.backends.models import MANNERS, model_named
 from runners.gpus.backends.processes import ProcessTable
 from runners.gpus.selection import Choice
 from runners.host.procfs import mark_of, marked_processes, parent_of
-from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot, Vendor
+from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 
@@ -47,10 +47,10 @@ class Simulated:
     def __init__(self, count: int, model: str, state: StateDirectory) -> None:
         self._model = model_named(model)
         self._state = state
-        vendor: Vendor = "simulated-amd" if self._model.amd else "simulated-nvidia"
-        word = "-".join(model.split())
+        self._manners = MANNERS[self._model.vendor]
+        word, name, vendor = "-".join(model.split()), self._model.name, self._model.vendor
         self._blanks = [
-            GpuSnapshot(index, f"SIM-{word}-{index}", self._model.name, vendor, _address(index))
+            GpuSnapshot(index, f"SIM-{word}-{index}", name, vendor, _address(index))
             for index in range(count)
         ]
         self._heat: dict[int, tuple[float, float]] = {}
@@ -80,17 +80,17 @@ class Simulated:
             power_w=round(model.power_w * draw + 2 * _wave(now, 31, index), 1),
             power_limit_w=float(model.power_w),
             clock_mhz=round(model.clock_mhz * (0.17 + 0.78 * min(1.0, load.speed * 1.3))),
-            memory_clock_mhz=1300 if model.amd else 2619,
+            memory_clock_mhz=self._manners.memory_clock_mhz,
             ecc_errors=0,
             processes=load.processes,
             detail=self._detail(index, load.speed, now),
         )
 
     def _detail(self, index: int, speed: float, now: float) -> GpuDetail:
-        heat = self._heat[index][1]
+        heat, manners = self._heat[index][1], self._manners
         return GpuDetail(
-            state="auto" if self._model.amd else ("P0" if speed else "P8"),
-            hotspot_c=round(heat + 4 + 5 * speed, 1) if self._model.amd else None,
+            state=manners.busy if speed else manners.idle,
+            hotspot_c=round(heat + 4 + 5 * speed, 1) if manners.hotspot else None,
             memory_c=round(heat + 2 + 8 * speed, 1),
             pcie_generation=5,
             pcie_width=16,
@@ -98,7 +98,7 @@ class Simulated:
             pcie_most_width=16,
             pcie_bytes_s=round(1e6 + 8e8 * speed * (1 + 0.2 * _wave(now, 13, index))),
             ecc_corrected=0,
-            compute_mode=None if self._model.amd else "default",
+            compute_mode=manners.compute_mode,
         )
 
     def _load(self, leases: list[Lease], index: int, now: float) -> _Load:

@@ -40,8 +40,8 @@ def health_facts(gpu: GpuSnapshot) -> list[Fact]:
         counts += f", {detail.ecc_corrected} corrected"
     facts = [("ECC", f"{counts} errors since driver start")]
     if detail.rows_remapped is not None:
-        facts.append(("repairs", _repairs(detail, gpu.is_amd)))
-    if gpu.vendor == "nvidia":
+        facts.append(("repairs", _repairs(detail, gpu.traits.repairs)))
+    if gpu.traits.reports_xid and not gpu.simulated:
         facts.append(("last Xid", _last_xid(gpu)))
     return facts
 
@@ -105,8 +105,7 @@ def _heat(gpu: GpuSnapshot, detail: GpuDetail) -> str:
     return _with(gpu.temperature_c, "°") + (f" ({', '.join(words)})" if words else "")
 
 
-def _repairs(detail: GpuDetail, amd: bool) -> str:
-    what = "pages retired" if amd else "rows remapped"
+def _repairs(detail: GpuDetail, what: str) -> str:
     words = [f"{detail.rows_remapped} {what}"]
     if detail.rows_pending:
         words.append("⚠ one more waits for a reset")
