@@ -78,5 +78,6 @@ def traits_of_vendor(vendor: Vendor) -> VendorTraits:
 
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 VENDORS: tuple[Vendor, ...] = get_args(Vendor)
+MAKERS = tuple(name for name in VENDORS if not name.startswith("simulated"))
 UNKNOWN = _NVIDIA
 """In the place of a maker that nobody has asked for: HIP reads NVIDIA's variable too."""

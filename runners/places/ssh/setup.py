@@ -14,6 +14,7 @@ import msgspec
 
 from runners.host.helpers import ROOT
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.vendors import MAKERS
 from runners.places.ssh import setup_scripts
 from runners.places.ssh.registry import RemoteHost
 from runners.places.ssh.source import source_archive, source_digest
@@ -66,7 +67,8 @@ def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
     said = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
     one = {key: values[-1] for key, values in said.items()}
     free = one.get("free_kb", "")
-    nvidia, amd = (int(one.get(name) or 0) for name in ("nvidia", "amd"))
+    counts = {name: int(one.get(name) or 0) for name in MAKERS}
+    vendor = next((name for name, count in counts.items() if count), None)
     pythons = {found.path: found for found in map(_python, said.get("python", []))}
     return FoundMachine(
         home=one.get("home", ""),
@@ -75,8 +77,8 @@ def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
         free_bytes=int(free) * 1024 if free.isdigit() else None,
         has_rsync="rsync" in one,
         uv=one.get("uv", ""),
-        vendor="nvidia" if nvidia else "amd" if amd else "",
-        gpus=nvidia or amd,
+        vendor=vendor or "",
+        gpus=counts[vendor] if vendor else 0,
         lingers={"yes": True, "no": False}.get(one.get("linger", "")),
         pythons=tuple(pythons.values()),
     )
