@@ -54,7 +54,7 @@ def test_there_are_sources_to_look_at() -> None:
 
 def test_a_public_class_name_exists_once() -> None:
     places: dict[str, list[str]] = {}
-    for folder in ("runners", "tui"):
+    for folder in ("runners", "tui", "trainers"):
         for path in sorted((REPOSITORY / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

@@ -46,10 +46,10 @@ def attention_peak(tokens: int) -> int:
     """Return the bytes that attention among tokens adds, forward and backward, 8 heads, fp32."""
     import torch
 
-    from trainers.cascade.blocks import Attention
+    from trainers.cascade.blocks import TokenAttention
 
     torch.set_num_threads(int(THREADS))
-    attention = Attention(128, HEADS)
+    attention = TokenAttention(128, HEADS)
     attention(torch.randn(1, 64, 128)).sum().backward()
     before = peak()
     attention(torch.randn(1, tokens, 128, requires_grad=True)).sum().backward()
@@ -79,7 +79,7 @@ def overfit_psnr(steps: int = 600, draws: int = 8) -> tuple[float, float]:
     """
     import torch
 
-    from trainers.cascade.diffusion import Diffusion, seeded_noise
+    from trainers.cascade.diffusion import VolumeDiffusion, seeded_noise
     from trainers.cascade.losses import stage_loss
     from trainers.cascade.model import CascadeStage, StageSizes
     from trainers.cascade.projector import VIEWS
@@ -87,7 +87,7 @@ def overfit_psnr(steps: int = 600, draws: int = 8) -> tuple[float, float]:
     torch.set_num_threads(int(THREADS))
     torch.manual_seed(0)
     stage = CascadeStage(StageSizes("one", 8, 2, 64, 1, 4, 16, True, VIEWS, True, 16, None))
-    diffusion = Diffusion(100)
+    diffusion = VolumeDiffusion(100)
     truth, xrays = torch.rand(1, 1, 8, 8, 8) * 2 - 1, torch.zeros(16, 2, 16, 16)
     optimiser = torch.optim.AdamW(stage.parameters(), 3e-3, weight_decay=0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)

@@ -31,7 +31,7 @@ import torch  # noqa: E402
 from tests.trainers.pcdiff_reference import dense_forward  # noqa: E402
 from trainers.common.devices import peak_memory  # noqa: E402
 from trainers.pcdiff.completing import PUBLISHED_NOISE, noise_predictor  # noqa: E402
-from trainers.pcdiff.diffusion import Diffusion  # noqa: E402
+from trainers.pcdiff.diffusion import PointDiffusion  # noqa: E402
 from trainers.pcdiff.geometry import Steady, survey  # noqa: E402
 from trainers.pcdiff.model import PVCNN, Sizes  # noqa: E402
 
@@ -93,7 +93,7 @@ def sampling_rows(network: PVCNN, cloud: torch.Tensor, steps: torch.Tensor, repe
     """Print what a sampling step takes, of what it consists, and what plain torch takes for it."""
     skull = cloud[0, :, : cloud.shape[2] * 9 // 10]
     implant, points = cloud[:, :, skull.shape[1] :], cloud.transpose(1, 2)
-    diffusion = Diffusion.described(PUBLISHED_NOISE)
+    diffusion = PointDiffusion.described(PUBLISHED_NOISE)
     keeping, fresh = (noise_predictor(network, diffusion, skull, keep) for keep in (True, False))
     kept = timed(lambda: keeping(implant, steps), repeat)
     again = timed(lambda: fresh(implant, steps), repeat)

@@ -23,7 +23,7 @@ from trainers.common import program, schedules
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.loading import make_loader, to_device
-from trainers.common.meters import Meter
+from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
 from trainers.common.randomness import restore_rank_state, seed_everything
@@ -110,7 +110,7 @@ def train(settings: argparse.Namespace) -> int:
         told = {"input": [x.expand(-1, 16)], "target": [(3 * x + 1).expand(-1, 16)]}
         reporter.image(write_preview(reporter.folder / "inputs.png", told, "first batch"), "inputs")
     while epoch < settings.epochs:
-        meter, total = Meter(ranks.device, ranks.world), 0.0
+        meter, total = ThroughputMeter(ranks.device, ranks.world), 0.0
         batches = epoch_batches(
             settings.points,
             settings.batch_size,

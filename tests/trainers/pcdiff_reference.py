@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainers.pcdiff.layers import Attention, PVConv, SetAbstraction
+from trainers.pcdiff.layers import PointAttention, PVConv, SetAbstraction
 from trainers.pcdiff.model import PVCNN, timestep_embedding
 
 Array = np.ndarray[Any, Any]
@@ -149,7 +149,7 @@ def dense_pvconv(block: PVConv, features: Tensor, coordinates: Tensor) -> Tensor
     )
     grid = (grid / counts.clamp(min=1)).view(batch, channels, side, side, side)
     for layer in block.voxel_layers:
-        if isinstance(layer, Attention):
+        if isinstance(layer, PointAttention):
             grid = dense_attention(layer, grid.flatten(2)).view_as(grid)
         else:
             grid = layer(grid.contiguous())
@@ -158,7 +158,7 @@ def dense_pvconv(block: PVConv, features: Tensor, coordinates: Tensor) -> Tensor
     return read.view(batch, -1, number) + block.point_features.layers(features)
 
 
-def dense_attention(layer: Attention, tokens: Tensor) -> Tensor:
+def dense_attention(layer: PointAttention, tokens: Tensor) -> Tensor:
     """Unscaled attention over tokens (B, C, T) with a whole matrix of weights."""
 
     def part(convolution: nn.Module, values: Tensor) -> Tensor:

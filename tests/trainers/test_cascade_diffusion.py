@@ -9,14 +9,14 @@ pytest.importorskip("diffusers")
 
 from diffusers import DDIMScheduler  # noqa: E402
 
-from trainers.cascade.diffusion import Diffusion, seeded_noise  # noqa: E402
+from trainers.cascade.diffusion import VolumeDiffusion, seeded_noise  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 CPU = torch.device("cpu")
 MEAN, DEVIATION = 0.3, 0.4
 
 
-def exact_denoiser(diffusion: Diffusion):
+def exact_denoiser(diffusion: VolumeDiffusion):
     """What a perfect model says where every voxel of x0 is normal with MEAN and DEVIATION."""
 
     def denoise(x, t):
@@ -31,18 +31,20 @@ def exact_denoiser(diffusion: Diffusion):
 
 def test_the_last_step_has_no_signal_at_all() -> None:
     for steps in (10, 1000):
-        alpha_bar = Diffusion(steps).alpha_bar
+        alpha_bar = VolumeDiffusion(steps).alpha_bar
         assert alpha_bar[-1] == 0.0
         assert (alpha_bar[:-1] > 0).all() and (alpha_bar.diff() < 0).all()
         noise = torch.randn(1, 1, 2, 2, 2)
-        x_t = Diffusion(steps).add_noise(torch.ones_like(noise), noise, torch.tensor([steps - 1]))
+        x_t = VolumeDiffusion(steps).add_noise(
+            torch.ones_like(noise), noise, torch.tensor([steps - 1])
+        )
         assert torch.equal(x_t, noise)
-    assert Diffusion(1000, v_prediction=False).alpha_bar[-1] > 0
+    assert VolumeDiffusion(1000, v_prediction=False).alpha_bar[-1] > 0
 
 
 @pytest.mark.parametrize("v_prediction", [True, False])
 def test_the_target_tells_x0_and_eps_back(v_prediction: bool) -> None:
-    diffusion = Diffusion(50, v_prediction)
+    diffusion = VolumeDiffusion(50, v_prediction)
     x0, noise, t = (
         torch.rand(4, 1, 3, 3, 3),
         torch.randn(4, 1, 3, 3, 3),
@@ -55,7 +57,7 @@ def test_the_target_tells_x0_and_eps_back(v_prediction: bool) -> None:
 
 
 def test_targets_and_steps_are_diffusers_own() -> None:
-    diffusion = Diffusion(100)
+    diffusion = VolumeDiffusion(100)
     theirs = DDIMScheduler(
         100, beta_schedule="squaredcos_cap_v2", prediction_type="v_prediction", clip_sample=False,
         rescale_betas_zero_snr=True, timestep_spacing="trailing",
@@ -79,7 +81,7 @@ def test_targets_and_steps_are_diffusers_own() -> None:
 def test_samples_have_mean_and_deviation_of_the_posterior(
     v_prediction: bool, eta: float, count: int
 ) -> None:
-    diffusion = Diffusion(1000, v_prediction)
+    diffusion = VolumeDiffusion(1000, v_prediction)
     shape = (1, 1, 32, 32, 32)
     noise = seeded_noise(shape, CPU, 1)
     fresh = (seeded_noise(shape, CPU, 2, turn) for turn in range(1000))
@@ -90,9 +92,9 @@ def test_samples_have_mean_and_deviation_of_the_posterior(
 
 def test_taking_v_for_eps_would_show() -> None:
     """What upstream's trainers did: the deviation is gone."""
-    diffusion = Diffusion(1000)
+    diffusion = VolumeDiffusion(1000)
     right = exact_denoiser(diffusion)
-    diffusion_wrong = Diffusion(1000)
+    diffusion_wrong = VolumeDiffusion(1000)
     wrong = lambda output, x, t: (diffusion.split(output, x, t)[0], output)  # noqa: E731
     diffusion_wrong.split = wrong  # type: ignore[method-assign]
     noise = seeded_noise((1, 1, 16, 16, 16), CPU, 1)
@@ -102,7 +104,7 @@ def test_taking_v_for_eps_would_show() -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 30, 1000, 5000])
 def test_a_sampler_of_any_length_begins_at_pure_noise_and_ends_without(count: int) -> None:
-    steps = Diffusion(1000).steps(count)
+    steps = VolumeDiffusion(1000).steps(count)
     assert len(steps) == min(count, 1000) and steps[0][0] == 999 and steps[-1][1] == -1
     assert all(now > later for now, later in steps)
     assert all(first[1] == second[0] for first, second in pairwise(steps))

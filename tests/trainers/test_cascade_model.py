@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
-from trainers.cascade.blocks import Attention, Lifting, along_rays  # noqa: E402
-from trainers.cascade.diffusion import Diffusion, seeded_generator, seeded_noise  # noqa: E402
+from trainers.cascade.blocks import Lifting, TokenAttention, along_rays  # noqa: E402
+from trainers.cascade.diffusion import VolumeDiffusion, seeded_generator, seeded_noise  # noqa: E402
 from trainers.cascade.losses import spoil, stage_loss  # noqa: E402
 from trainers.cascade.model import CascadeStage, StageSizes, enlarge, reduce  # noqa: E402
 
@@ -47,7 +47,7 @@ def test_a_new_stage_says_zero_and_learns_in_all_its_parts() -> None:
 
 
 def test_attention_is_softmax_of_scores() -> None:
-    attention = Attention(12, 3, 8)
+    attention = TokenAttention(12, 3, 8)
     tokens, context = torch.randn(2, 5, 12), torch.randn(2, 7, 8)
     q = attention.q(tokens).view(2, 5, 3, 4).transpose(1, 2)
     k, v = (part.view(2, 7, 3, 4).transpose(1, 2) for part in attention.kv(context).chunk(2, -1))
@@ -173,7 +173,7 @@ def test_it_can_learn_one_random_volume() -> None:
     """One value for each token, enlarged, stays below 10 dB; the bench does 8^3 voxels."""
     torch.manual_seed(0)
     stage = CascadeStage(replace(SIZES, size=4, dim=32))
-    diffusion = Diffusion(100)
+    diffusion = VolumeDiffusion(100)
     truth = torch.rand(1, 1, 4, 4, 4) * 2 - 1
     xrays = torch.zeros(8, 2, 16, 16)
     steps = 300

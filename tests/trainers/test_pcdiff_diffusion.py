@@ -8,7 +8,7 @@ import torch
 
 from trainers.pcdiff.diffusion import (
     SCHEDULES,
-    Diffusion,
+    PointDiffusion,
     gaussian_noise_losses,
     implant_noise,
     make_betas,
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
 ]
 MEAN, DEVIATION = 1.5, 0.3
-LINEAR = Diffusion(make_betas("linear", 1e-4, 0.02, 1000))
+LINEAR = PointDiffusion(make_betas("linear", 1e-4, 0.02, 1000))
 
 
 def ideal_noise(points: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
@@ -118,7 +118,7 @@ def test_only_the_implant_is_noised_and_judged() -> None:
 
 
 def test_a_network_that_says_v_is_judged_by_v_and_draws_the_same() -> None:
-    in_v = Diffusion(LINEAR.betas, "v")
+    in_v = PointDiffusion(LINEAR.betas, "v")
 
     def ideal(points: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
         signal, spread = in_v.factors(timesteps)
@@ -136,7 +136,7 @@ def test_a_network_that_says_v_is_judged_by_v_and_draws_the_same() -> None:
 
 
 def test_half_of_v_leaves_points_near_where_half_of_the_noise_leaves_them_far_away() -> None:
-    in_v = Diffusion(LINEAR.betas, "v")
+    in_v = PointDiffusion(LINEAR.betas, "v")
 
     def as_noise(points: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
         return 0.5 * ideal_noise(points, timesteps)

@@ -15,7 +15,7 @@ pytest.importorskip("numba")
 from tests.trainers import pcdiff_world as world
 from trainers.common.errors import SettingsError
 from trainers.pcdiff.completing import PUBLISHED_NOISE, load_network, noise_predictor
-from trainers.pcdiff.diffusion import Diffusion
+from trainers.pcdiff.diffusion import PointDiffusion
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.naming import bare_names, published_names
 from trainers.pcdiff.sample import main
@@ -23,7 +23,7 @@ from trainers.pcdiff.sample import main
 pytestmark = pytest.mark.trainers
 SIZES = Sizes(points=256, implant_points=64, embedding=8, width=0.25)
 CPU = torch.device("cpu")
-NOISE = Diffusion.described(PUBLISHED_NOISE)
+NOISE = PointDiffusion.described(PUBLISHED_NOISE)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from PIL import Image  # noqa: E402
 from tests.support import eventually  # noqa: E402
 from trainers.common.bar import bar  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
-from trainers.common.meters import Meter  # noqa: E402
+from trainers.common.meters import ThroughputMeter  # noqa: E402
 from trainers.common.preview import write_preview  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
 from trainers.common.reporter import Reporter  # noqa: E402
@@ -159,7 +159,7 @@ def test_wandb_works_offline(run: Path, monkeypatch: pytest.MonkeyPatch, capsys)
 
 
 def test_a_meter_tells_pace_waiting_and_memory() -> None:
-    meter = Meter(CPU, 2)
+    meter = ThroughputMeter(CPU, 2)
     assert list(meter.waiting([1, 2, 3])) == [1, 2, 3]
     meter.count(10)
     values = meter.values()

@@ -22,7 +22,7 @@ def sinusoids(values: Tensor, width: int, highest: float = 10_000.0) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), dim=-1)
 
 
-class Attention(nn.Module):
+class TokenAttention(nn.Module):
     """Multi-head attention of tokens (B, N, dim) to context (B, M, context_dim), or to themselves
     without one.
 
@@ -56,8 +56,8 @@ class Block(nn.Module):
     def __init__(self, dim: int, heads: int, context_dim: int, condition_dim: int) -> None:
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(dim, elementwise_affine=False) for _ in range(3))
-        self.self_attention = Attention(dim, heads)
-        self.cross_attention = Attention(dim, heads, context_dim)
+        self.self_attention = TokenAttention(dim, heads)
+        self.cross_attention = TokenAttention(dim, heads, context_dim)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
         self.modulation = nn.Linear(condition_dim, 9 * dim)
         nn.init.zeros_(self.modulation.weight)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainers.cascade.config import Config
-from trainers.cascade.diffusion import Diffusion, seeded_noise
+from trainers.cascade.diffusion import VolumeDiffusion, seeded_noise
 from trainers.cascade.model import CascadeStage
 
 
@@ -22,7 +22,7 @@ class Cascade:
     """
 
     config: Config
-    diffusion: Diffusion
+    diffusion: VolumeDiffusion
     stages: list[CascadeStage] = field(default_factory=list)
     levels: list[float] = field(default_factory=list)
 
@@ -31,7 +31,9 @@ class Cascade:
         """Return a cascade of this configuration without any stage yet."""
         return cls(
             config,
-            Diffusion(config.training["num_timesteps"], config.training["v_parameterization"]),
+            VolumeDiffusion(
+                config.training["num_timesteps"], config.training["v_parameterization"]
+            ),
         )
 
     def add_stage(self, device: torch.device) -> CascadeStage:

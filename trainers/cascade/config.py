@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainers.cascade.config_keys import ALIASES, Section, check_sections, read_section, unify
+from trainers.cascade.config_keys import ALIASES, ConfigSection, check_sections, read_section, unify
 from trainers.cascade.model import StageSizes
 from trainers.cascade.projector import VIEWS
 from trainers.common.config_file import count_comments, read_config_file
@@ -84,12 +84,12 @@ def build_config(content: dict[str, Any], notes: list[str]) -> Config:
     notes.
     """
     check_sections(content)
-    xray = read_section(Section.XRAY, content.get("xray_config", {}))
-    training = read_section(Section.TRAINING, content.get("training", {}))
-    data = read_section(Section.DATA, content.get("data", {}))
-    checkpointing = read_section(Section.CHECKPOINTING, content.get("checkpointing", {}))
-    logging = read_section(Section.LOGGING, content.get("logging", {}))
-    logging["wandb"] = read_section(Section.WANDB, logging["wandb"] or {})
+    xray = read_section(ConfigSection.XRAY, content.get("xray_config", {}))
+    training = read_section(ConfigSection.TRAINING, content.get("training", {}))
+    data = read_section(ConfigSection.DATA, content.get("data", {}))
+    checkpointing = read_section(ConfigSection.CHECKPOINTING, content.get("checkpointing", {}))
+    logging = read_section(ConfigSection.LOGGING, content.get("logging", {}))
+    logging["wandb"] = read_section(ConfigSection.WANDB, logging["wandb"] or {})
     views = read_views(xray)
     raw_stages = content.get("stage_configs")
     if not isinstance(raw_stages, list) or not raw_stages:
@@ -139,7 +139,7 @@ def read_stage(
     stage.
     """
     where = f"stage_configs[{number - 1}]"
-    stage = read_section(Section.STAGE, raw, where)
+    stage = read_section(ConfigSection.STAGE, raw, where)
     size, dim, heads = stage["volume_size"][0], stage["voxel_dim"], stage["num_heads"]
     name = stage["name"] or f"stage{number}"
     if len(set(stage["volume_size"])) != 1:

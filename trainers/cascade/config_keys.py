@@ -19,7 +19,7 @@ from trainers.common.settings import SettingsError
 Reader = Callable[[Any], Any]
 
 
-class Section(Enum):
+class ConfigSection(Enum):
     """The sections of a configuration file, by the name an error calls them."""
 
     XRAY = "xray_config"
@@ -135,15 +135,15 @@ def precision(value: Any) -> str:
     return {"fp32": "no", "none": "no"}.get(value) or one_of("no", "fp16", "bf16", "auto")(value)
 
 
-KEYS: dict[Section, dict[str, Key]] = {
-    Section.XRAY: {
+KEYS: dict[ConfigSection, dict[str, Key]] = {
+    ConfigSection.XRAY: {
         "img_size": Key(whole(16, 4096), 512),
         "num_views": Key(whole(1, 2), 2),
         "share_view_weights": Key(flag, True),
         "view_types": Key(texts, None),
         "channels": Key(one_of(1), 1),
     },
-    Section.STAGE: {
+    ConfigSection.STAGE: {
         "name": Key(text, None),
         "volume_size": Key(three_sizes, [64, 64, 64]),
         "voxel_dim": Key(whole(8, 8192), 256),
@@ -156,7 +156,7 @@ KEYS: dict[Section, dict[str, Key]] = {
         "patch_size": Key(whole(1, 64), None),
         "head_channels": Key(whole(4, 512), 16),
     },
-    Section.TRAINING: {
+    ConfigSection.TRAINING: {
         "num_timesteps": Key(whole(2, 100_000), 1000),
         "v_parameterization": Key(flag, True),
         "batch_size": Key(whole(1), 4),
@@ -175,7 +175,7 @@ KEYS: dict[Section, dict[str, Key]] = {
         "validation_patients": Key(whole(1), 8),
         "conditioning_noise": Key(real(0, 2), 0.4),
     },
-    Section.DATA: {
+    ConfigSection.DATA: {
         "dataset_path": Key(text, "./data/drr_patient_data"),
         "train_split": Key(real(0, 1), 0.8),
         "val_split": Key(real(0, 1), 0.1),
@@ -192,17 +192,17 @@ KEYS: dict[Section, dict[str, Key]] = {
         "xray_calibration": Key(one_of("auto", "line_integral", "transmission", "none"), "auto"),
         "xray_maximum": Key(real(1e-6, 1e6), None),
     },
-    Section.CHECKPOINTING: {
+    ConfigSection.CHECKPOINTING: {
         "checkpoint_dir": Key(text, None),
         "save_every_n_epochs": Key(whole(1), None),
         "keep_last_n_checkpoints": Key(whole(0), 3),
     },
-    Section.LOGGING: {
+    ConfigSection.LOGGING: {
         "wandb": Key(table, None),
         "log_every_n_steps": Key(whole(1), None),
         "validate_every_n_epochs": Key(whole(1), 1),
     },
-    Section.WANDB: {
+    ConfigSection.WANDB: {
         "enabled": Key(flag, False),
         "project": Key(text, "hybrid-vit-cascade"),
     },
@@ -276,7 +276,7 @@ def check_sections(content: dict[str, Any]) -> None:
         raise SettingsError(f"unknown section {key}{suggestion(key, sorted(SECTIONS))}")
 
 
-def read_section(section: Section, raw: Any, where: str | None = None) -> dict[str, Any]:
+def read_section(section: ConfigSection, raw: Any, where: str | None = None) -> dict[str, Any]:
     """Return every key of a section with its value or default. Raises SettingsError naming a key
     that is wrong.
     """
@@ -296,7 +296,7 @@ def read_section(section: Section, raw: Any, where: str | None = None) -> dict[s
         if known in given:
             raise SettingsError(f"{where}: {given[known]} and {name} say the same; keep one")
         given[known] = name
-        if section is Section.TRAINING and STAGE_BATCH.fullmatch(known):
+        if section is ConfigSection.TRAINING and STAGE_BATCH.fullmatch(known):
             read: Reader = whole(1)
         elif known in keys:
             read = keys[known].read

@@ -18,7 +18,7 @@ Denoiser = Callable[[Tensor, Tensor], Tensor]
 """Maps x_t (B, 1, D, D, D) and t (B,) to the model's output."""
 
 
-class Diffusion:
+class VolumeDiffusion:
     """Adds noise, makes targets, reads x0 out of them, and samples, over a number of timesteps."""
 
     def __init__(self, timesteps: int, v_prediction: bool = True) -> None:

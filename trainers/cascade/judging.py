@@ -17,7 +17,7 @@ from trainers.cascade.metrics import NAMES, interval, paired_lead, volume_metric
 from trainers.cascade.patients import Patient
 from trainers.cascade.pictures import write_comparison
 from trainers.cascade.preparing import Baselines, patient_seed
-from trainers.cascade.run import Run
+from trainers.cascade.run import CascadeRun
 from trainers.common.bar import bar
 from trainers.common.ranks import gather_from_ranks
 
@@ -26,7 +26,7 @@ FIXED_TIMES = 4
 
 
 @torch.no_grad()
-def validation_loss(run: Run, baselines: Baselines) -> dict[str, float]:
+def validation_loss(run: CascadeRun, baselines: Baselines) -> dict[str, float]:
     """Return val_loss, val_diffusion and val_physics over all validation patients; every rank calls
     this.
 
@@ -60,7 +60,7 @@ def parts_of(losses: StageLoss) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def losses_at(
-    run: Run,
+    run: CascadeRun,
     item: dict[str, Tensor],
     x0: Tensor,
     noise: Tensor,
@@ -83,7 +83,7 @@ def losses_at(
 
 
 def before_of(
-    run: Run, baselines: Baselines, patient: Patient, count: int
+    run: CascadeRun, baselines: Baselines, patient: Patient, count: int
 ) -> tuple[Tensor, Tensor] | None:
     """Return what the stage before sampled for a patient, count times, and the error it is known
     for.
@@ -96,7 +96,7 @@ def before_of(
 
 
 def judge(
-    run: Run,
+    run: CascadeRun,
     baselines: Baselines,
     patients: Sequence[Patient],
     words: str = "",
@@ -115,7 +115,9 @@ def judge(
     return {name: judged for part in gather_from_ranks(found) for name, judged in part.items()}
 
 
-def judge_patient(run: Run, baselines: Baselines, patient: Patient, zeros: bool) -> dict[str, Any]:
+def judge_patient(
+    run: CascadeRun, baselines: Baselines, patient: Patient, zeros: bool
+) -> dict[str, Any]:
     """Return a patient's metrics by what made the volume, and the model's error and physics."""
     assert run.data is not None
     item = run.data.load(patient)
@@ -136,7 +138,9 @@ def judge_patient(run: Run, baselines: Baselines, patient: Patient, zeros: bool)
     return found
 
 
-def sampled(run: Run, item: dict[str, Tensor], patient: Patient, before: Tensor | None) -> Tensor:
+def sampled(
+    run: CascadeRun, item: dict[str, Tensor], patient: Patient, before: Tensor | None
+) -> Tensor:
     """Return the current stage's volume (1, D, D, D) for a patient: the mean of validation_samples,
     on the CPU.
     """
@@ -166,7 +170,9 @@ def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
     return values
 
 
-def picture(run: Run, baselines: Baselines, patient: Patient, path_name: str, title: str) -> None:
+def picture(
+    run: CascadeRun, baselines: Baselines, patient: Patient, path_name: str, title: str
+) -> None:
     """Write, on rank 0, a held-out patient's CT, what the stage makes of the X-rays, and the
     baselines.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trainers.cascade.diffusion import Diffusion
+from trainers.cascade.diffusion import VolumeDiffusion
 from trainers.cascade.projector import line_integrals
 
 LIMIT = 1.5
@@ -44,7 +44,7 @@ def physics_error(
 
 
 def stage_loss(
-    diffusion: Diffusion,
+    diffusion: VolumeDiffusion,
     output: Tensor,
     x0: Tensor,
     noise: Tensor,

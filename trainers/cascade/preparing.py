@@ -17,7 +17,7 @@ from trainers.cascade.model import enlarge
 from trainers.cascade.patients import Patient, fit
 from trainers.cascade.pictures import planes
 from trainers.cascade.projector import back_project, hu_from_unit
-from trainers.cascade.run import Run
+from trainers.cascade.run import CascadeRun
 from trainers.common.bar import bar
 from trainers.common.preview import write_preview
 from trainers.common.ranks import gather_from_ranks, grouped
@@ -59,7 +59,7 @@ def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Te
     return torch.stack(spread).mean(0)[None]
 
 
-def prepare_stage(run: Run) -> Baselines:
+def prepare_stage(run: CascadeRun) -> Baselines:
     """Read and check every patient, each rank its share, and return the baselines; every rank calls
     this.
 
@@ -106,7 +106,7 @@ def raise_everywhere(trouble: str) -> None:
         raise SettingsError(found[0])
 
 
-def tell_misaligned(run: Run, apart: list[tuple[str, float, str]], total: int) -> None:
+def tell_misaligned(run: CascadeRun, apart: list[tuple[str, float, str]], total: int) -> None:
     """Warn of X-rays that do not look like their CT; raise SettingsError where that is so for more
     than half.
     """
@@ -127,7 +127,7 @@ def tell_misaligned(run: Run, apart: list[tuple[str, float, str]], total: int) -
     run.reporter.warn(text)
 
 
-def sample_before(run: Run, baselines: Baselines, patients: list[Patient]) -> None:
+def sample_before(run: CascadeRun, baselines: Baselines, patients: list[Patient]) -> None:
     """Sample, for patients to judge by, what the finished stages say, this rank's share of them."""
     number, training = run.position.stage, run.config.training
     if number == 1:
@@ -147,14 +147,14 @@ def sample_before(run: Run, baselines: Baselines, patients: list[Patient]) -> No
         baselines.before[patient.name] = found[-1][0][0].float().cpu()
 
 
-def patient_seed(run: Run, patient: Patient) -> tuple[int, ...]:
+def patient_seed(run: CascadeRun, patient: Patient) -> tuple[int, ...]:
     """Return the seed of a patient's samples: the same in every epoch, on every rank, in every run
     of a seed.
     """
     return (run.settings.seed, *patient.name.encode())
 
 
-def preview_inputs(run: Run) -> None:
+def preview_inputs(run: CascadeRun) -> None:
     """Write a PNG of the first patients' X-rays beside the middle slices of their CT, before the
     first step.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainers.cascade.run import Run
-from trainers.common.meters import Meter
+from trainers.cascade.run import CascadeRun
+from trainers.common.meters import ThroughputMeter
 from trainers.common.schedules import batch_sentence
 
 
-def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
+def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
     """Say what is about to happen."""
     config, world = run.config, run.ranks.world
     training = config.training
@@ -37,7 +37,7 @@ def announce(run: Run, patients: int, resumed_from: Path | None) -> None:
     )
 
 
-def steps_per_epoch(run: Run, number: int) -> int:
+def steps_per_epoch(run: CascadeRun, number: int) -> int:
     """Return how many optimiser steps an epoch of a stage has."""
     batches = -(
         -len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world)
@@ -46,7 +46,12 @@ def steps_per_epoch(run: Run, number: int) -> int:
 
 
 def report_step(
-    run: Run, found: dict[str, float], rate: float, meter: Meter, always: bool, aloud: bool
+    run: CascadeRun,
+    found: dict[str, float],
+    rate: float,
+    meter: ThroughputMeter,
+    always: bool,
+    aloud: bool,
 ) -> None:
     """Report a step's losses, and print them where it is time."""
     position, count = run.position, found["count"]
@@ -83,7 +88,7 @@ def clock(seconds: float) -> str:
 
 
 def tell_epoch(
-    run: Run, trained: dict[str, float], values: dict[str, float], seconds: float
+    run: CascadeRun, trained: dict[str, float], values: dict[str, float], seconds: float
 ) -> None:
     """Print an epoch's losses and metrics in the facts' words, with the baselines beside them."""
     say, position = run.reporter.say, run.position

@@ -32,7 +32,7 @@ IDENTITY = ("xray", "stages", "data")
 
 
 @dataclass
-class Position:
+class CascadePosition:
     """Where a run stands: stage from 1, whole epochs in it, patients used in the next, and sums of
     that epoch.
     """
@@ -48,7 +48,7 @@ class Position:
 
 
 @dataclass
-class Run:
+class CascadeRun:
     """Everything a step needs."""
 
     settings: argparse.Namespace
@@ -60,7 +60,7 @@ class Run:
     reporter: Reporter
     folder: CheckpointFolder
     cascade: Cascade
-    position: Position = field(default_factory=Position)
+    position: CascadePosition = field(default_factory=CascadePosition)
     data: PatientData | None = None
     model: nn.Module | None = None
     optimiser: torch.optim.Optimizer | None = None
@@ -139,7 +139,7 @@ def precision_name(mixed_precision: str) -> str:
     return "fp32" if mixed_precision == "no" else mixed_precision
 
 
-def resume(run: Run) -> Path | None:
+def resume(run: CascadeRun) -> Path | None:
     """Bring a run to where --resume_from left off, on every rank alike; return the file, or None to
     begin anew.
 
@@ -163,13 +163,13 @@ def resume(run: Run) -> Path | None:
         run.reporter.warn(f"resume: {warning}")
     check_model(content, run, path)
     run.resumed_from = path
-    saved = Position(**content["position"])
+    saved = CascadePosition(**content["position"])
     if start and start != saved.stage:
         restart_at(run, content, saved, start, path)
         return path
     run.position = saved
     if start:
-        run.position = Position(
+        run.position = CascadePosition(
             saved.stage, 0, 0, 0, saved.step - saved.step_in_stage, saved.epochs_before
         )
     load_finished(run, content, saved.stage - 1)
@@ -202,7 +202,7 @@ def by_number(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "stages": stages}
 
 
-def check_model(content: dict[str, Any], run: Run, path: Path) -> None:
+def check_model(content: dict[str, Any], run: CascadeRun, path: Path) -> None:
     """Raise SettingsError naming what differs where a checkpoint is of another model."""
     if "position" not in content or "model_state_dict" not in content:
         raise SettingsError(f"--resume_from: {path} is not a checkpoint of this trainer")
@@ -227,13 +227,13 @@ def check_model(content: dict[str, Any], run: Run, path: Path) -> None:
             )
 
 
-def load_finished(run: Run, content: dict[str, Any], count: int) -> None:
+def load_finished(run: CascadeRun, content: dict[str, Any], count: int) -> None:
     """Give the run the stages that were finished when a checkpoint was written."""
     run.cascade.load(content["model_state_dict"], count, run.ranks.device)
     run.cascade.levels = [float(level) for level in content["levels"][:count]]
 
 
-def take_up(run: Run, content: dict[str, Any]) -> None:
+def take_up(run: CascadeRun, content: dict[str, Any]) -> None:
     """Go on with the current stage: weights, optimiser, average, scaler and random generators."""
     assert run.optimiser is not None and run.precision is not None
     network, name = run.cascade.stages[-1], run.stage.name
@@ -250,7 +250,9 @@ def take_up(run: Run, content: dict[str, Any]) -> None:
         run.reporter.warn(f"resume: {warning}")
 
 
-def restart_at(run: Run, content: dict[str, Any], saved: Position, start: int, path: Path) -> None:
+def restart_at(
+    run: CascadeRun, content: dict[str, Any], saved: CascadePosition, start: int, path: Path
+) -> None:
     """Begin stage `start` anew on the finished stages of a checkpoint of another stage."""
     if start > saved.stage + 1:
         raise SettingsError(f"--start_stage {start}: {path} has no finished stage {start - 1}")
@@ -259,13 +261,13 @@ def restart_at(run: Run, content: dict[str, Any], saved: Position, start: int, p
     if start == saved.stage + 1:
         finish_from(run, content, saved.stage)
         done = saved.stage
-    run.position = Position(
+    run.position = CascadePosition(
         start, epochs_before=run.epochs * done, step=saved.step if start > saved.stage else 0
     )
     run.begin_stage()
 
 
-def finish_from(run: Run, content: dict[str, Any], number: int) -> None:
+def finish_from(run: CascadeRun, content: dict[str, Any], number: int) -> None:
     """Add stage `number` as finished: with its averaged weights, and the error that was measured
     with them.
     """
@@ -286,7 +288,7 @@ def finish_from(run: Run, content: dict[str, Any], number: int) -> None:
     run.cascade.levels = [*run.cascade.levels[: number - 1], float(content["values"]["rmse"])]
 
 
-def place_best(run: Run) -> None:
+def place_best(run: CascadeRun) -> None:
     """Put the best weights of the current stage in place, as its _best.pt has them."""
     name = f"{run.stage.name}_best.pt"
     path = run.folder.folder / name
@@ -297,11 +299,11 @@ def place_best(run: Run) -> None:
     finish_from(run, content, run.position.stage)
 
 
-def next_stage(run: Run) -> None:
+def next_stage(run: CascadeRun) -> None:
     """Begin the stage after the current one, on that one's best weights."""
     position = run.position
     place_best(run)
-    run.position = Position(
+    run.position = CascadePosition(
         position.stage + 1,
         step=position.step,
         epochs_before=position.epochs_before + position.epoch,

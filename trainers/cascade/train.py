@@ -48,10 +48,10 @@ from trainers.cascade.options import described, launcher_notes, make_parser, res
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
 from trainers.cascade.progress import announce, report_step, steps_per_epoch, tell_epoch
-from trainers.cascade.run import TRAINER, Run, next_stage, place_best, resume
+from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.loading import make_loader, to_device
-from trainers.common.meters import Meter
+from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import in_groups
 from trainers.common.program import run_main
 from trainers.common.ranks import (
@@ -62,7 +62,7 @@ from trainers.common.ranks import (
     join_ranks,
     sum_over_ranks,
 )
-from trainers.common.report import Pace
+from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import rate_at, set_rate
 from trainers.common.stopping import StopRequest
@@ -73,7 +73,7 @@ RULE = "=" * 60
 # ----------------------------------------------------------------------------- configuration
 
 
-def prepare(settings: argparse.Namespace) -> Run:
+def prepare(settings: argparse.Namespace) -> CascadeRun:
     """Return a run at the beginning or where it is to go on. Raises SettingsError for what cannot
     be.
     """
@@ -101,7 +101,7 @@ def prepare(settings: argparse.Namespace) -> Run:
         ranks, folder, TRAINER, about, settings.tensorboard, project, settings.log_dir
     )
     reporter.phase("loading", f"{len(patients)} patients found in {source}")
-    run = Run(
+    run = CascadeRun(
         settings,
         config,
         ranks,
@@ -124,7 +124,7 @@ def prepare(settings: argparse.Namespace) -> Run:
 # ------------------------------------------------------------------------------------- model
 
 
-def losses_of_batch(run: Run, batch: dict[str, Any]) -> StageLoss:
+def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
     """Return the losses of a batch at random timesteps.
 
     What is random follows from seed, stage, epoch and patient alone: no rank, batch size or resume
@@ -158,7 +158,7 @@ def losses_of_batch(run: Run, batch: dict[str, Any]) -> StageLoss:
 # -------------------------------------------------------------------------------------- loop
 
 
-def train_step(run: Run, group: list[dict[str, Any]], rate: float) -> dict[str, float]:
+def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dict[str, float]:
     """Take one optimiser step on a group of batches and return the losses' sums over all ranks, and
     the norm.
     """
@@ -193,7 +193,7 @@ def train_step(run: Run, group: list[dict[str, Any]], rate: float) -> dict[str, 
     }
 
 
-def train_epoch(run: Run) -> bool:
+def train_epoch(run: CascadeRun) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     assert run.data is not None and run.model is not None
     position, ranks, training = run.position, run.ranks, run.config.training
@@ -206,7 +206,7 @@ def train_epoch(run: Run) -> bool:
     # In memory every worker would keep patients of its own: the trainer loads them itself then.
     workers = 0 if run.config.data["cache_in_memory"] else run.config.data["num_workers"]
     loader = make_loader(patients, batches, ranks.device, workers, seed)
-    meter, talk = Meter(ranks.device, ranks.world), Pace(5.0)
+    meter, talk = ThroughputMeter(ranks.device, ranks.world), Throttle(5.0)
     steps = steps_per_epoch(run, position.stage)
     everything = steps * run.epochs
     warmup = min(training["warmup_steps"], everything // 10)
@@ -235,7 +235,7 @@ def train_epoch(run: Run) -> bool:
     return False
 
 
-def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
+def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
     """Judge the averaged weights after an epoch, report, and save."""
     position, config = run.position, run.config
     sums = position.sums
@@ -279,7 +279,7 @@ def finish_epoch(run: Run, baselines: Baselines, seconds: float) -> None:
         run.save(values)
 
 
-def train_stage(run: Run) -> bool:
+def train_stage(run: CascadeRun) -> bool:
     """Train the current stage to its end, or until a stop is asked for; return whether it was."""
     position, stage, world = run.position, run.stage, run.ranks.world
     say = run.reporter.say
@@ -312,7 +312,7 @@ def train_stage(run: Run) -> bool:
     return False
 
 
-def report_test(run: Run, baselines: Baselines) -> None:
+def report_test(run: CascadeRun, baselines: Baselines) -> None:
     """Judge the last stage's best weights on the test patients (or validation's, without any) and
     print a table.
     """

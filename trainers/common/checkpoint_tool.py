@@ -30,7 +30,7 @@ class CheckpointProblem(Exception):
     """A file cannot be used; the message says which, why and what to do."""
 
 
-class Checkpoint:
+class OpenedCheckpoint:
     """A file's content on the CPU, and where each storage was when it was saved."""
 
     def __init__(self, path: Path) -> None:
@@ -146,7 +146,7 @@ def inspect(path: Path) -> dict[str, Any]:
     """Describe one file: format, keys with shapes, step, devices, wrappers, who wrote it."""
     if path.suffix == ".safetensors":
         return _inspect_safetensors(path)
-    checkpoint = Checkpoint(path)
+    checkpoint = OpenedCheckpoint(path)
     found = [
         {"key": name, "shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
         for name, value in tensors(checkpoint.content)
@@ -247,7 +247,7 @@ def remap(path: Path, device: str, output: str) -> dict[str, Any]:
     """Write a copy whose GPU tensors are on `device`; what was on the CPU stays there."""
     if re.fullmatch(r"cpu|(?:cuda|hip|xpu):\d+", device) is None:
         raise CheckpointProblem(f"--device {device}: cpu, or a GPU inside the run such as cuda:0")
-    checkpoint = Checkpoint(path)
+    checkpoint = OpenedCheckpoint(path)
     if all(location in ("cpu", device) for location in checkpoint.devices):
         there = " and ".join(checkpoint.devices) or "no device"
         raise CheckpointProblem(f"{path}: nothing to remap, its tensors are on {there}")
@@ -262,7 +262,7 @@ def remap(path: Path, device: str, output: str) -> dict[str, Any]:
 
 def strip(path: Path, output: str) -> dict[str, Any]:
     """Write a copy whose model keys have no wrappers."""
-    checkpoint = Checkpoint(path)
+    checkpoint = OpenedCheckpoint(path)
     renamed = 0
 
     def bare(content: Any, name: str = "") -> Any:
@@ -296,7 +296,7 @@ def average(paths: list[Path], output: str) -> dict[str, Any]:
         raise CheckpointProblem("average: name two checkpoints or more")
     sums: dict[str, Any] = {}
     for path in paths:
-        name, state = main_state(Checkpoint(path).content)
+        name, state = main_state(OpenedCheckpoint(path).content)
         floats = {k: v for k, v in state.items() if _is_float(v)}
         if sums and {k: v.shape for k, v in sums.items()} != {
             k: v.shape for k, v in floats.items()
@@ -304,7 +304,7 @@ def average(paths: list[Path], output: str) -> dict[str, Any]:
             raise CheckpointProblem(f"{path}: other keys or shapes than {paths[0]}")
         for key, value in floats.items():
             sums[key] = value.double() if key not in sums else sums[key] + value.double()
-    content = Checkpoint(paths[-1]).content
+    content = OpenedCheckpoint(paths[-1]).content
     name, state = main_state(content)
     mean = {
         key: (sums[key] / len(paths)).to(value.dtype) if key in sums else value

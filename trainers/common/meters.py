@@ -13,7 +13,7 @@ from trainers.common.devices import peak_memory
 T = TypeVar("T")
 
 
-class Meter:
+class ThroughputMeter:
     """Measures one epoch of one process; a new one begins with every epoch."""
 
     def __init__(self, device: torch.device, world: int) -> None:

@@ -60,7 +60,7 @@ class EventLog:
             self._descriptor = None
 
 
-class Pace:
+class Throttle:
     """Says when `seconds` have passed since it last said so, or since it was made."""
 
     def __init__(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from trainers.common.boards import TensorBoardFiles, WandbRun, require_wandb
 from trainers.common.devices import describe_device
 from trainers.common.history import RunHistory
 from trainers.common.ranks import Ranks
-from trainers.common.report import EventLog, Pace, run_directory
+from trainers.common.report import EventLog, Throttle, run_directory
 from trainers.common.settings import plain
 
 PHASES = ("loading", "compiling", "warming up", "training", "validating", "saving")
@@ -44,7 +44,7 @@ class Reporter:
         if self._wandb:
             require_wandb(self._wandb)
         self._boards: list[TensorBoardFiles | WandbRun] = []
-        self._measure, self._draw = Pace(0.5), Pace(30.0)
+        self._measure, self._draw = Throttle(0.5), Throttle(30.0)
         self._phase = ""
 
     def say(self, line: str) -> None:
@@ -125,7 +125,7 @@ class Reporter:
         """Report a step's values, twice a second at most unless always; return whether it did.
 
         `epoch` counts from 1, `step` finished steps of the whole run. Any of loss and its parts,
-        learning_rate, gradient_norm and `Meter.values()`.
+        learning_rate, gradient_norm and `ThroughputMeter.values()`.
         """
         if not self.ranks.leads or not (self._measure.due() or always):
             return False

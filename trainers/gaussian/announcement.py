@@ -8,10 +8,10 @@ from pathlib import Path
 from trainers.gaussian.hfts import phase_of, work_saved
 from trainers.gaussian.options import savings
 from trainers.gaussian.render import choose_backend
-from trainers.gaussian.run import Run
+from trainers.gaussian.run import GaussianRun
 
 
-def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
+def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
     """Say what was found and what is about to happen."""
     settings, collection, say = run.settings, run.collection, run.reporter.say
     parameters = sum(parameter.numel() for parameter in run.decoder.parameters())
@@ -65,7 +65,7 @@ def announce(run: Run, resumed_from: Path | None, batch: str) -> None:
         )
 
 
-def epoch_lines(run: Run, number: int, seconds: float) -> None:
+def epoch_lines(run: GaussianRun, number: int, seconds: float) -> None:
     """Say how an epoch ended, first in upstream's words as far as they are true here."""
     values = run.values
     run.reporter.say(
@@ -80,7 +80,7 @@ def epoch_lines(run: Run, number: int, seconds: float) -> None:
     )
 
 
-def summarise(run: Run, seconds: float) -> None:
+def summarise(run: GaussianRun, seconds: float) -> None:
     """Say how the run ended, after so many seconds in all, and whether the model is worth
     anything.
     """

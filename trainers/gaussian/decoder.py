@@ -111,7 +111,7 @@ class PoseEncoder(nn.Module):
         return encoded
 
 
-class Decoder(nn.Module):
+class GaussianDecoder(nn.Module):
     """What all decoders share: a learned distance of the nearest plane, and the layout of their
     points.
     """
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         return self.settings.spiral_points
 
 
-class DirectPatchDecoder(Decoder):
+class DirectPatchDecoder(GaussianDecoder):
     """Decodes features (B,C,37,37) into 37·37·K Gaussians, each patch by itself (experiment 2)."""
 
     patches_across: Tensor
@@ -204,7 +204,7 @@ class DirectPatchDecoder(Decoder):
         return made
 
 
-class SpiralDecoder(Decoder):
+class SpiralDecoder(GaussianDecoder):
     """What experiments 4 and 5 share: features and depths sampled at the points of a Fibonacci
     spiral.
     """
@@ -310,13 +310,13 @@ def patch_means(disparity: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(disparity, GRID)[:, 0]
 
 
-DECODERS: dict[int, type[Decoder]] = {
+DECODERS: dict[int, type[GaussianDecoder]] = {
     2: DirectPatchDecoder,
     4: FibonacciPatchDecoder,
     5: NCAGaussianDecoder,
 }
 
 
-def make_decoder(settings: DecoderSettings) -> Decoder:
+def make_decoder(settings: DecoderSettings) -> GaussianDecoder:
     """Return the decoder of an experiment."""
     return DECODERS[settings.experiment](settings)

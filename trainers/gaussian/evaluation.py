@@ -14,20 +14,24 @@ from trainers.common.loading import make_loader, to_device
 from trainers.common.ranks import sum_over_ranks
 from trainers.gaussian import losses
 from trainers.gaussian.contact_sheet import write_contact_sheet
-from trainers.gaussian.decoder import Decoder
+from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.photographs import PhotographSet
 from trainers.gaussian.projection import Camera, Gaussians
 from trainers.gaussian.render import Drawer, render
 
 if TYPE_CHECKING:
-    from trainers.gaussian.run import Run
+    from trainers.gaussian.run import GaussianRun
 
 MOST_SHOWN = 8
 
 
 @torch.no_grad()
 def draw_batch(
-    decoder: Decoder, batch: dict[str, Any], camera: Camera, draw: Drawer, slots: int | None = None
+    decoder: GaussianDecoder,
+    batch: dict[str, Any],
+    camera: Camera,
+    draw: Drawer,
+    slots: int | None = None,
 ) -> Tensor:
     """Return what a decoder draws for a batch, (B,3,S,S) in [0,1], seen from the front."""
     asked = {"slots": slots} if decoder.settings.experiment == 2 else {}
@@ -53,7 +57,7 @@ NAMES = ("held_out_psnr", "held_out_ssim", "mean_colour_psnr", "mean_colour_ssim
 
 
 def evaluate(
-    run: Run, held_out: PhotographSet, slots: int, sheet: tuple[Path, str] | None
+    run: GaussianRun, held_out: PhotographSet, slots: int, sheet: tuple[Path, str] | None
 ) -> dict[str, float]:
     """Return the means of NAMES over the held-out images; draw some where a sheet is named."""
     settings, ranks, decoder = run.settings, run.ranks, run.decoder

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from trainers.common.files import write_whole
 from trainers.common.settings import SettingsError
-from trainers.gaussian.decoder import Decoder
+from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.geometry import GRID, quaternions
 
 if TYPE_CHECKING:
-    from trainers.gaussian.run import Run
+    from trainers.gaussian.run import GaussianRun
 
 OUTPUTS = ("positions", "scales", "rotations", "colors", "opacities")
 DEPTH_SIDE = 518
@@ -33,7 +33,7 @@ class Exported(nn.Module):
     x y z.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: GaussianDecoder) -> None:
         super().__init__()
         self.decoder = decoder
 
@@ -48,7 +48,7 @@ def missing_packages() -> list[str]:
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
-def export_onnx(decoder: Decoder, path: Path) -> float:
+def export_onnx(decoder: GaussianDecoder, path: Path) -> float:
     """Write a decoder as one ONNX file and return how far onnxruntime is from torch.
 
     Raises SettingsError where a package is missing, and ArithmeticError where they disagree; then
@@ -115,7 +115,7 @@ def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
     return max(float(np.abs(one - other).max()) for one, other in zip(expected, found, strict=True))
 
 
-def export_at_end(run: Run) -> None:
+def export_at_end(run: GaussianRun) -> None:
     """Export the trained decoder beside its checkpoints, or say why not."""
     settings, say = run.settings, run.reporter.say
     if not run.ranks.leads or not settings.export_onnx:

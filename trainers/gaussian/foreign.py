@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
-from trainers.gaussian.decoder import Decoder
+from trainers.gaussian.decoder import GaussianDecoder
 
 OLD_NAME = re.compile(r"^mlp\.(\d+)\.")
 HEADS = {2: "mlp.net.12", 4: "mlp.net.9", 5: "init_state_net.4"}
@@ -85,7 +85,7 @@ def with_upstream_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {OLD_NAME.sub(r"mlp.net.\1.", name): tensor for name, tensor in weights.items()}
 
 
-def load_weights(decoder: Decoder, foreign: Foreign, path: Path) -> list[str]:
+def load_weights(decoder: GaussianDecoder, foreign: Foreign, path: Path) -> list[str]:
     """Load foreign weights strictly and return what a user should know.
 
     Into a decoder of another geometry only the layers before the last are taken. Raises

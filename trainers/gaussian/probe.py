@@ -13,13 +13,15 @@ from trainers.common.loading import to_device
 from trainers.gaussian.hfts import phase_of
 from trainers.gaussian.options import savings
 from trainers.gaussian.photographs import PhotographSet
-from trainers.gaussian.run import Run
+from trainers.gaussian.run import GaussianRun
 
 MOST = 4096
 CPU_LIMIT = 8
 
 
-def probe_batch(run: Run, batch_loss: Callable[[Run, dict[str, Any]], tuple[Tensor, Any]]) -> int:
+def probe_batch(
+    run: GaussianRun, batch_loss: Callable[[GaussianRun, dict[str, Any]], tuple[Tensor, Any]]
+) -> int:
     """Print each batch that was tried with its peak memory, and the largest that fits; return 0.
 
     Batches double to the first that does not fit, at full resolution with all Gaussians. On a CPU,

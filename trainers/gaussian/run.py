@@ -23,7 +23,7 @@ from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings import SettingsError
 from trainers.common.stopping import StopRequest
-from trainers.gaussian.decoder import Decoder
+from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
@@ -48,7 +48,7 @@ IDENTITY = (
 
 
 @dataclass
-class Position:
+class GaussianPosition:
     """How far a run has come. `used` samples and `in_epoch` steps of the current epoch are done.
 
     `sums` holds for each part of the loss its sum over the epoch's images, and how many had it;
@@ -69,7 +69,7 @@ class Position:
 
 
 @dataclass
-class Run:
+class GaussianRun:
     """What the functions of the loop share."""
 
     settings: argparse.Namespace
@@ -78,14 +78,14 @@ class Run:
     reporter: Reporter
     folder: CheckpointFolder
     stop: StopRequest
-    decoder: Decoder
+    decoder: GaussianDecoder
     model: nn.Module
     optimiser: torch.optim.Optimizer
     precision: Precision
     ema: Ema | None
     lpips: Lpips | None
     draw: Drawer
-    position: Position = field(default_factory=Position)
+    position: GaussianPosition = field(default_factory=GaussianPosition)
     values: dict[str, float] = field(default_factory=dict)
     saved: Path | None = None
     saved_step: int = -1
@@ -126,7 +126,7 @@ class Run:
         return parts | ({"ema": self.ema} if self.ema else {})
 
 
-def grow(run: Run) -> None:
+def grow(run: GaussianRun) -> None:
     """Split the Gaussians of every patch where the epoch that begins asks for more than there
     are.
     """
@@ -139,7 +139,7 @@ def grow(run: Run) -> None:
     position.slots = max(position.slots, wanted)
 
 
-def save(run: Run, best: bool = False) -> None:
+def save(run: GaussianRun, best: bool = False) -> None:
     """Write a checkpoint and report it; every rank must call this."""
     run.reporter.phase("saving")
     position = run.position
@@ -201,7 +201,7 @@ def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Fore
     return None if foreign is None else (foreign, path)
 
 
-def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
+def resume_foreign(run: GaussianRun, foreign: Foreign, path: Path) -> None:
     """Go on from another program's checkpoint, at its next epoch."""
     warnings = load_weights(run.decoder, foreign, path)
     run.position.slots = run.decoder.slots
@@ -224,7 +224,7 @@ def resume_foreign(run: Run, foreign: Foreign, path: Path) -> None:
         run.reporter.warn(f"resume: {warning}")
 
 
-def resume(run: Run) -> Path | None:
+def resume(run: GaussianRun) -> Path | None:
     """Bring the run to where our own checkpoint left it; return its path, or None to begin anew."""
     found = find_checkpoint(run.settings.resume, run.folder, run.ranks, IDENTITY)
     if found is None:
@@ -239,7 +239,7 @@ def resume(run: Run) -> Path | None:
                 f"it holds no averaged weights: {name} begins with the weights themselves"
             )
             run.ema = Ema(run.decoder, run.settings.ema)
-    run.position, run.values = Position(**content["position"]), dict(content["values"])
+    run.position, run.values = GaussianPosition(**content["position"]), dict(content["values"])
     before = content["written_by"]["world_size"] * content["settings"]["batch_size"]
     before *= content["settings"]["accumulate"]
     if before != run.batch:
@@ -256,7 +256,7 @@ def resume(run: Run) -> Path | None:
     return path
 
 
-def refuse_other_decoder(run: Run, content: dict[str, Any], path: Path) -> None:
+def refuse_other_decoder(run: GaussianRun, content: dict[str, Any], path: Path) -> None:
     """Raise SettingsError naming the first settings that make a checkpoint another decoder's."""
     here, there = run.decoder.state_dict(), content["model"]
     if {name: tuple(part.shape) for name, part in here.items()} == {

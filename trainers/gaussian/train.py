@@ -39,7 +39,7 @@ from torch.utils.data import DataLoader
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.loading import make_loader, to_device
-from trainers.common.meters import Meter
+from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
 from trainers.common.program import run_main
@@ -52,7 +52,7 @@ from trainers.common.ranks import (
     sum_over_ranks,
     wrap_model,
 )
-from trainers.common.report import Pace
+from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import batch_sentence, rate_at, set_rate
 from trainers.common.settings import SettingsError
@@ -70,7 +70,7 @@ from trainers.gaussian.projection import Camera, Gaussians
 from trainers.gaussian.render import choose_drawer, render
 from trainers.gaussian.run import (
     TRAINER,
-    Run,
+    GaussianRun,
     foreign_checkpoint,
     grow,
     resolve_geometry,
@@ -107,7 +107,7 @@ def load_data(settings: argparse.Namespace) -> Collection:
     return found
 
 
-def epoch_loader(run: Run, photographs: PhotographSet) -> DataLoader[Any]:
+def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any]:
     """Return this rank's batches that are left of the current epoch."""
     settings, ranks, position = run.settings, run.ranks, run.position
     batches = epoch_batches(
@@ -127,7 +127,7 @@ def epoch_loader(run: Run, photographs: PhotographSet) -> DataLoader[Any]:
 # ---- model
 
 
-def batch_loss(run: Run, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss to minimise and its parts, drawn as the current phase says."""
     settings, phase = run.settings, run.phase
     image, disparity, weights = (batch.get(name) for name in ("image", "disparity", "weights"))
@@ -172,7 +172,7 @@ def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
 # optimiser
 
 
-def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     """Return a run before its first step."""
     options.complete(settings)
     collection = load_data(settings)
@@ -201,7 +201,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     folder = CheckpointFolder(
         settings.output_dir / "checkpoints", TRAINER, recorded, ranks, settings.keep
     )
-    run = Run(
+    run = GaussianRun(
         settings,
         ranks,
         collection,
@@ -230,7 +230,9 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
 # ----- loop
 
 
-def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str, float]:
+def train_step(
+    run: GaussianRun, group: list[dict[str, Any]], meter: ThroughputMeter
+) -> dict[str, float]:
     """Take one step on the batches of a group; return means over all ranks."""
     settings, ranks, position = run.settings, run.ranks, run.position
     warmup = min(settings.warmup, run.steps // 10)
@@ -271,10 +273,10 @@ def train_step(run: Run, group: list[dict[str, Any]], meter: Meter) -> dict[str,
     return means | {"learning_rate": rate, "gradient_norm": norm}
 
 
-def train_epoch(run: Run, photographs: PhotographSet) -> bool:
+def train_epoch(run: GaussianRun, photographs: PhotographSet) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     settings, position = run.settings, run.position
-    talk, meter = Pace(2.0), Meter(run.ranks.device, run.ranks.world)
+    talk, meter = Throttle(2.0), ThroughputMeter(run.ranks.device, run.ranks.world)
     run.model.train()
     if position.in_epoch == 0:
         grow(run)
@@ -303,7 +305,7 @@ def train_epoch(run: Run, photographs: PhotographSet) -> bool:
     return False
 
 
-def finish_epoch(run: Run, held_out: PhotographSet) -> None:
+def finish_epoch(run: GaussianRun, held_out: PhotographSet) -> None:
     """Judge the decoder after an epoch where that is due, report, and save."""
     settings, position = run.settings, run.position
     number = position.epoch + 1
@@ -335,7 +337,7 @@ def finish_epoch(run: Run, held_out: PhotographSet) -> None:
         save(run)
 
 
-def show_inputs(run: Run, photographs: PhotographSet) -> None:
+def show_inputs(run: GaussianRun, photographs: PhotographSet) -> None:
     """Write the first batch's inputs beside its targets to inputs.png."""
     items = [photographs[index] for index in range(min(6, len(photographs)))]
     rows = {"photograph": [item["image"] for item in items]}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainers.common.settings import SettingsError
 from trainers.gaussian import features as files
-from trainers.gaussian.decoder import Decoder, DecoderSettings, make_decoder
+from trainers.gaussian.decoder import DecoderSettings, GaussianDecoder, make_decoder
 from trainers.gaussian.foreign import as_foreign, load_weights, read_any
 from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.networks import depth_image, load_network, patch_features, to_input
@@ -26,7 +26,7 @@ class Trained:
     size.
     """
 
-    decoder: Decoder
+    decoder: GaussianDecoder
     told: str
     blur: float
     image_size: int

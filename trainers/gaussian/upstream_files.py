@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainers.common.files import write_text_whole
 
 if TYPE_CHECKING:
-    from trainers.gaussian.run import Run
+    from trainers.gaussian.run import GaussianRun
 
 TERMS = (
     "total",
@@ -24,7 +24,7 @@ TERMS = (
 OURS = {"total": "loss", "rgb": "l1", "lpips": "lpips", "depth": "depth", "frequency": "frequency"}
 
 
-def write_upstream_history(run: Run) -> None:
+def write_upstream_history(run: GaussianRun) -> None:
     """Write `training_history_expN.json`: a list per term, one number per epoch; `ssim` is 1 - SSIM
     there.
     """

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
-from trainers.pcdiff.diffusion import NOISE_SETTINGS, Diffusion
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
 from trainers.pcdiff.geometry import Steady, survey
 from trainers.pcdiff.model import HEAD, PVCNN, Sizes
 from trainers.pcdiff.naming import bare_names, load_weights
@@ -22,7 +22,7 @@ PUBLISHED_NOISE = dict(zip(NOISE_SETTINGS, ("linear", 1e-4, 0.02, 1000, "eps"), 
 
 
 def noise_predictor(
-    network: PVCNN, diffusion: Diffusion, skull: Tensor, keep: bool = True
+    network: PVCNN, diffusion: PointDiffusion, skull: Tensor, keep: bool = True
 ) -> Predict:
     """Return what predicts the noise of implants (B, 3, I) at timesteps (B,) beside a skull (3, S).
 
@@ -41,7 +41,7 @@ def noise_predictor(
 
 def load_network(
     path: Path, given: Mapping[str, Any], search: str, device: torch.device
-) -> tuple[PVCNN, Diffusion, str]:
+) -> tuple[PVCNN, PointDiffusion, str]:
     """Return the network of a checkpoint of either kind, its diffusion, and words on it.
 
     Sizes are those the checkpoint names, else what its weights show; `given` are sizes and noise
@@ -61,7 +61,7 @@ def load_network(
         if name in known and known[name] != value:
             raise SettingsError(f"{path}: its {name} is {known[name]}, and {value} is asked for")
     found = {**PUBLISHED_NOISE, **known, **wanted}
-    diffusion = Diffusion.described({name: found.pop(name) for name in NOISE_SETTINGS})
+    diffusion = PointDiffusion.described({name: found.pop(name) for name in NOISE_SETTINGS})
     sizes = Sizes.from_dict(found)
     network = PVCNN(sizes, search)
     load_weights(network, weights, path)

@@ -46,14 +46,14 @@ def make_betas(kind: str, first: float, last: float, steps: int) -> NDArray[np.f
 
 
 @dataclass(frozen=True)
-class Diffusion:
+class PointDiffusion:
     """A schedule's variances (T,) in double precision, what the network says, and what follows."""
 
     betas: NDArray[np.float64]
     says: str = "eps"
 
     @classmethod
-    def described(cls, about: Mapping[str, Any]) -> Diffusion:
+    def described(cls, about: Mapping[str, Any]) -> PointDiffusion:
         """Return the diffusion of settings as `NOISE_SETTINGS` names them."""
         kind, first, last, steps, says = (about[name] for name in NOISE_SETTINGS)
         return cls(make_betas(kind, first, last, steps), says)
@@ -99,7 +99,7 @@ class Diffusion:
 
 
 def implant_noise(
-    network: Network, diffusion: Diffusion, skull: Tensor, implant: Tensor, timesteps: Tensor
+    network: Network, diffusion: PointDiffusion, skull: Tensor, implant: Tensor, timesteps: Tensor
 ) -> Tensor:
     """Return the noise predicted in an implant (B, 3, I) beside a clean skull (B, 3, S)."""
     said = network(torch.cat([skull, implant], dim=2), timesteps)[:, :, skull.shape[2] :]
@@ -108,7 +108,7 @@ def implant_noise(
 
 def noise_losses(
     network: Network,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     skull: Tensor,
     implant: Tensor,
     timesteps: Tensor,
@@ -121,7 +121,7 @@ def noise_losses(
 
 
 def gaussian_noise_losses(
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     mean: Tensor,
     deviation: Tensor,
     implant: Tensor,

@@ -70,7 +70,7 @@ class Voxels:
 
 
 @dataclass
-class Level:
+class PointLevel:
     """The points of one resolution, (B, N, 3), and how they relate to the next coarser ones."""
 
     points: Tensor
@@ -111,7 +111,7 @@ class Steady:
 
 def survey(
     points: Tensor, balls: Sequence[Ball], search: str = "auto", steady: Steady | None = None
-) -> list[Level]:
+) -> list[PointLevel]:
     """Return one level per ball and a last one, for points (B, N, 3).
 
     Raises ArithmeticError where a coordinate is not finite and ValueError for an unknown search.
@@ -125,7 +125,7 @@ def survey(
         kept = steady if number == 0 else None
         level, points = _level_numba(points, ball, kept) if compiled else _level_torch(points, ball)
         levels.append(level)
-    return [*levels, Level(points)]
+    return [*levels, PointLevel(points)]
 
 
 def uses_numba(device: torch.device, search: str) -> bool:
@@ -138,7 +138,7 @@ def uses_numba(device: torch.device, search: str) -> bool:
     return search == "numba" or (search == "auto" and here)
 
 
-def _level_torch(points: Tensor, ball: Ball) -> tuple[Level, Tensor]:
+def _level_torch(points: Tensor, ball: Ball) -> tuple[PointLevel, Tensor]:
     """Return a level and the next one's points by batched torch."""
     chosen = neighbours_torch.farthest_points(points, ball.centres)
     centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
@@ -147,7 +147,7 @@ def _level_torch(points: Tensor, ball: Ball) -> tuple[Level, Tensor]:
     return _level(points, centres, members, numbers, nearest, squares, ball), centres
 
 
-def _level_numba(points: Tensor, ball: Ball, steady: Steady | None) -> tuple[Level, Tensor]:
+def _level_numba(points: Tensor, ball: Ball, steady: Steady | None) -> tuple[PointLevel, Tensor]:
     """Return a level and the next one's points by compiled searches, a thread per sample."""
     clouds = points.cpu().numpy()
 
@@ -192,7 +192,7 @@ def _level(
     nearest: Tensor,
     squares: Tensor,
     ball: Ball,
-) -> Level:
+) -> PointLevel:
     batch = points.shape[0]
     starts = torch.cat([numbers.new_zeros(1), numbers.cumsum(0)])
     weights = torch.ones(members.shape[0], device=members.device)
@@ -205,7 +205,7 @@ def _level(
     spans = tuple(itertools.pairwise(ends))
     groups = Groups(members, starts, weights, owners, offsets, spans, ball.slots)
     base = torch.arange(batch, device=nearest.device)[:, None, None] * ball.centres
-    return Level(points, groups, (nearest + base).flatten(0, 1), interpolation_shares(squares))
+    return PointLevel(points, groups, (nearest + base).flatten(0, 1), interpolation_shares(squares))
 
 
 def interpolation_shares(squares: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from trainers.pcdiff.diffusion import NOISE_SETTINGS
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
 
 if TYPE_CHECKING:
-    from trainers.pcdiff.run import Run
+    from trainers.pcdiff.run import PcdiffRun
 
 IDENTITY = (
     "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
@@ -22,7 +22,7 @@ FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "s
         "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip
 
 
-def go_on(run: Run) -> Path | None:
+def go_on(run: PcdiffRun) -> Path | None:
     """Bring a run to where `--resume` or `--model` points; return the file, None to begin anew.
 
     With both, `--model` is what a run begins with that has no checkpoint of its own yet.
@@ -59,7 +59,7 @@ def go_on(run: Run) -> Path | None:
     return path
 
 
-def _from_published(run: Run, path: Path) -> None:
+def _from_published(run: PcdiffRun, path: Path) -> None:
     content = read_published(path)
     load_weights(run.network, content["model_state"], path)
     if "optimizer_state" in content:

@@ -20,7 +20,7 @@ from trainers.common.ranks import Ranks, sum_over_ranks
 from trainers.pcdiff.completing import noise_predictor
 from trainers.pcdiff.data import SkullPoints
 from trainers.pcdiff.diffusion import (
-    Diffusion,
+    PointDiffusion,
     gaussian_noise_losses,
     noise_losses,
 )
@@ -36,7 +36,7 @@ Array = NDArray[Any]
 @torch.no_grad()
 def held_out_loss(
     network: nn.Module,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     data: SkullPoints,
     moments: tuple[Tensor, Tensor],
     ranks: Ranks,
@@ -67,7 +67,7 @@ def held_out_loss(
 @torch.no_grad()
 def draw_implants(
     network: PVCNN,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     data: SkullPoints,
     sampling: Sampling,
     device: torch.device,
@@ -141,7 +141,7 @@ def write_implants(folder: Path, epoch: int, samples: Sequence[dict[str, Any]]) 
 @torch.no_grad()
 def bits_per_dimension(
     network: nn.Module,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     sample: dict[str, Any],
     steps: int,
     device: torch.device,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainers.pcdiff.geometry import Groups, Level
+from trainers.pcdiff.geometry import Groups, PointLevel
 from trainers.pcdiff.operators import (
     average_into_voxels,
     group_norm_rows,
@@ -55,7 +55,7 @@ class SharedMLP(nn.Module):
         return self.finish(functional.linear(rows, *self.first()), batch)
 
 
-class Attention(nn.Module):
+class PointAttention(nn.Module):
     """Single-head attention over tokens without a scale, its input added, then norm and Swish."""
 
     def __init__(self, width: int, dimensions: int) -> None:
@@ -138,11 +138,11 @@ class PVConv(nn.Module):
             GridConv(out, out),
             nn.GroupNorm(NORM_GROUPS, out),
         ]
-        layers += [Attention(out, 3)] if attention else [nn.SiLU(), SqueezeExcite(out)]
+        layers += [PointAttention(out, 3)] if attention else [nn.SiLU(), SqueezeExcite(out)]
         self.voxel_layers = nn.Sequential(*layers)
         self.point_features = SharedMLP(width, [out], 1)
 
-    def forward(self, rows: Tensor, level: Level) -> Tensor:
+    def forward(self, rows: Tensor, level: PointLevel) -> Tensor:
         """Return rows (B * N, out) for rows (B * N, in) of a level's points."""
         batch, voxels = len(level.points), level.grid(self.resolution)
         grid = rows_to_grid(average_into_voxels(rows, voxels), batch, self.resolution)
@@ -207,7 +207,9 @@ class FeaturePropagation(nn.Module):
         super().__init__()
         self.mlp = SharedMLP(width, widths, 1)
 
-    def forward(self, coarse: Tensor, time: Tensor, skip: Tensor | None, finer: Level) -> Tensor:
+    def forward(
+        self, coarse: Tensor, time: Tensor, skip: Tensor | None, finer: PointLevel
+    ) -> Tensor:
         """Return rows (B * N, out) from coarse rows (B * M, C), time (B, E) and skip (B * N, S).
 
         The first convolution acts before the interpolation, with which it commutes, and on the

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from trainers.common.errors import SettingsError
-from trainers.pcdiff.geometry import Ball, Level, survey, uses_numba
+from trainers.pcdiff.geometry import Ball, PointLevel, survey, uses_numba
 from trainers.pcdiff.layers import (
     NORM_GROUPS,
-    Attention,
     FeaturePropagation,
+    PointAttention,
     PVConv,
     SetAbstraction,
     SharedMLP,
@@ -133,7 +133,7 @@ class PVCNN(nn.Module):
             stages.append(nn.ModuleList([*blocks, grouped]) if blocks else grouped)
             skips.append(channels)
         self.sa_layers = nn.ModuleList(stages)
-        self.global_att = Attention(channels, 1) if sizes.attention else None
+        self.global_att = PointAttention(channels, 1) if sizes.attention else None
         ups: list[nn.Module] = []
         for index, step in enumerate(UP):
             skip = skips[2 - index] if index < 3 else 0
@@ -174,7 +174,7 @@ class PVCNN(nn.Module):
             survey(line, [Ball(8, 0.2, 4)], self.search)
 
     def forward(
-        self, points: Tensor, timesteps: Tensor, levels: list[Level] | None = None
+        self, points: Tensor, timesteps: Tensor, levels: list[PointLevel] | None = None
     ) -> Tensor:
         """Return the noise (B, 3, N); levels are `survey`'s of these points where known already."""
         batch = len(points)

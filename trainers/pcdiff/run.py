@@ -27,7 +27,7 @@ from trainers.pcdiff.data import (
     implant_moments,
     spread_evenly,
 )
-from trainers.pcdiff.diffusion import Diffusion
+from trainers.pcdiff.diffusion import PointDiffusion
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.runlog import RunLog
 from trainers.skulls.listing import check_split
@@ -35,7 +35,7 @@ from trainers.skulls.made_up import make_up
 
 
 @dataclass
-class Position:
+class PcdiffPosition:
     """Where a run is: finished epochs and steps, samples of this epoch, its losses, the best."""
 
     epoch: int = 0
@@ -48,7 +48,7 @@ class Position:
 
 
 @dataclass
-class Run:
+class PcdiffRun:
     """Everything a run consists of."""
 
     settings: argparse.Namespace
@@ -59,7 +59,7 @@ class Run:
     data: SkullPoints
     held_out: SkullPoints | None
     moments: tuple[Tensor, Tensor]
-    diffusion: Diffusion
+    diffusion: PointDiffusion
     network: PVCNN
     model: nn.Module
     optimiser: torch.optim.Optimizer
@@ -67,7 +67,7 @@ class Run:
     ema: Ema | None
     rate: float
     share: int
-    position: Position = field(default_factory=Position)
+    position: PcdiffPosition = field(default_factory=PcdiffPosition)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -155,7 +155,7 @@ def sizes_of(settings: argparse.Namespace) -> Sizes:
     return sizes
 
 
-def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
     """Return a run before its first step."""
     ranks = join_ranks(settings.device)
     settle(settings, ranks)
@@ -182,7 +182,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
     folder = CheckpointFolder(
         settings.checkpoint_dir, "pcdiff", vars(settings), ranks, settings.keep_last_n
     )
-    return Run(
+    return PcdiffRun(
         settings,
         ranks,
         stop,
@@ -191,7 +191,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> Run:
         data,
         held_out,
         implant_moments(data),
-        Diffusion.described(vars(settings)),
+        PointDiffusion.described(vars(settings)),
         network,
         model,
         optimiser,

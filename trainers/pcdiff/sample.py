@@ -41,7 +41,7 @@ from trainers.common.stopping import StopRequest
 from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
 from trainers.pcdiff.completing import load_network, noise_predictor
 from trainers.pcdiff.data import draw_points, normalised
-from trainers.pcdiff.diffusion import NOISE_SETTINGS, Diffusion
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
 from trainers.pcdiff.flags import add_diffusion_flags, truth
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.model import PVCNN
@@ -121,7 +121,7 @@ def find_cases(path: Path) -> list[SkullSample]:
 def draw_case(
     settings: argparse.Namespace,
     network: PVCNN,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     case: SkullSample,
     place: int,
     ranks: Ranks,

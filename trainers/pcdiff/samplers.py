@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.errors import SettingsError
-from trainers.pcdiff.diffusion import Diffusion
+from trainers.pcdiff.diffusion import PointDiffusion
 
 METHODS = ("ddpm", "ddim", "dpm_solver")
 Predict = Callable[[Tensor, Tensor], Tensor]
@@ -36,7 +36,7 @@ class Sampling:
 def draw(
     predict: Predict,
     start: Tensor,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     sampling: Sampling,
     generator: torch.Generator | None = None,
     progress: Progress = iter,
@@ -56,13 +56,13 @@ def draw(
     return points
 
 
-def kept_timesteps(diffusion: Diffusion, steps: int) -> list[int]:
+def kept_timesteps(diffusion: PointDiffusion, steps: int) -> list[int]:
     """Return at most `steps` timesteps, evenly from the last to 0."""
     even = np.linspace(0, diffusion.steps - 1, min(steps, diffusion.steps))
     return [int(step) for step in np.unique(np.round(even))[::-1]]
 
 
-def _signal(diffusion: Diffusion, steps: int) -> list[tuple[int, float, float]]:
+def _signal(diffusion: PointDiffusion, steps: int) -> list[tuple[int, float, float]]:
     """Return (timestep, its share of signal, that of the next kept step) for every step."""
     chosen, kept = kept_timesteps(diffusion, steps), diffusion.kept
     following = [float(kept[step]) for step in chosen[1:]] + [1.0]
@@ -76,7 +76,7 @@ def _at(points: Tensor, step: int) -> Tensor:
 def _ddpm(
     predict: Predict,
     points: Tensor,
-    diffusion: Diffusion,
+    diffusion: PointDiffusion,
     sampling: Sampling,
     generator: torch.Generator | None,
     progress: Progress,
@@ -97,7 +97,11 @@ def _ddpm(
 
 
 def _ddim(
-    predict: Predict, points: Tensor, diffusion: Diffusion, sampling: Sampling, progress: Progress
+    predict: Predict,
+    points: Tensor,
+    diffusion: PointDiffusion,
+    sampling: Sampling,
+    progress: Progress,
 ) -> Tensor:
     """The probability flow in points / sqrt(kept) against sigma = sqrt(1 / kept - 1)."""
     before: tuple[Tensor, float] | None = None
@@ -113,7 +117,7 @@ def _ddim(
 
 
 def _dpm_solver(
-    predict: Predict, points: Tensor, diffusion: Diffusion, steps: int, progress: Progress
+    predict: Predict, points: Tensor, diffusion: PointDiffusion, steps: int, progress: Progress
 ) -> Tensor:
     """The multistep solver of order 3 in data prediction, ending without noise."""
     try:

@@ -28,7 +28,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from trainers.common.loading import to_device
-from trainers.common.meters import Meter
+from trainers.common.meters import ThroughputMeter
 from trainers.common.program import run_main
 from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
@@ -41,7 +41,7 @@ from trainers.pcdiff.going_on import go_on
 from trainers.pcdiff.naming import write_published
 from trainers.pcdiff.pictures import views, write_sheet
 from trainers.pcdiff.rates import rate_of_epoch
-from trainers.pcdiff.run import Run, prepare
+from trainers.pcdiff.run import PcdiffRun, prepare
 from trainers.pcdiff.runlog import step_line
 from trainers.pcdiff.samplers import Sampling
 
@@ -54,7 +54,7 @@ python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.p
 """
 
 
-def announce(run: Run, resumed_from: Path | None) -> None:
+def announce(run: PcdiffRun, resumed_from: Path | None) -> None:
     """Say what was found and what will be done, and draw the first samples."""
     settings, log, world = run.settings, run.log, run.ranks.world
     _, told = scaled_rate(settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch)
@@ -96,7 +96,7 @@ def announce(run: Run, resumed_from: Path | None) -> None:
     log.image(picture, "first samples: noised input, and the implant to find")
 
 
-def load_batches(run: Run) -> Iterator[dict[str, Any]]:
+def load_batches(run: PcdiffRun) -> Iterator[dict[str, Any]]:
     """Yield this rank's batches from where the run is to its end, loaded without a pause."""
     settings, ranks, position = run.settings, run.ranks, run.position
     workers = settings.workers // ranks.world
@@ -121,7 +121,7 @@ def load_batches(run: Run) -> Iterator[dict[str, Any]]:
     return iter(loader)
 
 
-def train_step(run: Run, batch: dict[str, Any], rate: float) -> tuple[float, float]:
+def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[float, float]:
     """Take one optimiser step; return the loss's mean over all ranks and the gradient's norm."""
     settings, ranks, parts = run.settings, run.ranks, run.settings.accumulate
     set_rate(run.optimiser, rate)
@@ -151,9 +151,13 @@ def train_step(run: Run, batch: dict[str, Any], rate: float) -> tuple[float, flo
     return loss_mean, norm
 
 
-def train_epoch(run: Run, batches: Iterator[dict[str, Any]]) -> bool:
+def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
     """Take the steps that are left of the epoch; return whether a stop was asked for."""
-    settings, position, meter = run.settings, run.position, Meter(run.ranks.device, run.ranks.world)
+    settings, position, meter = (
+        run.settings,
+        run.position,
+        ThroughputMeter(run.ranks.device, run.ranks.world),
+    )
     left = (len(run.data) - position.used) // settings.bs
     begun = run.steps_per_epoch - left
     rate = rate_of_epoch(position.epoch, run.rate, settings)
@@ -174,7 +178,7 @@ def train_epoch(run: Run, batches: Iterator[dict[str, Any]]) -> bool:
     return run.stop.agreed(run.ranks.device)
 
 
-def finish_epoch(run: Run, meter: Meter) -> None:
+def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     """Judge, report and save after an epoch."""
     settings, position, log = run.settings, run.position, run.log
     epoch, position.epoch, position.used = position.epoch, position.epoch + 1, 0
@@ -197,7 +201,7 @@ def finish_epoch(run: Run, meter: Meter) -> None:
         log.say(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
 
 
-def judge(run: Run) -> dict[str, float]:
+def judge(run: PcdiffRun) -> dict[str, float]:
     """Return what is due after an epoch of: held-out loss, drawn implants, bits per dimension."""
     settings, done = run.settings, run.position.epoch
     last, values = done == settings.niter, {}
@@ -213,7 +217,7 @@ def judge(run: Run) -> dict[str, float]:
     return values
 
 
-def _judge(run: Run, due: Any) -> dict[str, float]:
+def _judge(run: PcdiffRun, due: Any) -> dict[str, float]:
     settings, values = run.settings, dict[str, float]()
     shown = run.held_out or SkullPoints(run.data.samples, run.data.recipe, fixed=True)
     if run.held_out is not None and due(settings.val_freq):
@@ -234,7 +238,7 @@ def _judge(run: Run, due: Any) -> dict[str, float]:
     return values
 
 
-def draw_samples(run: Run, shown: SkullPoints) -> dict[str, float]:
+def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
     """Draw implants, write them into syn/, and return how near they are to the true ones."""
     settings, epoch = run.settings, run.position.epoch - 1
     run.log.phase("validating")
@@ -252,7 +256,7 @@ def draw_samples(run: Run, shown: SkullPoints) -> dict[str, float]:
     return values
 
 
-def save(run: Run, best: bool = False) -> None:
+def save(run: PcdiffRun, best: bool = False) -> None:
     """Write a checkpoint that a run can go on from to the bit."""
     run.log.phase("saving")
     state: dict[str, Any] = {
@@ -272,12 +276,12 @@ def save(run: Run, best: bool = False) -> None:
     run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
 
 
-def noise_settings(run: Run) -> dict[str, Any]:
+def noise_settings(run: PcdiffRun) -> dict[str, Any]:
     """Return what decides the diffusion, for a checkpoint."""
     return {name: getattr(run.settings, name) for name in NOISE_SETTINGS}
 
 
-def publish(run: Run) -> None:
+def publish(run: PcdiffRun) -> None:
     """Write epoch_N.pth in the published format; with an average of the weights it holds that."""
     if not run.ranks.leads:
         return

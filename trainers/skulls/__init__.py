@@ -1,1 +1,1 @@
-"""Skull volumes, point clouds, made-up data, metrics and the implant pipeline."""
+"""Skull volumes, point clouds, made-up data, and metrics."""

@@ -107,7 +107,7 @@ class Encoder(nn.Module):
         return grid.scatter_reduce(1, index, features, how, include_self=False)
 
 
-class Decoder(nn.Module):
+class FeatureDecoder(nn.Module):
     """Coordinates (B, N, 3) and a feature grid to `size_out` values per point."""
 
     def __init__(self, sizes: Architecture, size_out: int) -> None:
@@ -139,8 +139,8 @@ class Voxelizer(nn.Module):
         super().__init__()
         self.sizes = sizes = sizes or Architecture()
         self.encoder = Encoder(sizes)
-        self.decoder_normal = Decoder(sizes, 3)
-        self.decoder_offset = Decoder(sizes, 3 * sizes.num_offset)
+        self.decoder_normal = FeatureDecoder(sizes, 3)
+        self.decoder_offset = FeatureDecoder(sizes, 3 * sizes.num_offset)
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Return the offset points, kept within 0…0.99, and their normals (not of unit length)."""

@@ -34,7 +34,7 @@ TRAINER = "voxelization"
 
 
 @dataclass
-class Position:
+class VoxelPosition:
     """How far a run has come; `sums` and `samples` are of the epoch it is in."""
 
     epoch: int = 0
@@ -69,7 +69,7 @@ class VoxelRun:
     rate: float
     steps_per_epoch: int
     orientation: Orientation
-    position: Position = field(default_factory=Position)
+    position: VoxelPosition = field(default_factory=VoxelPosition)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def resume(run: VoxelRun) -> Path | None:
         run.ema.load_state_dict(shadow)
     run.optimiser.load_state_dict(content["optimiser"])
     run.precision.load_state_dict(content["precision"])
-    run.position = Position(**content["position"])
+    run.position = VoxelPosition(**content["position"])
     lost = restore_rank_state(content["random"], run.ranks)
     newest = run.settings.output_dir.absolute() / "model.pt"
     if run.ranks.leads and path != newest:
@@ -211,7 +211,7 @@ def _from_published(run: VoxelRun, content: dict[str, Any], path: Path) -> Path:
         run.ema = Ema(run.network, run.ema.decay)
     epoch = int(content.get("epoch", -1)) + 1
     best = float(content.get("loss_val_best", math.inf))
-    run.position = Position(epoch=epoch, it=epoch * run.steps_per_epoch, best=best)
+    run.position = VoxelPosition(epoch=epoch, it=epoch * run.steps_per_epoch, best=best)
     run.reporter.warn(
         f"{path} is of the original project: weights and epoch {epoch} are taken over; it holds no"
         " optimiser state, so Adam begins anew"

@@ -36,7 +36,7 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import make_loader, to_device
-from trainers.common.meters import Meter
+from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.program import run_main
 from trainers.common.randomness import seed_everything
@@ -230,7 +230,9 @@ def forward(run: VoxelRun, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tenso
     return loss_of(run.settings, predicted, batch["gt_psr"]), points, normals
 
 
-def take_step(run: VoxelRun, group: list[dict[str, Any]], meter: Meter) -> tuple[float, float]:
+def take_step(
+    run: VoxelRun, group: list[dict[str, Any]], meter: ThroughputMeter
+) -> tuple[float, float]:
     """Take one optimiser step over a group of batches; return its loss and gradient norm."""
     settings, position = run.settings, run.position
     rate = rate_at(
@@ -276,7 +278,7 @@ def train_epoch(run: VoxelRun) -> bool:
         position.used,
     )
     loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
-    meter, before = Meter(ranks.device, ranks.world), position.seconds
+    meter, before = ThroughputMeter(ranks.device, ranks.world), position.seconds
     run.model.train()
     if position.it:
         run.reporter.phase("training")

@@ -36,7 +36,7 @@ class DoubleConv(nn.Module):
         return cast(Tensor, self.SingleConv2(self.SingleConv1(grid)))
 
 
-class Level(nn.Module):
+class UNetLevel(nn.Module):
     """One level of the U-Net; its block is called basic_module in published state dicts."""
 
     def __init__(self, channels_in: int, channels_out: int, down: bool) -> None:
@@ -55,9 +55,11 @@ class UNet3D(nn.Module):
         super().__init__()
         widths = [width * 2**level for level in range(levels)]
         ins = [channels_in, *widths[:-1]]
-        self.encoders = nn.ModuleList(Level(a, b, True) for a, b in zip(ins, widths, strict=True))
+        self.encoders = nn.ModuleList(
+            UNetLevel(a, b, True) for a, b in zip(ins, widths, strict=True)
+        )
         up = list(zip(widths[::-1][:-1], widths[::-1][1:], strict=True))
-        self.decoders = nn.ModuleList(Level(deep + skip, skip, False) for deep, skip in up)
+        self.decoders = nn.ModuleList(UNetLevel(deep + skip, skip, False) for deep, skip in up)
         self.final_conv = nn.Conv3d(width, channels_out, 1)
 
     def forward(self, grid: Tensor) -> Tensor:

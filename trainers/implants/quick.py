@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainers.common.checkpoint import SETTINGS_NAME
 from trainers.common.errors import SettingsError
-from trainers.skulls.completing import TRAINERS, run_program
+from trainers.implants.completing import TRAINERS, run_program
 
 SKULLS = 10
 """Made-up skulls to train on; their seed is not that of the skulls to be judged."""

@@ -1,8 +1,8 @@
 """From defective skulls to implants: complete their points, voxelize, subtract, judge, mesh.
 
-    python trainers/skulls/implant.py --path datasets/SkullBreak/test.csv \\
+    python trainers/implants/implant.py --path datasets/SkullBreak/test.csv \\
         --pcdiff pcdiff_best.pt --voxelizer model_best.pt --num_ens 5 --output_dir implants
-    python trainers/skulls/implant.py --made_up 3 --completions true --voxelizer model_best.pt
+    python trainers/implants/implant.py --made_up 3 --completions true --voxelizer model_best.pt
 
 Each defective skull gets n completions (trainers/pcdiff/sample.py), each of them a volume, and
 their vote an implant: mean_impl.nrrd, implant.stl and slices.png, with DSC, 10 mm boundary DSC and
@@ -34,11 +34,11 @@ from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings import SettingsParser, whole_number
 from trainers.common.stopping import StopRequest
-from trainers.skulls.completing import SAMPLE, complete_truly, missing_cases, run_program
+from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
+from trainers.implants.models import AUTO, find_model
+from trainers.implants.quick import train_quickly
 from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
 from trainers.skulls.made_up import make_up
-from trainers.skulls.models import AUTO, find_model
-from trainers.skulls.quick import train_quickly
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
     describe_making,
