@@ -103,7 +103,7 @@ def pairwise(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [mine / other for mine, other in zip(ours, theirs, strict=True)]
 
 
-def say(text: str) -> None:
+def write(text: str) -> None:
     """A word to whoever watches the bench."""
     print(text, file=sys.stderr, flush=True)
 
@@ -114,7 +114,7 @@ def timed(bench: T, *parts: Callable[[T], list[Row]]) -> list[Row]:
     for part in parts:
         began = time.monotonic()
         rows += part(bench)
-        say(f"  {part.__name__.strip('_').replace('_', ' ')}: {time.monotonic() - began:.0f} s")
+        write(f"  {part.__name__.strip('_').replace('_', ' ')}: {time.monotonic() - began:.0f} s")
     return rows
 
 

@@ -17,10 +17,10 @@ from measure import (
     pairwise,
     pump,
     quantile,
-    say,
     spread,
     timed,
     wall,
+    write,
 )
 from place import FRESNEL, Bench, Place
 
@@ -324,6 +324,6 @@ def _hang(bench: Bench) -> list[Row]:
             said = "the panel did not say that the readings are stale"
         took = _walk(panel, bench.count(40, 10))
         peers.write_scenario(scenario)
-    say(f"  {said}")
+    write(f"  {said}")
     row = _key_row("key `↓`, `↑` → log of another run while the driver hangs", took)
     return [Row(row.what, row.here, said, "", row.goal, row.reached)]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure import REPOSITORY, say
+from measure import REPOSITORY, write
 
 NVITOP = "1.7.2"
 # What nvitop asks for. What the tests' stand-in NVML has of it is the stand-in's; the rest is
@@ -43,7 +43,7 @@ def _installed(name: str, version: str) -> tuple[Path | None, str]:
     program = folder / "bin" / name
     if program.exists():
         return program, ""
-    say(f"  installing {name} {version} to compare with")
+    write(f"  installing {name} {version} to compare with")
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{name}=={version}"]
     for words in ([sys.executable, "-m", "venv", "--clear", str(folder)], pip):
         try:

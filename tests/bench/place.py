@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from measure import REPOSITORY, say
+from measure import REPOSITORY, write
 
 _OURS = ("FRESNEL_", "CUDA_", "HIP_", "ROCR_", "NVML_", "PYTHON", "XDG_", "NO_COLOR", "TEXTUAL")
 _SCRIPT = Path(sys.executable).with_name("fresnel-tui")
@@ -205,7 +205,7 @@ class Bench:
             place.launch_sleepers([f"live-{i:02}" for i in range(self.live - 1)])
             place.launch("newest", "sleep", "100000", gpus="1")
             self._crowd = place
-            say(
+            write(
                 f"  made {self.live} live and {self.ended:,} ended runs in "
                 f"{time.monotonic() - began:.0f} s"
             )

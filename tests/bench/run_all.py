@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from measure import Row, Table, machine, revision, say
+from measure import Row, Table, machine, revision, write
 from place import Bench
 
 GROUPS = {
@@ -67,7 +67,7 @@ def main() -> int:
     target = chosen.markdown or (README if not chosen.names and not chosen.quick else None)
     if target is not None:
         target.write_text(text)
-        say(f"written: {target.name}")
+        write(f"written: {target.name}")
     return int(failed)
 
 
@@ -80,7 +80,7 @@ def _measure(name: str, quick: bool) -> tuple[Table, bool]:
     """A group's table, or one that says why there is none; its runs and folders are gone
     afterwards.
     """
-    say(f"{name} …")
+    write(f"{name} …")
     began = time.monotonic()
     with _folder() as folder, ExitStack() as stack:
         try:
@@ -89,7 +89,7 @@ def _measure(name: str, quick: bool) -> tuple[Table, bool]:
                 True,
             )
         except Exception as error:
-            say(f"  {type(error).__name__}: {error}")
+            write(f"  {type(error).__name__}: {error}")
             words = re.sub(r"/[^\s'\"]+", "…", f"{type(error).__name__}: {error}").replace("|", "¦")
             table, well = (
                 Table(
@@ -97,7 +97,7 @@ def _measure(name: str, quick: bool) -> tuple[Table, bool]:
                 ),
                 False,
             )
-    say(f"{name}: {time.monotonic() - began:.0f} s")
+    write(f"{name}: {time.monotonic() - began:.0f} s")
     return table, well
 
 

@@ -145,7 +145,7 @@ def train(settings: argparse.Namespace) -> int:
             total += mean
             values = {"loss": mean / count, "learning_rate": rate_now, "gradient_norm": norm}
             reporter.step(epoch + 1, step, {**values, **meter.values()}, always=True)
-            reporter.say(f"step {step} loss {mean / count!r}")
+            reporter.write(f"step {step} loss {mean / count!r}")
             if settings.plant.startswith("save"):
                 save()
             if settings.plant.endswith(f"SIGKILL at {step}"):
@@ -154,7 +154,7 @@ def train(settings: argparse.Namespace) -> int:
                 os.kill(os.getpid(), signal.SIGUSR1)
             if stop.agreed(ranks.device) and in_epoch < steps_per_epoch:
                 save()
-                reporter.say(f"stopped on {stop.reason or 'request'} after step {step}")
+                reporter.write(f"stopped on {stop.reason or 'request'} after step {step}")
                 reporter.finish()
                 return 0
         epoch, used, in_epoch = epoch + 1, 0, 0
@@ -166,7 +166,7 @@ def train(settings: argparse.Namespace) -> int:
         reporter.epoch(epoch, step, meter.seconds, values)
         save()
         if stop.agreed(ranks.device) and epoch < settings.epochs:
-            reporter.say(f"stopped on {stop.reason or 'request'} after step {step}")
+            reporter.write(f"stopped on {stop.reason or 'request'} after step {step}")
             reporter.finish()
             return 0
     save(best=True)

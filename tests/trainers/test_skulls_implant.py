@@ -121,7 +121,7 @@ def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn,
     said: list[str] = []
     voxelization = PerfectVoxelization(root)
     cases = find_cases(syn)
-    rows, failures = generate.make_all(cases, root, voxelization, output, 1, say=said.append)
+    rows, failures = generate.make_all(cases, root, voxelization, output, 1, write=said.append)
     assert failures == []
     assert all(row["dice"] > 0.8 for row in rows)
     assert all(row["dice"] > row["mirror_dice"] for row in rows if row["defect"] == "bilateral")
@@ -146,11 +146,11 @@ def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn,
     assert table[0].startswith("case_name,case_dir,mean_implant_path,eval_metrics_path,dice")
 
     again: list[str] = []
-    rows_again, _ = generate.make_all(cases, root, voxelization, output, 1, say=again.append)
+    rows_again, _ = generate.make_all(cases, root, voxelization, output, 1, write=again.append)
     assert [row["dice"] for row in rows_again] == [row["dice"] for row in rows]
     assert all("done already" in line for line in again)
     other = Output(tmp_path / "out", made_with="another model")
-    generate.make_all(cases[:1], root, voxelization, other, 1, say=again.append)
+    generate.make_all(cases[:1], root, voxelization, other, 1, write=again.append)
     assert "Sampling step [1/1] ..." in again
 
 
@@ -161,14 +161,14 @@ def test_an_empty_implant_is_a_failure_with_figures_and_a_broken_case_is_named(
     voxelization.mask = np.zeros_like(voxelization.mask)
     cases = [find_cases(syn)[0], tmp_path / "random_1002_surf"]
     output = Output(tmp_path / "out")
-    rows, failures = generate.make_all(cases, root, voxelization, output, 1, say=lambda _: None)
+    rows, failures = generate.make_all(cases, root, voxelization, output, 1, write=lambda _: None)
     assert (rows[0]["dice"], rows[0]["hd95_mm"]) == (0.0, math.inf)
     assert not (tmp_path / "out" / cases[0].name / "implant.stl").exists()
     assert len(failures) == 1
     assert "random_1002_surf" in failures[0]
     summary = generate.write_benchmark(tmp_path / "out", rows, {})
     assert summary["per_defect"]["bilateral"]["failed"] == 1
-    again, _ = generate.make_all(cases[:1], root, voxelization, output, 1, say=lambda _: None)
+    again, _ = generate.make_all(cases[:1], root, voxelization, output, 1, write=lambda _: None)
     assert float(again[0]["hd95_mm"]) == math.inf
 
 

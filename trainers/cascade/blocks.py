@@ -1,6 +1,4 @@
-"""Parts of a stage: attention, transformer blocks, the X-ray encoder and the lifting of views into
-the volume.
-"""
+"""Parts of a stage: attention, transformer blocks, X-ray encoder, lifting of views to a volume."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ def sinusoids(values: Tensor, width: int, highest: float = 10_000.0) -> Tensor:
 
 
 class TokenAttention(nn.Module):
-    """Multi-head attention of tokens (B, N, dim) to context (B, M, context_dim), or to themselves
-    without one.
+    """Multi-head attention of tokens (B, N, dim) to a context, or to themselves without one.
 
-    Scores are never kept: PyTorch's fused kernels need memory in proportion to N + M.
+    The context is (B, M, context_dim). Scores are never kept: PyTorch's fused kernels need memory
+    in proportion to N + M.
     """
 
     def __init__(self, dim: int, heads: int, context_dim: int | None = None) -> None:
@@ -46,11 +44,10 @@ class TokenAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention, attention to the X-rays and an MLP, each scaled, shifted and gated by a
-    condition.
+    """Self-attention, attention to the X-rays and an MLP, each modulated by a condition.
 
-    The gates start at zero (adaLN-Zero, Peebles & Xie 2023), so that an untrained block passes its
-    tokens through.
+    The condition scales, shifts and gates. The gates start at zero (adaLN-Zero, Peebles & Xie
+    2023), so that an untrained block passes its tokens through.
     """
 
     def __init__(self, dim: int, heads: int, context_dim: int, condition_dim: int) -> None:
@@ -64,8 +61,9 @@ class Block(nn.Module):
         nn.init.zeros_(self.modulation.bias)
 
     def forward(self, tokens: Tensor, context: Tensor, condition: Tensor) -> Tensor:
-        """Return tokens (B, N, dim) from tokens, context (B, M, context_dim) and condition (B,
-        condition_dim).
+        """Return tokens (B, N, dim).
+
+        The context is (B, M, context_dim), the condition (B, condition_dim).
         """
         parts = self.modulation(condition)[:, None].chunk(9, dim=-1)
         layers = (self.self_attention, lambda x: self.cross_attention(x, context), self.mlp)
@@ -103,8 +101,7 @@ def groups_of(channels: int) -> int:
 
 
 class Lifting(nn.Module):
-    """Spreads each view's features along its own rays into a grid of tokens, the views side by side
-    as channels.
+    """Spreads each view's features along its own rays into a grid of tokens, views side by side.
 
     With learned depth every pixel says how its features are shared out among the tokens on its ray;
     without, all get the same. Upstream's lifting holds 512 channels at D x 64 x 64; this one works

@@ -1,6 +1,4 @@
-"""The stages together: sampling through them one after another, and what a checkpoint keeps of
-them.
-"""
+"""The stages together: sampling through them in turn, and what a checkpoint keeps of them."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ from trainers.cascade.model import CascadeStage
 
 @dataclass
 class Cascade:
-    """The stages made so far, with the measured error of each (a deviation in [-1, 1] units) on
-    held-out patients.
+    """The stages made so far, with the measured error of each on held-out patients.
+
+    Errors are deviations in [-1, 1] units.
     """
 
     config: Config
@@ -65,8 +64,9 @@ class Cascade:
             stage.load_state_dict(own)
 
     def level(self, number: int, count: int, device: torch.device) -> Tensor:
-        """Return how wrong stage `number`, from 1, is said to be, (count,), within what the next
-        was trained on.
+        """Return the stated error (count,) of stage `number`, from 1, within the next one's range.
+
+        The range is that of the levels the next stage was trained on.
         """
         most = float(self.config.training["conditioning_noise"])
         return torch.full((count,), min(self.levels[number - 1], most), device=device)
@@ -81,11 +81,10 @@ class Cascade:
         steps: int,
         eta: float = 0.0,
     ) -> Tensor:
-        """Return volumes (B, 1, D, D, D) of stage `number`, from 1, for X-rays (B, V, S, S); a seed
-        for each item.
+        """Return volumes (B, 1, D, D, D) of stage `number`, from 1, for X-rays (B, V, S, S).
 
-        before is what the stage before said, (B, 1, d, d, d). The same seeds give the same volumes,
-        whatever the batch.
+        There is a seed for each item. before is what the stage before said, (B, 1, d, d, d). The
+        same seeds give the same volumes, whatever the batch.
         """
         stage = self.stages[number - 1]
         size, device = stage.sizes.size, xrays.device
@@ -141,9 +140,7 @@ class Cascade:
         upto: int,
         eta: float = 0.0,
     ) -> list[tuple[Tensor, Tensor]]:
-        """Return mean and deviation of each stage up to a number; each stage is given the mean of
-        the one before.
-        """
+        """Return mean and deviation of each stage up to a number, each given the mean before it."""
         found: list[tuple[Tensor, Tensor]] = []
         for number in range(1, upto + 1):
             before = found[-1][0] if found else None

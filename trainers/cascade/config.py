@@ -1,6 +1,4 @@
-"""A run's configuration: the guide's JSON files, checked key by key, each key acting or refused
-with a reason.
-"""
+"""A run's configuration: the guide's JSON files, each key acting or refused with a reason."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class StageSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a configuration file decides; training, data, checkpointing and logging by
-    their keys' names.
-    """
+    """Everything that a configuration file decides, by its keys' names."""
 
     name: str
     views: tuple[str, ...]
@@ -50,8 +46,7 @@ class Config:
 
 
 def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
-    """Return the configuration in a file, with overrides such as {"training.batch_size": 4} put in
-    first.
+    """Return the configuration in a file, with overrides such as {"training.batch_size": 4}.
 
     Raises SettingsError, naming file and key, for whatever is unknown, of the wrong type, out of
     range or without effect by design; what merely has no effect here is told in the notes.
@@ -80,9 +75,7 @@ def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
 
 
 def build_config(content: dict[str, Any], notes: list[str]) -> Config:
-    """Return the configuration of a file's content in the schema of multi_view_config.json; extends
-    notes.
-    """
+    """Return the configuration of content in multi_view_config.json's schema; extends notes."""
     check_sections(content)
     xray = read_section(ConfigSection.XRAY, content.get("xray_config", {}))
     training = read_section(ConfigSection.TRAINING, content.get("training", {}))
@@ -177,8 +170,9 @@ def read_stage(
 
 
 def default_patch(size: int) -> int:
-    """Return voxels per side of a token: 16 tokens a side up to 64 voxels as upstream, 32 above, at
-    least 2 voxels.
+    """Return voxels per side of a token, at least 2.
+
+    There are 16 tokens a side up to 64 voxels, as upstream, and 32 above.
     """
     return max(2, size // 16 if size <= 64 else size // MOST_TOKENS_A_SIDE)
 

@@ -232,8 +232,7 @@ STAGE_BATCH = re.compile(r"batch_size_stage[1-9]\d?")
 
 
 def unify(content: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return content in the schema of multi_view_config.json, whichever of the two schemas it has;
-    extends notes.
+    """Return content of either schema in that of multi_view_config.json; extends notes.
 
     Keys that start with an underscore are comments of people who know that JSON has none.
     """

@@ -1,6 +1,4 @@
-"""What a stage trains on: each patient's volume at the stage's size, X-rays, line integrals and
-voxel size.
-"""
+"""What a stage trains on: volumes at its size, X-rays, line integrals and voxel sizes."""
 
 from __future__ import annotations
 
@@ -61,8 +59,9 @@ def split_patients(patients: Sequence[Patient], shares: tuple[float, float, floa
 
 @dataclass
 class PatientData:
-    """Loads patients at a stage's size, once resampled kept as .npz in a cache folder, and in
-    memory if asked.
+    """Loads patients at a stage's size, resampled once into a cache folder.
+
+    The cache is .npz files; patients stay in memory too if asked.
     """
 
     config: Config
@@ -72,10 +71,11 @@ class PatientData:
     _kept: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def load(self, patient: Patient) -> dict[str, Tensor]:
-        """Return `volume` (1, D, D, D) and `xrays` (V, S, S) in [-1, 1], `integrals` (V, D, D),
-        `spacing` (3,) in mm.
+        """Return `volume`, `xrays`, `integrals` and `spacing` of a patient.
 
-        Line integrals are the X-rays' where those are calibrated, else those of the CT itself.
+        `volume` (1, D, D, D) and `xrays` (V, S, S) are in [-1, 1], `integrals` is (V, D, D),
+        `spacing` (3,) in mm. Line integrals are the X-rays' where those are calibrated, else those
+        of the CT itself.
         """
         if patient.name in self._kept:
             return self._kept[patient.name]
@@ -104,9 +104,7 @@ class PatientData:
         return item
 
     def volume(self, patient: Patient) -> tuple[np.ndarray, np.ndarray]:
-        """Return HU (D, D, D) as int16 and the voxels' size in mm, from the cache or resampled into
-        it.
-        """
+        """Return HU (D, D, D) as int16 and voxel sizes in mm, by way of the cache."""
         state = patient.ct.stat()
         file = f"{patient.ct.absolute()} {state.st_size} {state.st_mtime_ns}"
         key = f"{CACHE_VERSION} {file} {self.calibration.field_of_view}"
@@ -126,8 +124,9 @@ class PatientData:
 
 
 class PatientSet(Dataset[dict[str, Any]]):
-    """Some patients as a dataset; with an epoch, augmented as its number and the patient's place
-    decide.
+    """Some patients as a dataset, augmented where an epoch is given.
+
+    The epoch's number and the patient's place decide how.
     """
 
     def __init__(
@@ -154,8 +153,7 @@ class PatientSet(Dataset[dict[str, Any]]):
 def augmented(
     item: dict[str, Tensor], views: Sequence[str], random: np.random.Generator
 ) -> dict[str, Tensor]:
-    """Return a patient mirrored left to right or not, X-rays with it, and exposed a little
-    differently.
+    """Return a patient mirrored left to right or not, X-rays too, and exposed a little differently.
 
     A mirrored patient has a mirrored frontal view and the same lateral one. Line integrals keep
     their exposure.
@@ -192,7 +190,7 @@ def misaligned(item: dict[str, Tensor], views: Sequence[str], signed: bool) -> t
 
     def likeness(images: Tensor) -> list[float]:
         found = [correlation(a, b) for a, b in zip(images, truth, strict=True)]
-        return found if signed else [abs(one) for one in found]
+        return found if signed else [abs(number) for number in found]
 
     now = likeness(seen)
     flips = {"data.flip_drrs_vertical": seen.flip(1), "a left-right flip": mirrored(seen, views)}

@@ -35,8 +35,9 @@ class VolumeDiffusion:
         self.alpha_bar = scheduler.alphas_cumprod.double()
 
     def scales(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return sqrt(abar) and sqrt(1 - abar) at t (B,), shaped (B, 1, 1, 1, 1); t = -1 is no
-        noise at all.
+        """Return sqrt(abar) and sqrt(1 - abar) at t (B,), shaped (B, 1, 1, 1, 1).
+
+        At t = -1 there is no noise at all.
         """
         table = torch.cat((self.alpha_bar, torch.ones(1, dtype=torch.float64)))
         kept = table[t.cpu()].view(-1, 1, 1, 1, 1)
@@ -62,8 +63,7 @@ class VolumeDiffusion:
         return (x_t - spread * output) / signal, output
 
     def steps(self, count: int) -> list[tuple[int, int]]:
-        """Return the timesteps of a sampler with count steps, each with the one after it; the last
-        goes to -1.
+        """Return a sampler's timesteps with count steps, each with the one after it, at last -1.
 
         They trail, that is, they begin at the last timestep, where a schedule with zero terminal
         SNR has its noise.

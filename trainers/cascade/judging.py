@@ -1,6 +1,4 @@
-"""Validation: the loss on held-out patients at fixed noise, and sampled volumes beside the
-baselines.
-"""
+"""Validation: the loss at fixed noise, and sampled volumes beside the baselines."""
 
 from __future__ import annotations
 
@@ -27,11 +25,10 @@ FIXED_TIMES = 4
 
 @torch.no_grad()
 def validation_loss(run: CascadeRun, baselines: Baselines) -> dict[str, float]:
-    """Return val_loss, val_diffusion and val_physics over all validation patients; every rank calls
-    this.
+    """Return val_loss, val_diffusion and val_physics over all validation patients.
 
-    The noise is each patient's own and the same every time, and the stage before is what it
-    samples, not the truth.
+    Every rank calls this. The noise is each patient's own and the same every time, and the stage
+    before is what it samples, not the truth.
     """
     assert run.data is not None
     stage, device = run.cascade.stages[-1], run.ranks.device
@@ -85,9 +82,7 @@ def losses_at(
 def before_of(
     run: CascadeRun, baselines: Baselines, patient: Patient, count: int
 ) -> tuple[Tensor, Tensor] | None:
-    """Return what the stage before sampled for a patient, count times, and the error it is known
-    for.
-    """
+    """Return count samples of the stage before for a patient, and that stage's measured error."""
     number, device = run.position.stage, run.ranks.device
     if number == 1:
         return None
@@ -102,11 +97,10 @@ def judge(
     words: str = "",
     zeros: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Return, for each patient, metrics by what made the volume: model, mean_volume,
-    back_projection, upsampled.
+    """Return each patient's metrics by what made the volume.
 
-    With zeros, `zeros` is the model given nothing of the stage before. Every rank calls this and
-    gets all.
+    That is the model, mean_volume, back_projection or upsampled. With zeros, `zeros` is the model
+    given nothing of the stage before. Every rank calls this and gets all.
     """
     mine = list(patients)[run.ranks.rank :: run.ranks.world]
     found = {}
@@ -141,9 +135,7 @@ def judge_patient(
 def sampled(
     run: CascadeRun, item: dict[str, Tensor], patient: Patient, before: Tensor | None
 ) -> Tensor:
-    """Return the current stage's volume (1, D, D, D) for a patient: the mean of validation_samples,
-    on the CPU.
-    """
+    """Return the current stage's volume (1, D, D, D) on the CPU: the mean of validation_samples."""
     assert run.precision is not None
     training, number = run.config.training, run.position.stage
     with run.precision.autocast():
@@ -155,13 +147,16 @@ def sampled(
 
 
 def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return means over patients: psnr, ssim, mae_hu, rmse, physics_sampled, and NAME_psnr of each
-    baseline.
+    """Return means over patients by metric.
+
+    These are psnr, ssim, mae_hu, rmse, physics_sampled, and NAME_psnr of each baseline.
     """
     rows = list(judged.values())
     if not rows:
         return {}
-    values = {name: interval([row["model"][name] for row in rows])[0] for name in NAMES}
+    values = {}
+    for name in NAMES:
+        values[name], _, _ = interval([row["model"][name] for row in rows])
     for name in ("mean_volume", "back_projection", "upsampled", "zeros"):
         if name in rows[0]:
             values[f"{name}_psnr"] = interval([row[name]["psnr"] for row in rows])[0]
@@ -173,9 +168,7 @@ def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
 def picture(
     run: CascadeRun, baselines: Baselines, patient: Patient, path_name: str, title: str
 ) -> None:
-    """Write, on rank 0, a held-out patient's CT, what the stage makes of the X-rays, and the
-    baselines.
-    """
+    """Write, on rank 0, a held-out patient's CT, the stage's volume and the baselines."""
     if not run.ranks.leads or run.data is None:
         return
     item = run.data.load(patient)
@@ -194,9 +187,7 @@ def picture(
 
 
 def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
-    """Return lines of a table: each maker's means with intervals over patients, and the model's
-    lead over it.
-    """
+    """Return a table's lines: each maker's means with intervals, and the model's lead over it."""
     rows = list(judged.values())
     lines = [f"{title}: {len(rows)} patients, HU window [-1024, 1024], mean [95 % interval of it]"]
     if not rows:
@@ -213,7 +204,11 @@ def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
     for maker in makers[1:]:
         ours, theirs = ([row[who]["psnr"] for row in rows] for who in ("model", maker))
         lead, low, high = paired_lead(ours, theirs)
-        verdict = "above" if low > 0 else "below" if high < 0 else "not told apart from"
+        verdict = "not told apart from"
+        if low > 0:
+            verdict = "above"
+        elif high < 0:
+            verdict = "below"
         name = maker.replace("_", " ")
         lines.append(
             f"  {verdict} {name}: {lead:+.2f} dB [{low:+.2f}, {high:+.2f}], patient by patient"

@@ -19,9 +19,7 @@ without meaning.
 
 @dataclass(frozen=True)
 class StageLoss:
-    """The loss to minimise and its parts, for each item of a batch (B,); physics is None where it
-    is off.
-    """
+    """The loss to minimise and its parts, for each item (B,); physics is None where it is off."""
 
     total: Tensor
     diffusion: Tensor
@@ -31,8 +29,7 @@ class StageLoss:
 def physics_error(
     volume: Tensor, integrals: Tensor, views: Sequence[str], spacing: Tensor
 ) -> Tensor:
-    """Return for each volume how wrong its line integrals are, as a share of the mean line integral
-    (B,).
+    """Return how wrong each volume's line integrals are, as a share of the mean integral (B,).
 
     Volumes (B, 1, D, D, D) are in [-1, 1], integrals (B, V, D, D) are ∫ mu dl, the negative
     logarithm of the transmission after Beer and Lambert, spacing (B, 3) is in mm. 1.0 is an empty
@@ -52,11 +49,11 @@ def stage_loss(
     physics: tuple[Tensor, Sequence[str], Tensor] | None,
     weight: float,
 ) -> StageLoss:
-    """Return the losses of a model's output at t; physics holds integrals, views and spacing, or is
-    None.
+    """Return the losses of a model's output at t.
 
-    The physics term counts by abar(t), the share of the signal in x_t: where x_t is noise, x0 is a
-    guess at the mean of all patients, whose X-rays need not be this patient's.
+    `physics` holds integrals, views and spacing, or is None. The physics term counts by abar(t),
+    the share of the signal in x_t: where x_t is noise, x0 is a guess at the mean of all patients,
+    whose X-rays need not be this patient's.
     """
     output = output.float()
     error = (output - diffusion.target(x0, noise, t)).square().mean((1, 2, 3, 4))
@@ -71,8 +68,7 @@ def stage_loss(
 
 
 def spoil(volume: Tensor, level: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-    """Return volumes (B, 1, d, d, d) with noise of deviation level (B,) added, as coarse as errors
-    tend to be.
+    """Return volumes (B, 1, d, d, d) with noise of deviation level (B,), as coarse as errors are.
 
     Training on true volumes spoilt like this, with the level told, is conditioning augmentation (Ho
     et al. 2022, cascaded diffusion models): the stage learns how far to trust what it is given.

@@ -1,5 +1,4 @@
-"""Make up patients: ellipsoid chests as CT volumes with exact frontal and lateral X-rays, in
-folders the trainer reads.
+"""Make up patients: ellipsoid chests as CT volumes with exact frontal and lateral X-rays.
 
     python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64 --img_size 128
 
@@ -49,18 +48,18 @@ def make_patients(
     """Write patients that are not there yet and return how many were. Raises SettingsError on
     another seed's folder.
     """
-    told = {
+    described = {
         "xray_calibration": "line_integral",
         "xray_maximum": MAXIMUM,
         "field_of_view_mm": [WIDTH] * 3,
         "made_up": {"seed": seed, "volume_size": volume_size, "img_size": image_size},
     }
     path = folder / CALIBRATION
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != told:
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != described:
         raise SettingsError(
             f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
         )
-    write_text_whole(path, json.dumps(told, indent=2) + "\n")
+    write_text_whole(path, json.dumps(described, indent=2) + "\n")
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
     for place in bar(missing, "made-up patients", shown=shown and bool(missing)):
         write_patient(folder, place, volume_size, image_size, seed)

@@ -24,8 +24,9 @@ RESAMPLES = 2000
 
 
 def volume_metrics(volume: Tensor, truth: Tensor) -> dict[str, float]:
-    """Return psnr in dB, ssim and mae_hu of one volume (1, D, D, D) in [-1, 1] against its CT;
-    equal ones have 100 dB.
+    """Return psnr in dB, ssim and mae_hu of a volume (1, D, D, D) in [-1, 1] against its CT.
+
+    Equal volumes have 100 dB.
     """
     found, wanted = (hu_from_unit(part.float().clamp(-1, 1)) for part in (volume, truth))
     error = float((found - wanted).square().mean())
@@ -56,9 +57,7 @@ def ssim(first: Tensor, second: Tensor, data_range: float = RANGE, sigma: float 
 
 
 def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
-    """Return the mean over patients and a 95 % bootstrap interval of it; not a number where there
-    are none.
-    """
+    """Return the mean over patients and a 95 % bootstrap interval; not a number without any."""
     if not values:
         return math.nan, math.nan, math.nan
     drawn = np.asarray(values, dtype=np.float64)
@@ -73,9 +72,7 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, 
 
 
 class VolumeStatistics:
-    """Sums over training patients from which the two plainest baselines follow: mean volume and
-    back-projection.
-    """
+    """Sums over training patients behind two baselines: mean volume and back-projection."""
 
     def __init__(self, size: int) -> None:
         self.mean = torch.zeros(1, size, size, size, dtype=torch.float64)
@@ -107,9 +104,7 @@ class VolumeStatistics:
         return (self.mean / max(1, self.count)).float()
 
     def line(self) -> tuple[float, float]:
-        """Return slope and offset of the line that makes volumes of back-projections, by least
-        squares.
-        """
+        """Return slope and offset of the least-squares line from back-projections to volumes."""
         n, b, x, bb, bx = self.sums.tolist()
         variance = bb - b * b / n
         slope = (bx - b * x / n) / variance if variance > 0 else 0.0

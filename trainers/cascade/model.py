@@ -1,5 +1,4 @@
-"""The cascade: stages that each turn noise into a CT volume, seeing the X-rays and the volume of
-the stage before.
+"""The cascade: stages that turn noise into a CT volume, given X-rays and the volume before.
 
 Sizes (voxel_dim, vit_depth, num_heads, volume_size) are those of the Hybrid-ViT-Cascade project's
 configuration files. Every stage is a model of its own: what it learns leaves the stages before it
@@ -49,11 +48,11 @@ class StageSizes:
 
 
 class CascadeStage(nn.Module):
-    """Predicts v (or eps) for x_t at size^3 from x_t, t, the X-rays and, in later stages, the
-    volume before.
+    """Predicts v (or eps) for x_t at size^3.
 
-    A head with a value for every voxel and convolutions that see x_t itself can express noise; one
-    value for each token, enlarged, cannot.
+    It is given x_t, t, the X-rays and, in later stages, the volume before. A head with a value for
+    every voxel and convolutions that see x_t itself can express noise; one value for each token,
+    enlarged, cannot.
     """
 
     def __init__(self, sizes: StageSizes) -> None:
@@ -136,9 +135,7 @@ class CascadeStage(nn.Module):
         return torch.cat([part.to(x_t.dtype) for part in known], dim=1)
 
     def condition(self, t: Tensor, features: Sequence[Tensor], level: Tensor | None) -> Tensor:
-        """Return one vector (B, dim) of time, of the views' means and of how far to trust the stage
-        before.
-        """
+        """Return one vector (B, dim) of time, the views' means and trust in the stage before."""
         dim = self.sizes.dim
         vector = self.time(sinusoids(t, dim)) + self.summary(
             torch.cat([f.mean((2, 3)) for f in features], dim=1)
@@ -171,8 +168,7 @@ class CascadeStage(nn.Module):
 
 
 class VoxelHead(nn.Module):
-    """Convolutions from what tokens say and what is known of every voxel to one number each, zero
-    before training.
+    """Convolutions from tokens and voxel inputs to one number a voxel, zero before training.
 
     The condition scales and shifts its channels: how much of x_t belongs into v depends on t.
     """
@@ -189,8 +185,9 @@ class VoxelHead(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, voxels: Tensor, condition: Tensor) -> Tensor:
-        """Return (B, 1, D, D, D) from (B, channels + inputs, D, D, D) and a condition (B,
-        condition_dim).
+        """Return (B, 1, D, D, D) from (B, channels + inputs, D, D, D) and a condition.
+
+        The condition is (B, condition_dim).
         """
         parts = self.modulation(condition)[:, :, None, None, None].chunk(4, dim=1)
         for place, layer in enumerate((self.first, self.second)):

@@ -165,11 +165,8 @@ def resolve(settings: argparse.Namespace) -> Config:
     config = read_config(find_config(settings.config), given)
     checkpointing, wandb = config.checkpointing, config.logging["wandb"]
     if settings.checkpoint_dir is None:
-        panel = run_directory()
         named = checkpointing["checkpoint_dir"]
-        settings.checkpoint_dir = (
-            Path(named) if named else panel / "checkpoints" if panel else Path("checkpoints")
-        )
+        settings.checkpoint_dir = Path(named or (run_directory() or Path()) / "checkpoints")
     if settings.keep is None:
         settings.keep = checkpointing["keep_last_n_checkpoints"]
     if settings.save_all_checkpoints:

@@ -1,5 +1,4 @@
-"""Patients on disk: a folder each with a frontal and a lateral X-ray and a CT, under the names of
-the facts.
+"""Patients on disk: a folder each with a frontal and a lateral X-ray and a CT.
 
 A CT is NIfTI, brought into canonical orientation by its header, or a .npy that is (D, H, W)
 already: D to the back, H downwards, W to the patient's left (see projector.py). Hounsfield units
@@ -45,8 +44,7 @@ class Patient:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a pixel, 0 to 1, stands for: its share of a line integral (`line_integral`), a
-    transmission, or nothing.
+    """What a pixel, 0 to 1, stands for: a share of a line integral, a transmission, or nothing.
 
     field_of_view is the size of the imaged volume in mm along D, H, W, for CTs without a header.
     """
@@ -101,21 +99,20 @@ def first_file(files: dict[str, Path], candidates: Sequence[str]) -> Path | None
 
 
 def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibration:
-    """Return what pixels mean: what the configuration says, or for `auto` the folder's
-    calibration.json.
+    """Return what pixels mean, by the configuration or, for `auto`, by calibration.json.
 
     Raises SettingsError where the file cannot be read, or line integrals have no maximum.
     """
-    told: dict[str, object] = {}
+    stated: dict[str, object] = {}
     path = folder / CALIBRATION
     if path.is_file():
         try:
-            told = dict(json.loads(path.read_text(encoding="utf-8")))
+            stated = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as problem:
             raise SettingsError(f"{path} is not a JSON object: {problem}") from problem
     if kind == "auto":
-        kind = str(told.get("xray_calibration", "none"))
-        written = told.get("xray_maximum")
+        kind = str(stated.get("xray_calibration", "none"))
+        written = stated.get("xray_maximum")
         if written is not None and not isinstance(written, (int, float)):
             raise SettingsError(f"{path}: xray_maximum {written!r} is not a number")
         maximum = maximum or written
@@ -127,7 +124,7 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
         raise SettingsError(
             "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
         )
-    view = told.get("field_of_view_mm")
+    view = stated.get("field_of_view_mm")
     return Calibration(kind, maximum, three_numbers(view))
 
 
@@ -142,10 +139,9 @@ def three_numbers(sides: object) -> tuple[float, float, float] | None:
 def read_xray(
     path: Path, size: int, flip: bool, calibration: Calibration
 ) -> tuple[Tensor, Tensor | None]:
-    """Return an X-ray in [-1, 1] as the model sees it, and its line integrals where it is
-    calibrated, (size, size).
+    """Return an X-ray in [-1, 1] as the model sees it, and its line integrals if calibrated.
 
-    Raises SettingsError naming the file where it cannot be read or is empty.
+    Both are (size, size). Raises SettingsError naming the file where it cannot be read or is empty.
     """
     try:
         with Image.open(path) as picture:
@@ -168,9 +164,7 @@ def read_xray(
 
 
 def fit(grid: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return (B, C, ...) at a shape: axes that shrink are averaged, axes that grow interpolated
-    linearly.
-    """
+    """Return (B, C, ...) at a shape: shrinking axes are averaged, growing ones interpolated."""
     larger = [max(now, wanted) for now, wanted in zip(grid.shape[2:], shape, strict=True)]
     mode = "bilinear" if grid.ndim == 4 else "trilinear"
     if larger != list(grid.shape[2:]):
@@ -185,8 +179,7 @@ def fit(grid: Tensor, shape: Sequence[int]) -> Tensor:
 def read_ct(
     path: Path, field_of_view: tuple[float, float, float] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm along D,
-    H, W.
+    """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm.
 
     Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is
     not in HU.
@@ -229,9 +222,7 @@ def from_nifti(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_body_axes(canonical: np.ndarray) -> np.ndarray:
-    """Return a volume (right, front, up), nibabel's RAS+, as (D to the back, H down, W to the
-    left).
-    """
+    """Return a volume (right, front, up), nibabel's RAS+, as (D back, H down, W left)."""
     return canonical[::-1, ::-1, ::-1].transpose(1, 2, 0)
 
 

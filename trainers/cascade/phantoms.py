@@ -1,5 +1,4 @@
-"""Made-up patients of ellipsoids, whose X-rays are known in closed form and whose CT is exact along
-each ray.
+"""Made-up patients of ellipsoids, with X-rays in closed form and a CT exact along each ray.
 
 An ellipsoid is the set |A (x - c)| <= 1. A ray with unit direction d whose line passes the centre,
 after A, at the distance q crosses it over 2 sqrt(1 - q^2) / |A d|. Densities add where ellipsoids
@@ -24,8 +23,9 @@ RAYS = {"frontal": (0, 1, 2), "lateral": (2, 1, 0)}
 
 @dataclass(frozen=True)
 class Ellipsoid:
-    """A centre (d, h, w) and half-axes in mm, a turn about the vertical axis in radians, and the HU
-    it adds.
+    """A centre (d, h, w) and half-axes in mm, a turn about the vertical axis, and added HU.
+
+    The turn is in radians.
     """
 
     centre: tuple[float, float, float]
@@ -74,11 +74,10 @@ def midpoints(count: int, width: float, parts: int = 1) -> Array:
 def voxelise(
     ellipsoids: Sequence[Ellipsoid], size: int, width: float, parts: int = SUBPIXELS
 ) -> Array:
-    """Return added densities (size, size, size), averaged over each voxel of a cube of this width
-    in mm.
+    """Return added densities (size, size, size), averaged over the voxels of a cube.
 
-    The overlap of a ray along D with each voxel is exact; parts x parts rays go through every
-    voxel.
+    Its width is in mm. The overlap of a ray along D with each voxel is exact; parts x parts rays go
+    through every voxel.
     """
     across = midpoints(size, width, parts)
     edges = np.linspace(-width / 2, width / 2, size + 1)[:, None, None]
@@ -96,9 +95,7 @@ def voxelise(
 def pixelise(
     ellipsoids: Sequence[Ellipsoid], view: str, size: int, width: float, parts: int = SUBPIXELS
 ) -> Array:
-    """Return an X-ray (size, size) in HU mm, averaged over each pixel of a square of this width in
-    mm.
-    """
+    """Return an X-ray (size, size) in HU mm, averaged over each pixel of a width in mm."""
     across = midpoints(size, width, parts)
     return average(x_ray(ellipsoids, view, across, across), parts)
 
@@ -110,8 +107,7 @@ def average(fine: Array, parts: int) -> Array:
 
 
 def made_up_patient(seed: Sequence[int], width: float) -> list[Ellipsoid]:
-    """Return a chest of ellipsoids that fits into a cube of this width in mm: the same for the same
-    seed.
+    """Return a chest of ellipsoids in a cube of this width in mm, the same for the same seed.
 
     Added to air (-1000 HU) the densities give about 30 HU in soft tissue, -800 in lungs, 300 to 650
     in bone.

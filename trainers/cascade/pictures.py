@@ -1,6 +1,4 @@
-"""Pictures of volumes: middle slices and maximum-intensity projections, beside the CT they should
-be.
-"""
+"""Images of volumes: middle slices and maximum-intensity projections beside the CT."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ def maximum_projections(volume: Tensor) -> dict[str, Tensor]:
 
 
 def write_comparison(path: Path, volumes: Mapping[str, Tensor], title: str) -> None:
-    """Write a PNG with a row for each volume (1, D, D, D) in [-1, 1]: three slices, three
-    projections, in HU.
+    """Write a PNG with a row for each volume: three slices and three projections, in HU.
+
+    Volumes are (1, D, D, D) in [-1, 1].
     """
     rows = {}
     for name, volume in volumes.items():

@@ -1,6 +1,4 @@
-"""What comes before a stage's first step: every patient read, checked and kept small, baselines, a
-picture of inputs.
-"""
+"""Before a stage's first step: patients are checked, baselines made, inputs drawn."""
 
 from __future__ import annotations
 
@@ -51,8 +49,9 @@ class Baselines:
 
 
 def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Tensor:
-    """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered and without a
-    unit.
+    """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered.
+
+    It has no unit.
     """
     pixels = fit(item["xrays"][None], (size, size))[0]
     spread = [back_project(image, view, size) for image, view in zip(pixels, views, strict=True)]
@@ -60,10 +59,9 @@ def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Te
 
 
 def prepare_stage(run: CascadeRun) -> Baselines:
-    """Read and check every patient, each rank its share, and return the baselines; every rank calls
-    this.
+    """Read and check every patient, each rank its share, and return the baselines.
 
-    Raises SettingsError, on every rank, for data that cannot be trained on.
+    Every rank calls this. Raises SettingsError, on every rank, for data that cannot be trained on.
     """
     assert run.data is not None
     splits, ranks, data = run.splits, run.ranks, run.data
@@ -87,8 +85,8 @@ def prepare_stage(run: CascadeRun) -> Baselines:
             if worst < ALIGNED or better:
                 apart.append((patient.name, worst, better))
     raise_everywhere(trouble)
-    tell_misaligned(
-        run, [one for found in gather_from_ranks(apart) for one in found], len(everyone)
+    warn_misaligned(
+        run, [patient for found in gather_from_ranks(apart) for patient in found], len(everyone)
     )
     packed = statistics.packed()
     if grouped():
@@ -106,13 +104,14 @@ def raise_everywhere(trouble: str) -> None:
         raise SettingsError(found[0])
 
 
-def tell_misaligned(run: CascadeRun, apart: list[tuple[str, float, str]], total: int) -> None:
-    """Warn of X-rays that do not look like their CT; raise SettingsError where that is so for more
-    than half.
+def warn_misaligned(run: CascadeRun, apart: list[tuple[str, float, str]], total: int) -> None:
+    """Warn of X-rays that do not look like their CT.
+
+    Raises SettingsError where that is so for more than half.
     """
     if not apart:
         return
-    name, worst, better = min(apart, key=lambda one: one[1])
+    name, worst, better = min(apart, key=lambda entry: entry[1])
     hint = f"; {better} would fit better" if better else ""
     text = (
         f"{len(apart)} of {total} patients have X-rays unlike the projections of their CT:"
@@ -148,16 +147,12 @@ def sample_before(run: CascadeRun, baselines: Baselines, patients: list[Patient]
 
 
 def patient_seed(run: CascadeRun, patient: Patient) -> tuple[int, ...]:
-    """Return the seed of a patient's samples: the same in every epoch, on every rank, in every run
-    of a seed.
-    """
+    """Return the seed of a patient's samples, the same in every epoch, rank and resumed run."""
     return (run.settings.seed, *patient.name.encode())
 
 
 def preview_inputs(run: CascadeRun) -> None:
-    """Write a PNG of the first patients' X-rays beside the middle slices of their CT, before the
-    first step.
-    """
+    """Write a PNG of the first patients' X-rays beside the middle slices of their CT."""
     assert run.data is not None
     if not run.ranks.leads:
         return

@@ -10,7 +10,7 @@ from trainers.common.schedules import batch_sentence
 
 
 def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
-    """Say what is about to happen."""
+    """Print what is about to happen."""
     config, world = run.config, run.ranks.world
     training = config.training
     xrays = {"none": "uncalibrated; physics compares with the CT's own projections"}
@@ -73,7 +73,7 @@ def report_step(
     if aloud:
         steps = steps_per_epoch(run, position.stage)
         done = position.step_in_stage - position.epoch * steps
-        run.reporter.say(
+        run.reporter.write(
             f"Epoch {position.epoch + 1}/{run.epochs} [Train]:"
             f" {100 * done // steps:3d}%| | {done}/{steps}"
             f" [{clock(meter.seconds)}<{clock(meter.seconds * (steps - done) / max(1, done))},"
@@ -87,33 +87,33 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
 
 
-def tell_epoch(
+def report_epoch(
     run: CascadeRun, trained: dict[str, float], values: dict[str, float], seconds: float
 ) -> None:
     """Print an epoch's losses and metrics in the facts' words, with the baselines beside them."""
-    say, position = run.reporter.say, run.position
-    say(f"Epoch {position.epoch}/{run.epochs} (time: {seconds:.2f}s):")
+    write, position = run.reporter.write, run.position
+    write(f"Epoch {position.epoch}/{run.epochs} (time: {seconds:.2f}s):")
     parts = zip(("Total", "Diff", "Phys"), trained.values(), strict=True)
-    say("  Train - " + ", ".join(f"{name}: {value:.6f}" for name, value in parts))
+    write("  Train - " + ", ".join(f"{name}: {value:.6f}" for name, value in parts))
     if "val_loss" not in values:
         return
     parts = zip(
         ("Total", "Diff", "Phys"), ("val_loss", "val_diffusion", "val_physics"), strict=True
     )
-    say("  Val   - " + ", ".join(f"{name}: {values[key]:.6f}" for name, key in parts))
-    say(
+    write("  Val   - " + ", ".join(f"{name}: {values[key]:.6f}" for name, key in parts))
+    write(
         f"  Metrics - PSNR: {values['psnr']:.2f} dB, SSIM: {values['ssim']:.4f},"
         f" MAE: {values['mae_hu']:.1f} HU"
     )
     names = {"mean_volume_psnr": "mean volume", "back_projection_psnr": "back-projection",
              "upsampled_psnr": "stage before, enlarged"}  # fmt: skip
     beside = {shown: values[key] for key, shown in names.items() if key in values}
-    say("  beside  - " + ", ".join(f"{shown} {value:.2f} dB" for shown, value in beside.items()))
+    write("  beside  - " + ", ".join(f"{shown} {value:.2f} dB" for shown, value in beside.items()))
     below = [shown for shown, value in beside.items() if values["psnr"] <= value]
     if below:
-        say(f"  this model is not above {', '.join(below)} yet")
+        write(f"  this model is not above {', '.join(below)} yet")
     if run.stage.physics_weight:
-        say(
+        write(
             f"  X-rays  - line integrals of sampled volumes {100 * values['physics_sampled']:.1f} %"
             " wrong (the guide wants < 10 %)"
         )

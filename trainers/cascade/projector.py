@@ -26,8 +26,7 @@ MU_WATER = 0.0206
 
 
 def project(density: Tensor, view: str, spacing: Tensor | float = 1.0) -> Tensor:
-    """Return the line integrals of density (..., D, H, W) for a view, in density times the unit of
-    spacing.
+    """Return the line integrals of density (..., D, H, W) for a view, in density times spacing.
 
     spacing is the voxel's width along the rays, one number or one for each item of the leading
     dimensions.
@@ -38,9 +37,7 @@ def project(density: Tensor, view: str, spacing: Tensor | float = 1.0) -> Tensor
 
 
 def back_project(image: Tensor, view: str, depth: int, spacing: Tensor | float = 1.0) -> Tensor:
-    """Return the adjoint of project: images (..., H, W) or (..., H, D) spread over depth voxels
-    along the rays.
-    """
+    """Return the adjoint of project: images (..., H, W) or (..., H, D) spread along the rays."""
     image = image * widths(spacing, image)
     if view == "lateral":
         image = image.transpose(-1, -2)
@@ -69,17 +66,14 @@ def unit_from_hu(volume: Tensor) -> Tensor:
 
 
 def attenuation(volume: Tensor) -> Tensor:
-    """Return linear attenuation per mm of a volume in [-1, 1]; slightly below 0 between -1024 HU
-    and air.
-    """
+    """Return linear attenuation per mm of a volume in [-1, 1], below 0 under the HU of air."""
     return MU_WATER * (1 + hu_from_unit(volume) / 1000)
 
 
 def line_integrals(volume: Tensor, views: Sequence[str], spacing: Tensor) -> Tensor:
-    """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1] for each
-    view.
+    """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1].
 
-    spacing (B, 3) is the voxels' size in mm along D, H and W.
+    There is one for each view. spacing (B, 3) is the voxels' size in mm along D, H and W.
     """
     mu = attenuation(volume)[:, 0]
     images = [project(mu, view, spacing[:, RAY_AXIS[view]]) for view in views]

@@ -19,22 +19,20 @@ def config_of(settings: dict[str, Any]) -> Config:
     views = settings["xray"]["views"]
     xray = {"img_size": settings["xray"]["img_size"], "num_views": len(views), "view_types": views,
             "share_view_weights": settings["xray"]["share_view_weights"]}  # fmt: skip
-    stages = [
-        {key: value for key, value in stage.items() if key != "batch_size"}
-        | {
-            "volume_size": [stage["volume_size"]] * 3,
-            "use_physics_loss": stage["physics_weight"] > 0,
-        }
-        for stage in settings["stages"]
-    ]
+    stages = []
+    for stage in settings["stages"]:
+        described = dict(stage)
+        described.pop("batch_size", None)
+        described["volume_size"] = [stage["volume_size"]] * 3
+        described["use_physics_loss"] = stage["physics_weight"] > 0
+        stages.append(described)
     training = dict(settings["training"])
     content = {"xray_config": xray, "stage_configs": stages, "training": training}
     return build_config(content, [])
 
 
 def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration, dict[str, Any]]:
-    """Return the stages in a checkpoint with their averaged weights, what its X-rays meant, and its
-    content.
+    """Return a checkpoint's stages with averaged weights, what its X-rays meant, its content.
 
     Raises SettingsError where the file is none of this trainer's.
     """
@@ -48,6 +46,8 @@ def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration
     cascade.levels = [float(level) for level in content["levels"]]
     if content["ema"]:
         cascade.stages[-1].load_state_dict(content["ema"]["weights"])
-    told = content["calibration"]
-    calibration = Calibration(told["kind"], told["maximum"], three_numbers(told["field_of_view"]))
+    saved = content["calibration"]
+    calibration = Calibration(
+        saved["kind"], saved["maximum"], three_numbers(saved["field_of_view"])
+    )
     return cascade, calibration, content

@@ -1,6 +1,4 @@
-"""A run in the middle of its work: what it has, where it stands, and how it is saved and taken up
-again.
-"""
+"""A run in the middle of its work: its state, its position, saving and resuming."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ IDENTITY = ("xray", "stages", "data")
 
 @dataclass
 class CascadePosition:
-    """Where a run stands: stage from 1, whole epochs in it, patients used in the next, and sums of
-    that epoch.
-    """
+    """Where a run stands: stage from 1, epochs in it, patients of the next, sums of that epoch."""
 
     stage: int = 1
     epoch: int = 0
@@ -125,8 +121,12 @@ class CascadeRun:
         """Write a checkpoint, numbered or stageN_best.pt, and report it; every rank calls this."""
         position = self.position
         epoch = position.epochs_before + position.epoch
-        told = {name: float(value) for name, value in (values or {}).items()}
-        state = {**self.state(), "values": told, "val_loss": told.get("val_loss", float("nan"))}
+        measured = {name: float(value) for name, value in (values or {}).items()}
+        state = {
+            **self.state(),
+            "values": measured,
+            "val_loss": measured.get("val_loss", float("nan")),
+        }
         name = f"{self.stage.name}_best.pt" if best else ""
         saved = self.folder.save(
             state, epoch=epoch, step=position.step, step_in_epoch=position.used, name=name
@@ -140,12 +140,11 @@ def precision_name(mixed_precision: str) -> str:
 
 
 def resume(run: CascadeRun) -> Path | None:
-    """Bring a run to where --resume_from left off, on every rank alike; return the file, or None to
-    begin anew.
+    """Bring a run to where --resume_from left off; return the file, or None to begin anew.
 
-    stageN_best.pt goes on with its stage; --start_stage begins a stage anew on top of the finished
-    ones. Raises SettingsError where the file is another model's, or lacks the stages before the one
-    to start.
+    Every rank does so alike. stageN_best.pt goes on with its stage; --start_stage begins a stage
+    anew on top of the finished ones. Raises SettingsError where the file is another model's, or
+    lacks the stages before the one to start.
     """
     asked, start = run.settings.resume_from, run.settings.start_stage
     if start and start > len(run.config.stages):
@@ -190,7 +189,7 @@ RUN_ONLY = {
 def changes(content: dict[str, Any], folder: CheckpointFolder) -> list[str]:
     """Return a line for every key that differs from the checkpoint's, and for the world size."""
     there, here = (
-        dict(flat_keys(by_number(one))) for one in (content["settings"], folder.settings)
+        dict(flat_keys(by_number(settings))) for settings in (content["settings"], folder.settings)
     )
     lines = differences(there, here, sorted((there.keys() | here.keys()) - RUN_ONLY))
     return [*lines, *changes_on_resume(content, folder, {*content["settings"], *folder.settings})]
@@ -268,9 +267,7 @@ def restart_at(
 
 
 def finish_from(run: CascadeRun, content: dict[str, Any], number: int) -> None:
-    """Add stage `number` as finished: with its averaged weights, and the error that was measured
-    with them.
-    """
+    """Add stage `number` as finished: its averaged weights and their measured error."""
     network = run.cascade.add_stage(run.ranks.device)
     weights = content["ema"]["weights"] if content["ema"] else None
     beginning = f"stages.{run.config.stages[number - 1].name}."

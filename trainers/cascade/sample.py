@@ -1,5 +1,4 @@
-"""From a frontal and a lateral X-ray to a CT volume: NIfTI in HU, with its deviation from sample to
-sample.
+"""From two X-rays to a CT volume: NIfTI in HU, with its deviation from sample to sample.
 
     python trainers/cascade/sample.py --checkpoint out/stage2_best.pt \\
         --frontal ID_pa_drr.png --lateral ID_lat_drr.png --output ct.nii.gz
@@ -132,9 +131,7 @@ def write_nifti(path: Path, volume: np.ndarray, affine: np.ndarray) -> None:
 def read_views(
     settings: argparse.Namespace, views: tuple[str, ...], size: int, calibration: Calibration
 ) -> tuple[Tensor, Tensor | None]:
-    """Return X-rays (1, V, S, S) as the model sees them, and their line integrals where they are
-    calibrated.
-    """
+    """Return X-rays (1, V, S, S) as the model sees them, and line integrals if calibrated."""
     given = {"frontal": settings.frontal, "lateral": settings.lateral}
     for view, path in given.items():
         if view in views and path is None:

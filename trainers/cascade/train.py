@@ -1,5 +1,4 @@
-"""Train the Hybrid-ViT cascade: a frontal and a lateral X-ray in, a CT volume out, refined in
-stages by diffusion.
+"""Train the Hybrid-ViT cascade: two X-rays in, a CT volume out, refined in stages.
 
     python trainers/cascade/train.py --config tiny.json --made_up 96
     torchrun --nproc_per_node=4 trainers/cascade/train.py --config config/multi_view_config.json
@@ -47,7 +46,7 @@ from trainers.cascade.model import reduce
 from trainers.cascade.options import described, launcher_notes, make_parser, resolve
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
-from trainers.cascade.progress import announce, report_step, steps_per_epoch, tell_epoch
+from trainers.cascade.progress import announce, report_epoch, report_step, steps_per_epoch
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.loading import make_loader, to_device
@@ -113,7 +112,7 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
         Cascade.of(config),
     )
     for note in [*launcher_notes(), *config.notes]:
-        reporter.say(f"note         {note}")
+        reporter.write(f"note         {note}")
     if problems:
         reporter.warn(f"{len(problems)} folders of {source} left out: {'; '.join(problems[:5])}")
     resumed_from = resume(run)
@@ -138,12 +137,14 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
     ]
     generators = [seeded_generator(torch.device("cpu"), *seed, 0) for seed in seeds]
     t = torch.stack(
-        [torch.randint(diffusion.timesteps, (), generator=one) for one in generators]
+        [torch.randint(diffusion.timesteps, (), generator=generator) for generator in generators]
     ).to(device)
     noise = torch.stack([seeded_noise(x0.shape[1:], device, *seed, 1) for seed in seeds])
     before: tuple[Tensor, ...] = ()
     if run.stage.sizes.previous is not None:
-        share = torch.stack([torch.rand((), generator=one) for one in generators]).to(device)
+        share = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(
+            device
+        )
         level = share * float(run.config.training["conditioning_noise"])
         known = [seeded_generator(device, *seed, 2) for seed in seeds]
         before = (spoil(reduce(x0, run.stage.sizes.previous), level, known), level)
@@ -159,8 +160,9 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
 
 
 def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dict[str, float]:
-    """Take one optimiser step on a group of batches and return the losses' sums over all ranks, and
-    the norm.
+    """Take one optimiser step on a group of batches; return the losses' sums and the norm.
+
+    Sums are over all ranks.
     """
     assert run.model is not None and run.optimiser is not None and run.precision is not None
     samples = sum(len(batch["index"]) for batch in group)
@@ -267,14 +269,14 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
         spent,
         {f"{run.stage.name}/{k}": v for k, v in values.items()} | values,
     )
-    tell_epoch(run, trained, values, spent)
+    report_epoch(run, trained, values, spent)
     if not math.isfinite(values.get("val_loss", 0.0)):
         raise ArithmeticError(f"{run.stage.name}: the validation loss is not finite")
     if "val_loss" in values and values["val_loss"] < position.best:
         position.best = values["val_loss"]
         run.save(values, best=True)
         path = run.folder.folder / f"{run.stage.name}_best.pt"
-        run.reporter.say(f"  ✓ Saved best checkpoint: {path} (PSNR: {values['psnr']:.2f} dB)")
+        run.reporter.write(f"  ✓ Saved best checkpoint: {path} (PSNR: {values['psnr']:.2f} dB)")
     if last or position.epoch % run.settings.save_every == 0:
         run.save(values)
 
@@ -282,16 +284,16 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
 def train_stage(run: CascadeRun) -> bool:
     """Train the current stage to its end, or until a stop is asked for; return whether it was."""
     position, stage, world = run.position, run.stage, run.ranks.world
-    say = run.reporter.say
-    say(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
-    say(
+    write = run.reporter.write
+    write(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
+    write(
         f"Volume size: {[stage.sizes.size] * 3},"
         f" {stage.sizes.grid**3:,} tokens of {stage.sizes.patch}^3 voxels"
     )
     effective = stage.batch_size * world * run.config.training["accumulation_steps"]
-    say(f"Batch size: {stage.batch_size} per GPU ({effective} total effective)")
-    parameters = sum(one.numel() for one in run.cascade.stages[-1].parameters())
-    say(
+    write(f"Batch size: {stage.batch_size} per GPU ({effective} total effective)")
+    parameters = sum(parameter.numel() for parameter in run.cascade.stages[-1].parameters())
+    write(
         f"Parameters: {parameters:,}; finished stages, which stay as they are:"
         f" {len(run.cascade.stages) - 1}"
     )
@@ -313,8 +315,9 @@ def train_stage(run: CascadeRun) -> bool:
 
 
 def report_test(run: CascadeRun, baselines: Baselines) -> None:
-    """Judge the last stage's best weights on the test patients (or validation's, without any) and
-    print a table.
+    """Judge the last stage's best weights on the test patients and print a table.
+
+    Validation's patients stand in where there are no test patients.
     """
     patients, name = (
         (run.splits.test, "test") if run.splits.test else (run.splits.val, "validation")
@@ -323,7 +326,7 @@ def report_test(run: CascadeRun, baselines: Baselines) -> None:
     sample_before(run, baselines, patients)
     judged = judge(run, baselines, patients, f"{name} patients judged", zeros=True)
     for line in table(judged, f"{run.stage.name} on {name} patients"):
-        run.reporter.say(line)
+        run.reporter.write(line)
     if run.splits.test:
         picture(
             run,
@@ -341,22 +344,20 @@ def train(settings: argparse.Namespace) -> int:
     while True:
         if train_stage(run):
             run.save()
-            run.reporter.say(
+            run.reporter.write(
                 f"stopped on request ({run.stop.reason or 'another process was asked'})"
             )
-            run.reporter.say(f"resume with  --resume_from {run.folder.folder / 'last.pt'}")
+            run.reporter.write(f"resume with  --resume_from {run.folder.folder / 'last.pt'}")
             run.reporter.finish()
             return 0
         if run.position.stage == len(run.config.stages):
-            run.reporter.say(f"Training completed! {time.monotonic() - BEGUN:.1f} s")
+            run.reporter.write(f"Training completed! {time.monotonic() - BEGUN:.1f} s")
             return 0
         next_stage(run)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 done or stopped, 1 failed, 2 a setting that cannot be, 130
-    interrupted twice.
-    """
+    """Run the trainer; return 0 done or stopped, 1 failed, 2 bad setting, 130 interrupted."""
     return run_main(train, make_parser(), arguments)
 
 

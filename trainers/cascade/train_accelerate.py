@@ -1,5 +1,4 @@
-"""Train the cascade under Accelerate, under the guide's name: `train.py`, which reads what the
-launcher sets.
+"""Train the cascade under Accelerate: `train.py`, which reads what the launcher sets.
 
     accelerate launch --multi_gpu --num_processes=4 --mixed_precision=fp16 \\
         trainers/cascade/train_accelerate.py --config config/multi_view_config.json

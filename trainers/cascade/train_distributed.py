@@ -1,5 +1,4 @@
-"""Train the cascade under torchrun, under the guide's name: `train.py`, which averages its
-gradients over all ranks.
+"""Train the cascade under torchrun: `train.py`, with gradients averaged over all ranks.
 
     torchrun --nproc_per_node=4 trainers/cascade/train_distributed.py \\
         --config config/multi_view_config.json

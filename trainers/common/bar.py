@@ -26,7 +26,9 @@ def bar(
     """
     out = stream or sys.stderr
     live = out.isatty()
-    wait = every if every is not None else 0.1 if live else 5.0
+    wait = every
+    if wait is None:
+        wait = 0.1 if live else 5.0
     count = len(items) if total is None and isinstance(items, Sized) else total
     begun = last = time.monotonic()
     done = 0

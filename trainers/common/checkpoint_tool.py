@@ -109,7 +109,7 @@ def main_state(content: Any) -> tuple[str, Mapping[str, Any]]:
             return name, found[name]
     if not found:
         raise CheckpointProblem("holds no mapping of names to tensors")
-    name = max(found, key=lambda one: len(found[one]))
+    name = max(found, key=lambda candidate: len(found[candidate]))
     return name, found[name]
 
 
@@ -185,7 +185,8 @@ def _parameters(top: Mapping[str, Any]) -> int:
 
 def wrappers_in(names: list[str]) -> list[str]:
     """The wrappers that stand in key names."""
-    return [one for one in WRAPPERS if any(one in name.split(".")[:-1] for name in names)]
+    parts = {part for name in names for part in name.split(".")[:-1]}
+    return [wrapper for wrapper in WRAPPERS if wrapper in parts]
 
 
 def writer_of(top: Mapping[str, Any]) -> str:
@@ -212,10 +213,10 @@ def _inspect_safetensors(path: Path) -> dict[str, Any]:
             header = json.loads(file.read(length))
         meta = header.pop("__metadata__", {})
         keys = [
-            {"key": name, "shape": one["shape"], "dtype": one["dtype"]}
-            for name, one in header.items()
+            {"key": name, "shape": entry["shape"], "dtype": entry["dtype"]}
+            for name, entry in header.items()
         ]
-        ends = max((one["data_offsets"][1] for one in header.values()), default=0)
+        ends = max((entry["data_offsets"][1] for entry in header.values()), default=0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
         raise CheckpointProblem(f"{path}: not a readable safetensors file ({problem})") from problem
     if path.stat().st_size < 8 + length + ends:
@@ -229,9 +230,9 @@ def _inspect_safetensors(path: Path) -> dict[str, Any]:
         "values": meta,
         "step": {},
         "devices": {"none": ends},
-        "wrappers": wrappers_in([one["key"] for one in keys]),
+        "wrappers": wrappers_in([entry["key"] for entry in keys]),
         "tensors": len(keys),
-        "parameters": sum(_product(one["shape"]) for one in keys),
+        "parameters": sum(_product(entry["shape"]) for entry in keys),
         "keys": keys[:_MOST_KEYS],
     }
 
@@ -306,10 +307,9 @@ def average(paths: list[Path], output: str) -> dict[str, Any]:
             sums[key] = value.double() if key not in sums else sums[key] + value.double()
     content = OpenedCheckpoint(paths[-1]).content
     name, state = main_state(content)
-    mean = {
-        key: (sums[key] / len(paths)).to(value.dtype) if key in sums else value
-        for key, value in state.items()
-    }
+    mean = dict(state)
+    for key, total in sums.items():
+        mean[key] = (total / len(paths)).to(state[key].dtype)
     dropped = [str(key) for key in content if name and _NOT_WEIGHTS.search(str(key))]
     whole = _replaced(content, name.split(".") if name else [], mean)
     kept = {key: value for key, value in whole.items() if str(key) not in dropped}

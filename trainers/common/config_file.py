@@ -39,7 +39,7 @@ def count_comments(path: Path) -> int:
     if path.suffix.lower() != ".json":
         return 0
     found = _COMMENT.finditer(path.read_text(encoding="utf-8-sig"))
-    return sum(one[1] is None for one in found)
+    return sum(entry[1] is None for entry in found)
 
 
 def _read_json(text: str) -> Any:
@@ -102,7 +102,7 @@ def apply_config(parser: argparse.ArgumentParser, path: Path) -> None:
         words = name.replace("-", "_").split(".")
         choices = ["_".join(words[first:]) for first in range(len(words))]
         dest = next(
-            (one for one in choices if one in actions and one not in ("help", "config")), None
+            (flag for flag in choices if flag in actions and flag not in ("help", "config")), None
         )
         if dest is None:
             raise SettingsError(

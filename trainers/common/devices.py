@@ -49,9 +49,9 @@ def why_no_gpu(environment: Mapping[str, str] = os.environ) -> str:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as problem:
         # A wrong ordinal is "No CUDA GPUs are available"; all else is the driver's own text.
-        told = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        if "No CUDA GPUs" not in told and "No HIP GPUs" not in told:
-            return f"the driver refuses ({told}): compare nvidia-smi or rocm-smi with {_built()}"
+        message = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        if "No CUDA GPUs" not in message and "No HIP GPUs" not in message:
+            return f"the driver refuses ({message}): compare nvidia-smi or rocm-smi with {_built()}"
     named = [f"{name}={environment[name]}" for name in VISIBILITY if environment.get(name)]
     shown = ", ".join(named) or "no *_VISIBLE_DEVICES is set"
     return (

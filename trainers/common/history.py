@@ -26,9 +26,9 @@ class RunHistory:
     def go_on(self, folder: Path, step: int) -> None:
         """Take over what an earlier attempt's folder tells up to a step, if it tells any."""
         try:
-            told = json.loads((folder / "history.json").read_text(encoding="utf-8"))
-            self.steps = [one for one in told["steps"] if one["step"] <= step]
-            self.epochs = [one for one in told["epochs"] if one["step"] <= step]
+            before = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+            self.steps = [entry for entry in before["steps"] if entry["step"] <= step]
+            self.epochs = [entry for entry in before["epochs"] if entry["step"] <= step]
         except (OSError, ValueError, KeyError, TypeError):
             return
 
@@ -48,8 +48,8 @@ class RunHistory:
     def write(self) -> Path:
         """Write history.json and return its path."""
         path = self.folder / "history.json"
-        told = {"trainer": self.trainer, "epochs": self.epochs, "steps": self.steps}
-        write_text_whole(path, json.dumps(told, allow_nan=False) + "\n")
+        history = {"trainer": self.trainer, "epochs": self.epochs, "steps": self.steps}
+        write_text_whole(path, json.dumps(history, allow_nan=False) + "\n")
         return path
 
     def draw(self, title: str) -> Path | None:
@@ -96,5 +96,5 @@ class RunHistory:
             if mark == "-" or len(entries) > 1:
                 series.update(found)
             else:
-                series.update({name: one for name, one in found.items() if name not in series})
+                series.update({name: value for name, value in found.items() if name not in series})
         return dict(list(series.items())[:18])

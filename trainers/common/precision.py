@@ -37,8 +37,10 @@ def choose_precision(asked: str, device: torch.device) -> str:
             )
         asked = launched if launched in ("bf16", "fp16") else "auto"
     has_bf16 = device.type == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+    if asked == "auto" and device.type == "cpu":
+        return "fp32"
     if asked == "auto":
-        return "fp32" if device.type == "cpu" else "bf16" if has_bf16 else "fp16"
+        return "bf16" if has_bf16 else "fp16"
     if asked == "bf16" and not has_bf16:
         raise SettingsError(f"--precision bf16: {device} has no bf16; use fp16 or fp32")
     return asked

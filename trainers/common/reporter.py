@@ -47,7 +47,7 @@ class Reporter:
         self._measure, self._draw = Throttle(0.5), Throttle(30.0)
         self._phase = ""
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Print a line at once."""
         if self.ranks.leads:
             print(line, flush=True)
@@ -59,14 +59,14 @@ class Reporter:
             self.events.emit("alert", text=text)
 
     def phase(self, name: str, text: str = "") -> None:
-        """Tell what begins, one of PHASES; the same again is told once. A text is printed too."""
+        """Report what begins, one of PHASES; the same again is told once. A text is printed too."""
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is none of {', '.join(PHASES)}")
         if name != self._phase:
             self._phase = name
             self.events.emit("phase", phase=name, text=text)
         if text:
-            self.say(f"{name:<12} {text}")
+            self.write(f"{name:<12} {text}")
 
     def start(
         self,
@@ -80,44 +80,44 @@ class Reporter:
         step: int = 0,
         resumed_from: Path | None = None,
     ) -> None:
-        """Say the first words: what was found, the device, and the batch's and rate's sentences."""
+        """Print what was found, the device, and the batch's and rate's sentences."""
         if not self.ranks.leads:
             return
         device = describe_device(self.ranks.device)
         many = f"{self.ranks.world} x " if self.ranks.world > 1 else ""
-        self.say(f"found        {', '.join(f'{name} {value}' for name, value in found.items())}")
-        self.say(f"device       {many}{device} ({self.ranks.reason or self.ranks.device})")
+        self.write(f"found        {', '.join(f'{name} {value}' for name, value in found.items())}")
+        self.write(f"device       {many}{device} ({self.ranks.reason or self.ranks.device})")
         if precision:
-            self.say(f"precision    {precision}")
-        self.say(f"work         {epochs} epochs, {steps} steps; {batch}")
-        self.say(f"rate         {rate}")
-        self.say(f"output       {self.folder}")
+            self.write(f"precision    {precision}")
+        self.write(f"work         {epochs} epochs, {steps} steps; {batch}")
+        self.write(f"rate         {rate}")
+        self.write(f"output       {self.folder}")
         if resumed_from:
-            self.say(f"resume       {resumed_from}, {step} steps done")
+            self.write(f"resume       {resumed_from}, {step} steps done")
             self.history.go_on(self.folder, step)
             if not self.history.epochs and not self.history.steps:
                 self.history.go_on(resumed_from.parent.parent, step)
-        told = {
+        described = {
             **self.settings,
             "device_name": device,
             "world_size": self.ranks.world,
             **plain(found),
         }
         more = {"resumed_from": resumed_from, "step": step} if resumed_from else {}
-        self.events.emit("start", epochs=epochs, steps=steps, settings=told, **more)
+        self.events.emit("start", epochs=epochs, steps=steps, settings=described, **more)
         self._open_boards(step)
 
     def _open_boards(self, step: int) -> None:
         if self._tensorboard:
             if importlib.util.find_spec("tensorboardX"):
                 self._boards.append(TensorBoardFiles(self._board_folder, step))
-                self.say(f"tensorboard  {self._board_folder}")
+                self.write(f"tensorboard  {self._board_folder}")
             else:
-                self.say("tensorboard  no files: pip install tensorboardX")
+                self.write("tensorboard  no files: pip install tensorboardX")
         if self._wandb:
             run = WandbRun(self._wandb, self.folder.name, self.folder, self.settings)
             self._boards.append(run)
-            self.say(f"wandb        project {self._wandb}, {run.mode}, {run.folder}")
+            self.write(f"wandb        project {self._wandb}, {run.mode}, {run.folder}")
 
     def step(
         self, epoch: int, step: int, values: Mapping[str, float], always: bool = False
@@ -153,7 +153,7 @@ class Reporter:
             return
         path, size = saved
         self.events.emit("checkpoint", path=path, step=step, epoch=epoch, bytes=size, best=best)
-        self.say(f"checkpoint   {path} ({size / 1e6:.1f} MB{', best so far' if best else ''})")
+        self.write(f"checkpoint   {path} ({size / 1e6:.1f} MB{', best so far' if best else ''})")
 
     def image(self, path: Path, caption: str, step: int = 0) -> None:
         """Report a PNG that was written."""
@@ -170,7 +170,7 @@ class Reporter:
         if self.history.steps or self.history.epochs:
             self.history.write()
             if self.history.draw(self.trainer) is None:
-                self.say("curves       no curves.png: pip install matplotlib")
+                self.write("curves       no curves.png: pip install matplotlib")
         if values is not None:
             self.events.emit("summary", values=dict(values))
         for board in self._boards:

@@ -1,3 +1,1 @@
-"""The Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image they
-draw.
-"""
+"""The Fresnel Gaussian decoder: image features in, 3D Gaussians out, drawn and compared."""

@@ -12,22 +12,22 @@ from trainers.gaussian.run import GaussianRun
 
 
 def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
-    """Say what was found and what is about to happen."""
-    settings, collection, say = run.settings, run.collection, run.reporter.say
+    """Print what was found and what is about to happen."""
+    settings, collection, write = run.settings, run.collection, run.reporter.write
     parameters = sum(parameter.numel() for parameter in run.decoder.parameters())
     depth = (
         f"depth files ({collection.polarity})"
         if collection.has_depth
         else "no depth files: one plane"
     )
-    told = f"DINOv2 features of {settings.feature_dim} channels"
+    description = f"DINOv2 features of {settings.feature_dim} channels"
     if settings.features == "patch":
-        told = "descriptors of the pixels around each patch, not DINOv2 features"
+        description = "descriptors of the pixels around each patch, not DINOv2 features"
     found = {
         "training images": len(collection.training),
         "held out": len(collection.held_out),
         "source": settings.data_dir or "crops shipped with scikit-image and scikit-learn",
-        "input": f"{told}; {depth}",
+        "input": f"{description}; {depth}",
         "parameters": f"{parameters:,}",
         "gaussians": f"{run.decoder.gaussians:,}",
     }
@@ -40,12 +40,12 @@ def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
         step=run.position.step,
         resumed_from=resumed_from,
     )
-    say(
+    write(
         f"model        {type(run.decoder).__name__}, {parameters:,} parameters,"
         f" {run.decoder.gaussians:,} Gaussians an image, geometry {settings.geometry}"
     )
     backend = choose_backend(settings.renderer, run.ranks.device)
-    say(
+    write(
         f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²;"
         f" {run.precision.name}"
     )
@@ -56,48 +56,46 @@ def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
         if not phases or not phases[-1].endswith(phase.describe()):
             phases.append(f"from epoch {epoch + 1}: {phase.describe()}")
     for line in phases if len(phases) > 1 else ():
-        say(f"phase        {line}")
+        write(f"phase        {line}")
     if len(phases) > 1:
         saved = work_saved(settings.image_size, run.decoder.slots, asked, settings.epochs)
-        say(
+        write(
             f"phase        {saved.patches:.1f} x fewer patches decoded and {saved.pixels:.1f} x"
             " fewer pixels drawn than in as many full epochs"
         )
 
 
 def epoch_lines(run: GaussianRun, number: int, seconds: float) -> None:
-    """Say how an epoch ended, first in upstream's words as far as they are true here."""
+    """Print how an epoch ended, first in upstream's words as far as they are true here."""
     values = run.values
-    run.reporter.say(
+    run.reporter.write(
         f"Epoch {number} complete | Time: {seconds:.1f}s | Loss: {values.get('loss', math.nan):.4f}"
         f" | RGB: {values.get('l1', math.nan):.4f}"
     )
     if "held_out_psnr" not in values:
         return
-    run.reporter.say(
+    run.reporter.write(
         f"held out     PSNR {values['held_out_psnr']:.2f} dB, SSIM {values['held_out_ssim']:.4f}"
         f" (mean colour {values['mean_colour_psnr']:.2f} dB, {values['mean_colour_ssim']:.4f})"
     )
 
 
 def summarise(run: GaussianRun, seconds: float) -> None:
-    """Say how the run ended, after so many seconds in all, and whether the model is worth
-    anything.
-    """
-    values, say = run.values, run.reporter.say
+    """Print how the run ended, after so many seconds, and whether it beats the mean colour."""
+    values, write = run.values, run.reporter.write
     if run.saved is None:
-        say("nothing left to train: all epochs were done before")
+        write("nothing left to train: all epochs were done before")
     final = {name: value for name, value in values.items() if math.isfinite(value)}
-    say(f"final        loss {final.get('loss', math.nan):.4f}")
+    write(f"final        loss {final.get('loss', math.nan):.4f}")
     shares = [
         f"{name[6:]} {100 * value:.0f} %"
         for name, value in final.items()
         if name.startswith("share_")
     ]
     if shares:
-        say(f"shares       {', '.join(shares)} of the loss")
+        write(f"shares       {', '.join(shares)} of the loss")
     if "held_out_psnr" in final:
-        say(
+        write(
             f"held out     PSNR {final['held_out_psnr']:.2f} dB, SSIM {final['held_out_ssim']:.4f};"
             f" the mean colour alone reaches {final['mean_colour_psnr']:.2f} dB,"
             f" {final['mean_colour_ssim']:.4f}"
@@ -107,6 +105,6 @@ def summarise(run: GaussianRun, seconds: float) -> None:
                 "the model is no better than each image's mean colour: it has learnt nothing yet"
             )
     if run.saved is not None:
-        say(f"checkpoint   {run.saved} ({run.saved.stat().st_size / 1e6:.1f} MB)")
-    say(f"time         {seconds:.1f} s, start included")
+        write(f"checkpoint   {run.saved} ({run.saved.stat().st_size / 1e6:.1f} MB)")
+    write(f"time         {seconds:.1f} s, start included")
     run.reporter.finish(final)

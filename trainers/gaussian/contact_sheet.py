@@ -1,6 +1,4 @@
-"""A picture to judge a decoder by: held-out photographs with what the decoder made of them
-below.
-"""
+"""A contact sheet to judge a decoder by: held-out photographs above their renders."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ def write_contact_sheet(
     values: Sequence[float],
     title: str,
 ) -> None:
-    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names, PSNR in dB and a
-    title.
-    """
+    """Write images (N,3,S,S) in [0,1] above their renders as a PNG with names and PSNR in dB."""
     count = len(names)
     width = MARGIN + count * (CELL + GAP)
     top = 2 * (LINE + GAP)
@@ -47,9 +43,7 @@ def write_contact_sheet(
 
 
 def to_picture(image: Tensor) -> Image.Image:
-    """Return an image (3,S,S) in [0,1] as a picture of CELL pixels with every original pixel
-    visible.
-    """
+    """Return an image (3,S,S) in [0,1] enlarged to CELL pixels, every original pixel visible."""
     return to_image(image).resize((CELL, CELL), Image.Resampling.NEAREST)
 
 

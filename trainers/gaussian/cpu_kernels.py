@@ -81,9 +81,7 @@ class CompiledDrawing(torch.autograd.Function):
 
 @njit(cache=True, parallel=True, nogil=True)
 def list_members(boxes: Any, order: Any, across: int) -> Any:  # pragma: no cover - compiled
-    """Return where each tile's members start (B·tiles+1) and the members, front to back, of all
-    tiles.
-    """
+    """Return where each tile's members start (B·tiles+1), and all members, front to back."""
     images, count = order.shape
     tiles = across * across
     filled = np.zeros(images * tiles, dtype=np.int64)
@@ -183,8 +181,9 @@ def draw_forward(
 def read_tile(
     canvas: Any, arriving: Any, top: int, left: int, tile: int, wanted: Any, behind: Any
 ) -> None:  # pragma: no cover - compiled
-    """Fill wanted (5,P) with a tile of the arriving gradient (5,S,S), behind (P,) with its product
-    with the canvas (5,S,S).
+    """Fill wanted (5,P) with a tile of the arriving gradient, behind (P,) with its product.
+
+    The gradient and the canvas it is multiplied with are (5,S,S).
     """
     size = canvas.shape[2]
     for y in range(top, min(top + tile, size)):
@@ -206,10 +205,10 @@ def go_past(
     weight: Any,
     slope: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Fill a splat's weight (P,) and the slope (P,) of the loss over its exponent by the opacity;
-    take it off `through` and `behind`.
+    """Fill a splat's weight (P,) and the slope (P,) of the loss over its exponent.
 
-    What a Gaussian hides is what the drawn pixel holds less what was drawn up to it.
+    The slope is divided by the opacity; the splat is taken off `through` and `behind`. What a
+    Gaussian hides is what the drawn pixel holds less what was drawn up to it.
     """
     number = slope.dtype.type
     one, none = number(1.0), number(0.0)

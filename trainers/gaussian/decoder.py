@@ -55,9 +55,7 @@ class PatchWindow(NamedTuple):
 
 
 class HiddenLayers(nn.Module):
-    """Linear layers with ReLU and dropout between them, under the names `net.0`, `net.3`,
-    `net.6` …
-    """
+    """Linear layers with ReLU and dropout between them, named `net.0`, `net.3`, `net.6` …"""
 
     def __init__(self, width: int, hidden: tuple[int, ...], outputs: int, dropout: float) -> None:
         super().__init__()
@@ -74,9 +72,7 @@ class HiddenLayers(nn.Module):
 
 
 class DepthEncoder(nn.Module):
-    """Three convolutions over the disparity image (B,1,S,S), averaged to the patch grid
-    (B,D,37,37).
-    """
+    """Three convolutions over disparity (B,1,S,S), averaged to the patch grid (B,D,37,37)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -95,8 +91,9 @@ class DepthEncoder(nn.Module):
 
 
 class PoseEncoder(nn.Module):
-    """Elevation and azimuth (B,2) in radians as sines and cosines of eight octaves, then an MLP:
-    (B,64).
+    """Elevation and azimuth (B,2) as sines and cosines of eight octaves, then an MLP: (B,64).
+
+    Angles are in radians.
     """
 
     def __init__(self) -> None:
@@ -112,9 +109,7 @@ class PoseEncoder(nn.Module):
 
 
 class GaussianDecoder(nn.Module):
-    """What all decoders share: a learned distance of the nearest plane, and the layout of their
-    points.
-    """
+    """What all decoders share: a learned distance of the nearest plane, and their layout."""
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__()
@@ -177,20 +172,20 @@ class DirectPatchDecoder(GaussianDecoder):
         pose: Tensor | None = None,
         window: PatchWindow | None = None,
     ) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,1,H,W) in [0,1], 1 nearest, or None for a
-        plane.
+        """Decode features (B,C,37,37) and disparity (B,1,H,W), or None for a plane.
 
-        With slots < K only the first Gaussians of each patch are made, widened to cover the same
-        area; with a window only its patches are; pose (B,2), elevation and azimuth in radians,
-        tells the pose encoder from where the Gaussians will be seen.
+        Disparity is in [0,1], 1 nearest. With slots < K only the first Gaussians of each patch are
+        made, widened to cover the same area; with a window only its patches are; pose (B,2),
+        elevation and azimuth in radians, tells the pose encoder from where the Gaussians will be
+        seen.
         """
         k, used = self.slots, min(slots or self.slots, self.slots)
         window = window or PatchWindow(0, 0, GRID)
-        told = window.cut(features)
+        inputs = window.cut(features)
         if self.settings.depth_fusion:
             seen = torch.zeros_like(features[:, :1]) if disparity is None else disparity
-            told = torch.cat((told, window.cut(self.depth_encoder(seen))), dim=1)
-        raw = self.mlp(told.permute(0, 2, 3, 1)).unflatten(-1, (k, OUTPUTS))[..., :used, :]
+            inputs = torch.cat((inputs, window.cut(self.depth_encoder(seen))), dim=1)
+        raw = self.mlp(inputs.permute(0, 2, 3, 1)).unflatten(-1, (k, OUTPUTS))[..., :used, :]
         depths = None if disparity is None else window.cut(patch_means(disparity)).flatten(1)
         places = (self.patches_across, self.patches_down)
         across, down = (window.cut(part.view(GRID, GRID)).flatten() for part in places)
@@ -205,9 +200,7 @@ class DirectPatchDecoder(GaussianDecoder):
 
 
 class SpiralDecoder(GaussianDecoder):
-    """What experiments 4 and 5 share: features and depths sampled at the points of a Fibonacci
-    spiral.
-    """
+    """What experiments 4 and 5 share: features and depths sampled at a Fibonacci spiral."""
 
     spiral_x: Tensor
     spiral_y: Tensor
@@ -224,9 +217,7 @@ class SpiralDecoder(GaussianDecoder):
 
     @property
     def points(self) -> Layout:
-        """Where the points lie in the image; ours are stretched from the disc to the whole
-        square.
-        """
+        """Where the points lie; ours are stretched from the disc to the whole square."""
         return Layout.of_spiral(self.spiral_x, self.spiral_y, self.settings.geometry)
 
     def at_points(self, grid: Tensor, points: Layout) -> Tensor:
@@ -258,9 +249,7 @@ class FibonacciPatchDecoder(SpiralDecoder):
 
 
 class NCAGaussianDecoder(SpiralDecoder):
-    """377 cells that tell their six nearest neighbours what they hold and change a little, 16 times
-    (5).
-    """
+    """377 cells that exchange their states with six nearest neighbours, 16 times (5)."""
 
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__(settings)
@@ -280,9 +269,7 @@ class NCAGaussianDecoder(SpiralDecoder):
         nn.init.zeros_(self.update_rule[-1].bias)
 
     def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z stays locked to the
-        depth.
-        """
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z keeps to the depth."""
         points = self.points
         state = self.init_state_net(self.at_points(features, points))
         depths = None if disparity is None else self.at_points(disparity, points)[..., 0]
@@ -293,9 +280,9 @@ class NCAGaussianDecoder(SpiralDecoder):
                 .topk(1 + self.settings.nca_neighbours, largest=False)
                 .indices
             )
-            told = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
+            messages = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
             change = self.update_rule(
-                F.relu(self.perception(told.unflatten(1, near.shape[1:]).flatten(2)))
+                F.relu(self.perception(messages.unflatten(1, near.shape[1:]).flatten(2)))
             )
             if self.training:
                 change = change * torch.bernoulli(torch.full_like(change[..., :1], 0.5))

@@ -85,7 +85,9 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     device, reason = choose_device(settings.device)
     decoder = trained.decoder.to(device)
     width = decoder.settings.feature_dim
-    found = collect(settings.data_dir, trained.told, width, settings.max_images, settings.held_out)
+    found = collect(
+        settings.data_dir, trained.feature_kind, width, settings.max_images, settings.held_out
+    )
     if decoder.settings.depth_fusion and not found.has_depth:
         raise SettingsError("this decoder is told depth, and the folder has no depth files")
     chosen = (*found.held_out, *found.training) if settings.all else found.held_out
@@ -93,9 +95,9 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     camera = Camera(size, settings.blur or trained.blur)
     draw = choose_drawer(settings.renderer, device)
     photographs = PhotographSet(chosen, found, size)
-    lpips, told = find_lpips(settings.lpips_dir)
+    lpips, reason_off = find_lpips(settings.lpips_dir)
     if settings.lpips_dir and lpips is None:
-        raise SettingsError(f"--lpips_dir: {told}")
+        raise SettingsError(f"--lpips_dir: {reason_off}")
     print(
         f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each",
         flush=True,
@@ -103,7 +105,7 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     print(f"device       {describe_device(device)} ({reason})", flush=True)
     print(f"checkpoint   {settings.checkpoint} ({trained.writer})", flush=True)
     if lpips is None:
-        print(f"lpips        off: {told}", flush=True)
+        print(f"lpips        off: {reason_off}", flush=True)
     order = list(range(len(chosen)))
     batches = [
         order[start : start + settings.batch_size]
@@ -140,14 +142,13 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
 def report(
     rows: list[dict[str, float | str]], settings: argparse.Namespace, camera: Camera
 ) -> dict[str, float]:
-    """Print the means beside the baseline's, write all figures to figures.json, return the
-    means.
-    """
+    """Print the means beside the baseline's, write figures.json, and return the means."""
     keys = [key for key in rows[0] if key != "name"]
     means = {key: sum(float(row[key]) for row in rows) / len(rows) for key in keys}
-    told = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
+    lpips = "" if "held_out_lpips" not in means else f", LPIPS {means['held_out_lpips']:.4f}"
     print(
-        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{told}", flush=True
+        f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}",
+        flush=True,
     )
     print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}", flush=True)
     if means[NAMES[0]] <= means[NAMES[2]]:

@@ -1,6 +1,4 @@
-"""How good a decoder is on photographs it has not seen, beside what each image's mean colour
-reaches.
-"""
+"""How good a decoder is on unseen photographs, beside each image's mean colour."""
 
 from __future__ import annotations
 

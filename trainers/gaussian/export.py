@@ -29,8 +29,9 @@ NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
 class Exported(nn.Module):
-    """A decoder with upstream's inputs `features`, `depth` and outputs, rotations as quaternions w
-    x y z.
+    """A decoder with upstream's inputs `features`, `depth` and its outputs.
+
+    Rotations are quaternions w x y z.
     """
 
     def __init__(self, decoder: GaussianDecoder) -> None:
@@ -97,9 +98,7 @@ def export_onnx(decoder: GaussianDecoder, path: Path) -> float:
 
 
 def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
-    """Return the largest difference of any output, for inputs and a batch the export has not
-    seen.
-    """
+    """Return the largest difference of any output, for inputs that the export has not seen."""
     import onnxruntime
 
     features = torch.randn(3, module.decoder.settings.feature_dim, GRID, GRID, generator=chance)
@@ -108,28 +107,30 @@ def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
         expected = [part.numpy() for part in module(features, depth)]
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": features.numpy(), "depth": depth.numpy()}
-    known = {one.name for one in session.get_inputs()}
+    known = {entry.name for entry in session.get_inputs()}
     found = session.run(
         list(OUTPUTS), {name: value for name, value in given.items() if name in known}
     )
-    return max(float(np.abs(one - other).max()) for one, other in zip(expected, found, strict=True))
+    return max(
+        float(np.abs(wanted - answer).max()) for wanted, answer in zip(expected, found, strict=True)
+    )
 
 
 def export_at_end(run: GaussianRun) -> None:
     """Export the trained decoder beside its checkpoints, or say why not."""
-    settings, say = run.settings, run.reporter.say
+    settings, write = run.settings, run.reporter.write
     if not run.ranks.leads or not settings.export_onnx:
         return
     path = settings.output_dir / f"gaussian_decoder_exp{settings.experiment}.onnx"
     if absent := missing_packages():
-        say(f"onnx         not written: pip install {' '.join(absent)}")
+        write(f"onnx         not written: pip install {' '.join(absent)}")
         return
     if run.decoder.settings.pose_encoding:
-        say("onnx         not written: the view is no input of upstream's format")
+        write("onnx         not written: the view is no input of upstream's format")
         return
     try:
         apart = export_onnx(run.decoder, path)
     except (RuntimeError, ArithmeticError) as problem:
         run.reporter.warn(f"ONNX export failed: {str(problem).splitlines()[0]}")
         return
-    say(f"ONNX export successful: {path} (onnxruntime differs by {apart:.1e})")
+    write(f"ONNX export successful: {path} (onnxruntime differs by {apart:.1e})")

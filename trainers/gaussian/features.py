@@ -1,6 +1,4 @@
-"""What the decoder is told about an image: DINOv2 features from a file, or a descriptor of its
-pixels.
-"""
+"""What the decoder is given of an image: DINOv2 features, or descriptors of its pixels."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ def feature_bytes(feature_dim: int) -> int:
 
 
 def found_feature_dim(folder: Path, stems: list[str]) -> int:
-    """Return the feature size for which the most stems have a file, the larger of equals; 384 for
-    none.
-    """
+    """Return the feature size with files for the most stems, the larger of equals; else 384."""
     counts = {
         dim: sum((folder / f"{stem}{suffix}").is_file() for stem in stems)
         for dim, suffix in FEATURE_SUFFIXES.items()
@@ -45,9 +41,7 @@ def found_feature_dim(folder: Path, stems: list[str]) -> int:
 
 
 def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> None:
-    """Raise SettingsError unless every stem has a feature file of the right size for
-    feature_dim.
-    """
+    """Raise SettingsError unless every stem has a feature file of feature_dim's size."""
     paths = [folder / f"{stem}{FEATURE_SUFFIXES[feature_dim]}" for stem in stems]
     missing = [path for path in paths if not path.is_file()]
     if missing:
@@ -103,14 +97,14 @@ def read_polarity(folder: Path) -> str:
     if not path.is_file():
         return POLARITIES[0]
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))["polarity"]
+        polarity = json.loads(path.read_text(encoding="utf-8"))["polarity"]
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise SettingsError(
             f"{path} cannot be read ({problem}); delete it if depth is disparity"
         ) from problem
-    if told not in POLARITIES:
-        raise SettingsError(f"{path}: polarity {told!r} is neither {' nor '.join(POLARITIES)}")
-    return str(told)
+    if polarity not in POLARITIES:
+        raise SettingsError(f"{path}: polarity {polarity!r} is neither {' nor '.join(POLARITIES)}")
+    return str(polarity)
 
 
 def first_names(paths: list[Path]) -> str:
@@ -146,16 +140,15 @@ def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
 
 
 def read_density(path: Path, size: int) -> Tensor:
-    """Read what a language model found worth detail, (g,g) in [0,1], as weights (1,size,size) in
-    [0.5,1.5].
+    """Read where detail is worth most, (g,g) in [0,1], as weights (1,size,size) in [0.5,1.5].
 
     Raises ValueError naming the file where it is no square of finite numbers.
     """
     grid = np.load(path, allow_pickle=False)
     if grid.ndim != 2 or grid.shape[0] != grid.shape[1] or not np.isfinite(grid).all():
         raise ValueError(f"{path} holds no square of finite numbers, but shape {grid.shape}")
-    told = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
-    return 0.5 + F.interpolate(told, size=size, mode="bilinear", align_corners=True)[0]
+    weights = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
+    return 0.5 + F.interpolate(weights, size=size, mode="bilinear", align_corners=True)[0]
 
 
 def describe_patches(pixels: Tensor) -> Tensor:
@@ -179,12 +172,11 @@ def describe_patches(pixels: Tensor) -> Tensor:
     far = F.unfold(pad_edges(blocks, 5), kernel_size=3, dilation=5).view(27, GRID, GRID)
     places = (torch.arange(GRID, dtype=torch.float32) + 0.5) / GRID * 2 - 1
     row, column = torch.meshgrid(places, places, indexing="ij")
-    waves = [
-        wave(place * math.pi * 2.0**octave)
-        for place in (column, row)
-        for octave in range(4)
-        for wave in (torch.sin, torch.cos)
-    ]
+    waves = []
+    for place in (column, row):
+        for octave in range(4):
+            angle = place * math.pi * 2.0**octave
+            waves += [angle.sin(), angle.cos()]
     return torch.cat((near, around, far, torch.stack((column, row, *waves))))
 
 

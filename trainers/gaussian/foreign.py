@@ -1,5 +1,4 @@
-"""Checkpoints that this trainer did not write: the Fresnel project's, and those of our own first
-version.
+"""Checkpoints of other programs: the Fresnel project's, and our own first version's.
 
 Upstream's hold `epoch` (whole epochs, from 1), `model_state_dict`, `optimizer_state_dict`, `losses`
 and `config`. Its weights go on in its own geometry (`upstream`). They cannot be turned into ours:
@@ -30,9 +29,7 @@ EXTRAS = ("fresnel_zones.", "edge_detector.")
 
 @dataclass(frozen=True)
 class Foreign:
-    """Weights under upstream's names, the optimiser's state or None, finished epochs, and whose
-    they are.
-    """
+    """Upstream-named weights, the optimiser's state or None, finished epochs, and the writer."""
 
     weights: dict[str, Tensor]
     optimiser: dict[str, Any] | None
@@ -43,9 +40,7 @@ class Foreign:
 
 
 def read_any(path: Path) -> dict[str, Any]:
-    """Return a checkpoint's content; upstream's may hold paths, which weights_only refuses by
-    itself.
-    """
+    """Return a checkpoint's content; upstream's may hold paths, which weights_only refuses."""
     kinds = [pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath]
     with torch.serialization.safe_globals(kinds):
         return load_checkpoint(path)
@@ -98,13 +93,12 @@ def load_weights(decoder: GaussianDecoder, foreign: Foreign, path: Path) -> list
             f"--resume: {path} was trained with {', '.join(extra)}, which are left out here"
         )
     here = decoder.state_dict()
+    given = {name: tuple(weight.shape) for name, weight in foreign.weights.items()}
+    wanted = {name: tuple(weight.shape) for name, weight in here.items()}
     wrong = [
-        f"{name} {tuple(foreign.weights[name].shape) if name in foreign.weights else 'missing'} for"
-        f" {tuple(here[name].shape) if name in here else 'nothing'}"
-        for name in sorted(set(here) | set(foreign.weights))
-        if name not in here
-        or name not in foreign.weights
-        or here[name].shape != foreign.weights[name].shape
+        f"{name} {given.get(name, 'missing')} for {wanted.get(name, 'nothing')}"
+        for name in sorted(given.keys() | wanted.keys())
+        if given.get(name) != wanted.get(name)
     ]
     if wrong:
         raise SettingsError(f"--resume: {path} is of another decoder: {'; '.join(wrong[:3])}")
@@ -128,9 +122,7 @@ def load_weights(decoder: GaussianDecoder, foreign: Foreign, path: Path) -> list
 def load_optimiser(
     optimiser: torch.optim.Optimizer, state: dict[str, Any], parameters: list[nn.Parameter]
 ) -> str:
-    """Load a foreign optimiser's moments; return a warning where they do not fit and are left
-    out.
-    """
+    """Load a foreign optimiser's moments; return a warning where they do not fit."""
     moments = state.get("state", {})
     for index, parameter in enumerate(parameters):
         if index in moments and moments[index]["exp_avg"].shape != parameter.shape:

@@ -1,6 +1,4 @@
-"""Gaussians as files: `.ply` as 3D Gaussian Splatting viewers read it, and the Fresnel project's
-`.bin`.
-"""
+"""Gaussians as files: `.ply` as 3DGS viewers read it, and the Fresnel project's `.bin`."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ PLY_NAMES = (
 
 
 def to_viewer_axes(gaussians: Gaussians) -> Gaussians:
-    """Return Gaussians in OpenCV's axes, y down and z forward: positions and rotations turned about
-    x.
-    """
+    """Return Gaussians in OpenCV's axes, y down and z forward: turned about x."""
     flip = gaussians.positions.new_tensor([1.0, -1.0, -1.0])
     return gaussians._replace(
         positions=gaussians.positions * flip, rotations=flip.unsqueeze(-1) * gaussians.rotations
@@ -47,9 +43,7 @@ def to_viewer_axes(gaussians: Gaussians) -> Gaussians:
 
 
 def of_one_image(gaussians: Gaussians, image: int = 0) -> list[NDArray[np.float32]]:
-    """Return positions, scales, quaternions w x y z, colours and opacities (N,1) of one image as
-    float32.
-    """
+    """Return one image's positions, scales, quaternions w x y z, colours and opacities (N,1)."""
     parts = (
         gaussians.positions,
         gaussians.scales,
@@ -85,8 +79,9 @@ def write_ply(path: Path, gaussians: Gaussians, image: int = 0) -> int:
 
 
 def write_bin(path: Path, gaussians: Gaussians, image: int = 0) -> int:
-    """Write N x 14 float32 without a header: position, scale, quaternion w x y z, colour, opacity;
-    return N.
+    """Write N x 14 float32 without a header and return N.
+
+    Columns: position, scale, quaternion w x y z, colour, opacity.
     """
     columns = np.concatenate(of_one_image(gaussians, image), axis=1).astype("<f4")
     write_whole(path, lambda file: file.write(columns.tobytes()))

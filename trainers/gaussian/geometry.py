@@ -1,5 +1,4 @@
-"""From a decoder's raw numbers to Gaussians in the camera's frame, in our geometry and in the
-Fresnel project's.
+"""From a decoder's raw numbers to Gaussians in the camera's frame, ours and upstream's.
 
 In ours image row 0 is at the top, a disparity of 1 is nearest to the camera, and offsets and scales
 count in patch widths at the Gaussian's own distance, so that the patches cover the whole image
@@ -38,10 +37,10 @@ PIVOT = -3.0
 
 
 class Layout(NamedTuple):
-    """Points in the image: across and down (N,) in [-1,1], their spacing in half images, reach,
-    geometry.
+    """Points in the image: across and down (N,) in [-1,1], spacing, reach and geometry.
 
-    `reach` is how far, in world units, a raw offset of 1 moves a Gaussian in upstream's geometry.
+    The spacing is in half images. `reach` is how far, in world units, a raw offset of 1 moves a
+    Gaussian in upstream's geometry.
     """
 
     across: Tensor
@@ -62,9 +61,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of_spiral(cls, x: Tensor, y: Tensor, geometry: str) -> Layout:
-        """Return points of the unit disc, in our geometry stretched along their radius to the
-        square.
-        """
+        """Return points of the unit disc, in our geometry stretched to the square."""
         if geometry == "upstream":
             return cls(x, y, math.sqrt(math.pi / len(x)), 0.15, geometry)
         longer = torch.maximum(x.abs(), y.abs()).clamp(min=1e-6)
@@ -79,8 +76,9 @@ def to_gaussians(
     depth_offset: Tensor,
     widening: float = 1.0,
 ) -> Gaussians:
-    """Return B·N·K Gaussians from raw (B,N,K,16) or (B,N,16) and disparity (B,N), or None for a
-    plane.
+    """Return B·N·K Gaussians from raw (B,N,K,16) or (B,N,16) and disparity (B,N) or None.
+
+    Without disparity they lie on a plane.
     """
     raw = raw.unsqueeze(2) if raw.dim() == 3 else raw
     across, down = points.across.view(1, -1, 1), points.down.view(1, -1, 1)
@@ -115,8 +113,7 @@ def to_gaussians(
 
 
 def start_of_last_layer(last: nn.Linear, k: int, geometry: str) -> None:
-    """Set a last layer so that an untrained point is a tight cluster of k round, nearly opaque
-    Gaussians.
+    """Set a last layer so that an untrained point is a tight cluster of k opaque Gaussians.
 
     In upstream's geometry nothing but the rotation is set, which starts as the identity.
     """
@@ -176,8 +173,7 @@ def quaternions(rotations: Tensor) -> Tensor:
 
 
 def seen_from(gaussians: Gaussians, pose: Tensor) -> Gaussians:
-    """Return the Gaussians turned so that the camera sees them from pose (B,2), elevation and
-    azimuth.
+    """Return the Gaussians turned to be seen from pose (B,2), elevation and azimuth.
 
     In radians, about the middle of the depth range, first about y by the azimuth, then about x by
     the elevation; a positive azimuth looks at them from the right, a positive elevation from above.

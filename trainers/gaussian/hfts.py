@@ -1,5 +1,4 @@
-"""The fast training schedule (HFTS): cheap epochs first, and a last phase with everything at full
-size.
+"""The fast training schedule (HFTS): cheap epochs first, then a last phase at full size.
 
 Four savings, each usable alone: random windows of the patch grid instead of whole images
 (`window`), a smaller image (`train_resolution`) and fewer Gaussians a patch that are split until
@@ -47,8 +46,9 @@ class Savings:
 
 @dataclass(frozen=True)
 class Phase:
-    """What one epoch works with: pixels a side, Gaussians a patch, Gaussians drawn (0: all), window
-    (0: all).
+    """One epoch's image size, Gaussians a patch, Gaussians drawn and window (0: all).
+
+    The size is in pixels a side.
     """
 
     resolution: int
@@ -78,9 +78,7 @@ def phase_of(epoch: int, epochs: int, size: int, slots: int, savings: Savings) -
 
 
 def final_epoch(epochs: int, share: float) -> int:
-    """Return the epoch, counted from 0, at which the last phase begins: it has at least one
-    epoch.
-    """
+    """Return the epoch, from 0, at which the last phase begins; it has at least one epoch."""
     return max(0, min(epochs - 1, round(epochs * (1 - share))))
 
 
@@ -131,8 +129,7 @@ def split_gaussians(
 def sample_gaussians(
     gaussians: Gaussians, k: int, generator: torch.Generator | None = None
 ) -> Gaussians:
-    """Return the Gaussians with some at random made invisible and the rest's opacity raised in
-    return.
+    """Return the Gaussians with some made invisible at random and the rest's opacity raised.
 
     Gaussian i stays with probability p = max(k/N, opacity/0.99), by itself, with opacity / p. What
     a camera sees is linear in every single opacity, so the expected picture is the picture of all,
@@ -156,8 +153,7 @@ def keep_chances(opacities: Tensor, k: int) -> Tensor:
 def random_window(
     side: int, size: int, generator: torch.Generator | None = None
 ) -> tuple[PatchWindow, Camera]:
-    """Return a random window of `side` patches, with a margin to decode, and the camera that sees
-    its pixels.
+    """Return a random window of `side` patches with a margin, and the camera that sees it.
 
     Positions beyond the border are drawn too and pushed back, so that border patches are not rarer.
     """

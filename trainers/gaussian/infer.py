@@ -1,5 +1,4 @@
-"""Turn an image into 3D Gaussians: a .ply for viewers, the Fresnel project's .bin, and a PNG from
-any view.
+"""Turn an image into 3D Gaussians: .ply, the Fresnel project's .bin, and a PNG.
 
     python trainers/gaussian/infer.py --checkpoint run/checkpoints/best.pt --image cat.jpg \\
         --features_model models/dinov2_small.onnx --depth_model models/depth_anything_v2_small.onnx

@@ -1,6 +1,4 @@
-"""How far a rendering is from its image: the terms of the loss, their weights and each one's
-share.
-"""
+"""How far a rendering is from its image: terms of the loss, weights and shares."""
 
 from __future__ import annotations
 
@@ -38,13 +36,12 @@ def total_loss(
     weights: Tensor | None = None,
     seen: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the loss to minimise and its parts for images (B,3,S,S) and disparity (B,1,S,S) or
-    None.
+    """Return the loss to minimise and its parts for images (B,3,S,S).
 
-    Parts are bare: `l1`, `ssim` (the similarity itself), `depth`, `lpips`, `frequency`;
-    `share_NAME` is the part's share of the loss. `weights` (B,1,S,S) weigh pixels of L1; `seen`
-    (B,1,S,S) leaves out of L1, the only term that can, pixels nothing is known about, and then the
-    other terms are left out.
+    Disparity is (B,1,S,S) or None. Parts are bare: `l1`, `ssim` (the similarity itself), `depth`,
+    `lpips`, `frequency`; `share_NAME` is the part's share of the loss. `weights` (B,1,S,S) weigh
+    pixels of L1; `seen` (B,1,S,S) leaves out of L1, the only term that can, pixels nothing is known
+    about, and then the other terms are left out.
     """
     difference = (drawn.image - image).abs()
     if seen is not None:
@@ -75,8 +72,7 @@ def shares(terms: Mapping[str, Tensor], total: Tensor) -> dict[str, Tensor]:
 
 
 def ssim(first: Tensor, second: Tensor, window: int = 11, sigma: float = 1.5) -> Tensor:
-    """Return the structural similarity (B,) of images (B,3,H,W) in [0,1]: 1 for equal ones, higher
-    is better.
+    """Return the structural similarity (B,) of images (B,3,H,W) in [0,1], 1 for equal ones.
 
     Wang et al. 2004: a Gaussian window, K1 = 0.01, K2 = 0.03, the mean over all windows inside the
     image.
@@ -109,24 +105,20 @@ def blur_matrix(like: Tensor, side: int, window: int, sigma: float) -> Tensor:
 
 
 def psnr(first: Tensor, second: Tensor) -> Tensor:
-    """Return the peak signal-to-noise ratio (B,) in dB of images (B,3,H,W) in [0,1]; at most
-    100.
-    """
+    """Return the peak signal-to-noise ratio (B,) in dB of images in [0,1], at most 100."""
     return -10 * (first - second).square().mean(dim=(1, 2, 3)).clamp(min=1e-10).log10()
 
 
 def mean_colour_psnr(image: Tensor) -> Tensor:
-    """Return the PSNR (B,) in dB that each image's own mean colour reaches: what any model has to
-    beat.
-    """
+    """Return the PSNR (B,) in dB of each image's mean colour, which any model has to beat."""
     return psnr(image, image.mean(dim=(2, 3), keepdim=True).expand_as(image))
 
 
 def depth_loss(distance: Tensor, coverage: Tensor, disparity: Tensor) -> Tensor:
-    """Return the mean difference of rendered distances (B,S,S) and disparities (B,1,S,S), 1
-    nearest.
+    """Return the mean difference of rendered distances (B,S,S) and disparities (B,1,S,S).
 
-    Both are brought to mean 0 and deviation 1 in each image, since a disparity has no scale.
+    Disparity is 1 where it is nearest. Both are brought to mean 0 and deviation 1 in each image,
+    since a disparity has no scale.
     """
     rendered = standardise((distance / coverage.clamp(min=1e-3)).flatten(1))
     return (rendered - standardise(1 - disparity.flatten(1))).abs().mean()
@@ -140,8 +132,7 @@ def standardise(values: Tensor) -> Tensor:
 
 
 def frequency_loss(first: Tensor, second: Tensor, cutoff: float, high_weight: float) -> Tensor:
-    """Return the mean squared difference of amplitude spectra, frequencies above `cutoff` weighed
-    more.
+    """Return the mean squared difference of amplitudes, frequencies above `cutoff` weighed more.
 
     `cutoff` in cycles per pixel. The transform is orthonormal (Parseval: as large as the images'
     own squared difference), where the Fresnel project's is not and outweighs all other terms.

@@ -35,8 +35,7 @@ def to_input(image: Image.Image) -> Array:
 
 
 def load_network(path: Path, what: str, output: str) -> Network:
-    """Return a network that turns (1,3,518,518) into an array: an .onnx file or a transformers
-    folder.
+    """Return a network from (1,3,518,518) to an array: an .onnx file or transformers folder.
 
     `output` is the name of what transformers' model answers. Raises SettingsError where it is
     missing, is no network, or its package is not installed.
@@ -89,12 +88,12 @@ def _from_transformers(path: Path, what: str, output: str) -> Network:
         else transformers.AutoModel
     )
     try:
-        model, told = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
+        model, loading = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError) as problem:
         raise SettingsError(
             f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})"
         ) from problem
-    absent = sorted(told["missing_keys"])
+    absent = sorted(loading["missing_keys"])
     if absent:
         # transformers would draw them at random and only warn.
         raise SettingsError(
@@ -111,17 +110,16 @@ def _from_transformers(path: Path, what: str, output: str) -> Network:
 
 
 def agreed_polarity(asked: str | None, path: Path | None) -> str:
-    """Return what a depth network answers: as asked, else as a transformers folder's configuration
-    says, else disparity.
+    """Return a depth network's polarity: as asked, else as its configuration says.
 
-    Depth Anything answers disparity, and metres where its configuration is metric. Raises
-    SettingsError where the two contradict each other.
+    Without either it is disparity. Depth Anything answers disparity, and metres where its
+    configuration is metric. Raises SettingsError where the two contradict each other.
     """
     stated = None
     if path is not None and (path / "config.json").is_file():
-        told = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        if told.get("model_type") == "depth_anything":
-            stated = POLARITIES[told.get("depth_estimation_type", "relative") == "metric"]
+        configuration = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        if configuration.get("model_type") == "depth_anything":
+            stated = POLARITIES[configuration.get("depth_estimation_type", "relative") == "metric"]
     if asked and stated and asked != stated:
         raise SettingsError(
             f"--depth_polarity {asked}: the network in {path} answers {stated}, its config.json"
@@ -146,8 +144,7 @@ def patch_features(network: Network, pixels: Array, name: str) -> Array:
 
 
 def depth_image(network: Network, pixels: Array, size: int, name: str) -> Array:
-    """Return predicted depth as (size,size), its least value 0 and its greatest 1; zeros where it
-    is flat.
+    """Return predicted depth (size,size), scaled to [0,1]; zeros where it is flat.
 
     Raises SettingsError where the network answers no picture.
     """

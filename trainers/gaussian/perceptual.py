@@ -51,12 +51,14 @@ class Lpips(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """Compare."""
         both = F.interpolate(torch.cat((first, second)), size=SIDE, mode="bilinear", antialias=True)
-        told = (2 * both - 1 - self.shift) / self.scale
+        activations = (2 * both - 1 - self.shift) / self.scale
         total = torch.zeros(len(first), device=first.device)
         for place, layer in enumerate(self.convolutions):
-            told = F.relu(layer(F.max_pool2d(told, 3, 2) if place in (1, 2) else told))
-            one, other = F.normalize(told, dim=1, eps=1e-10).chunk(2)
-            total = total + ((one - other).square() * self.weights[place].view(1, -1, 1, 1)).sum(
+            if place in (1, 2):
+                activations = F.max_pool2d(activations, 3, 2)
+            activations = F.relu(layer(activations))
+            left, right = F.normalize(activations, dim=1, eps=1e-10).chunk(2)
+            total = total + ((left - right).square() * self.weights[place].view(1, -1, 1, 1)).sum(
                 1
             ).mean((1, 2))
         return total

@@ -1,13 +1,11 @@
-"""Images to learn from: a folder of photographs, or crops of those that two common packages
-ship.
-"""
+"""Images to learn from: a folder, or crops of photographs that two packages ship."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +43,9 @@ two motorcycle pictures show one scene, so both are for training."""
 
 @dataclass(frozen=True)
 class Photograph:
-    """An image file, the square of it to use (left, top, right, bottom) or None for all, and its
-    name.
+    """An image file, the square of it to use or None for all, and its name.
+
+    The square is left, top, right, bottom.
     """
 
     path: Path
@@ -83,14 +82,14 @@ def collect(
     held_out: float,
     density: bool = False,
 ) -> Collection:
-    """Choose photographs from a folder, or built-in ones for None, and check that all they need is
-    there.
+    """Choose photographs from a folder, or built-in ones for None, and check what they need.
 
     kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images
     counts held-out ones too; held_out is their share; density asks for a language model's weights.
     Raises SettingsError naming what is missing or wrong.
     """
-    kind = ("dinov2" if folder else "patch") if kind == "auto" else kind
+    if kind == "auto":
+        kind = "dinov2" if folder else "patch"
     if density and folder is None:
         raise SettingsError(
             "--use_vlm_guidance needs --data_dir: built-in photographs have no density files"
@@ -116,12 +115,9 @@ def collect(
     if kind == "dinov2":
         feature_dim = feature_dim or features.found_feature_dim(beside, stems)
         features.check_feature_files(beside, stems, feature_dim)
-    missing = [
-        stem
-        for stem in stems
-        if density and not (beside / f"{stem}{features.DENSITY_SUFFIX}").is_file()
-    ]
-    if missing:
+    densities = {path.name for path in beside.glob(f"*{features.DENSITY_SUFFIX}")}
+    missing = [stem for stem in stems if f"{stem}{features.DENSITY_SUFFIX}" not in densities]
+    if density and missing:
         raise SettingsError(
             f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {beside}:"
             f" {missing[0]}{features.DENSITY_SUFFIX}{', ...' if len(missing) > 1 else ''}"
@@ -137,9 +133,7 @@ def collect(
 def split_folder(
     folder: Path, max_images: int | None, held_out: float
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return the training and the held-out images of a folder, in an order that only their names
-    decide.
-    """
+    """Return a folder's training and held-out images, ordered by their names alone."""
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
     paths = sorted(
@@ -172,9 +166,7 @@ def split_folder(
 def built_in_crops(
     max_images: int | None, held_out: float
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return distinct square crops of the built-in photographs; none is on both sides of the
-    split.
-    """
+    """Return distinct square crops of built-in photographs, none on both sides of the split."""
     training, judging = crops_in_turn(TRAINING_PHOTOGRAPHS), crops_in_turn(HELD_OUT_PHOTOGRAPHS)
     total = min(max_images or len(training) + len(judging), len(training) + len(judging))
     judged = min(held_out_count(total, held_out), len(judging))
@@ -189,14 +181,9 @@ def crops_in_turn(shipped: tuple[str, ...]) -> list[Photograph]:
         with Image.open(path) as image:
             width, height = image.size
         side = min(width // CROPS_ACROSS, height // CROPS_DOWN)
-        corners = [
-            (
-                (width - CROPS_ACROSS * side) // 2 + column * side,
-                (height - CROPS_DOWN * side) // 2 + row * side,
-            )
-            for row in range(CROPS_DOWN)
-            for column in range(CROPS_ACROSS)
-        ]
+        left, top = (width - CROPS_ACROSS * side) // 2, (height - CROPS_DOWN * side) // 2
+        places = product(range(CROPS_DOWN), range(CROPS_ACROSS))
+        corners = [(left + column * side, top + row * side) for row, column in places]
         by_photograph.append(
             [
                 Photograph(path, f"{path.stem}-{number}", (left, top, left + side, top + side))
@@ -228,8 +215,7 @@ def held_out_count(total: int, share: float) -> int:
 
 
 class PhotographSet(Dataset[dict[str, Any]]):
-    """Gives for each photograph its image (3,S,S) in [0,1], features (C,37,37) and, if known,
-    disparity.
+    """Gives each photograph's image (3,S,S) in [0,1], features (C,37,37) and any disparity.
 
     Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S)
     is left out where there is no depth, `weights` (1,S,S) where no density was asked for. With
@@ -255,13 +241,15 @@ class PhotographSet(Dataset[dict[str, Any]]):
         if (index, self.size) in self._kept:
             return self._kept[index, self.size] | {"features": self._features[index]}
         item = self._read(index)
-        told = item.pop("features") if index not in self._features else self._features[index]
+        described = self._features.get(index)
+        if described is None:
+            described = item.pop("features")
         needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
-        needed += 0 if index in self._features else told.nbytes
+        needed += 0 if index in self._features else described.nbytes
         if needed <= self._room:
             self._room -= needed
-            self._kept[index, self.size], self._features[index] = item, told
-        return item | {"features": told}
+            self._kept[index, self.size], self._features[index] = item, described
+        return item | {"features": described}
 
     def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection

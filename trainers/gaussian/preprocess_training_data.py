@@ -149,7 +149,7 @@ def images_of(folder: Path) -> list[Path]:
     )
     if not found:
         raise SettingsError(f"{folder} holds no images (jpg, jpeg, png, webp)")
-    twice = [one for one, other in pairwise(found) if one.stem == other.stem]
+    twice = [first for first, second in pairwise(found) if first.stem == second.stem]
     if twice:
         raise SettingsError(
             f"two images are called {twice[0].stem} and would share their features; rename one"
@@ -177,7 +177,7 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
     there.
     """
     path = folder / POLARITY_NAME
-    told = {"polarity": settings.depth_polarity, "source": str(settings.depth_model)}
+    stated = {"polarity": settings.depth_polarity, "source": str(settings.depth_model)}
     if path.is_file() and not settings.overwrite:
         before = json.loads(path.read_text(encoding="utf-8")).get("polarity")
         if before != settings.depth_polarity:
@@ -185,7 +185,7 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
                 f"{path} says {before}, --depth_polarity says {settings.depth_polarity}: add"
                 " --overwrite to make all depth files anew"
             )
-    write_text_whole(path, json.dumps(told, indent=2) + "\n")
+    write_text_whole(path, json.dumps(stated, indent=2) + "\n")
 
 
 def process(
@@ -257,9 +257,7 @@ def preprocess(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, 1 where images could not be read, 2 for a setting that cannot
-    be.
-    """
+    """Run the program; return 0, 1 where images could not be read, 2 for a bad setting."""
     settings = make_parser().read(arguments)
     try:
         return preprocess(settings)

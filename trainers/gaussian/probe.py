@@ -28,7 +28,7 @@ def probe_batch(
     where memory runs out for the whole machine, it ends at 8. The GPU branch is untested on
     hardware here.
     """
-    settings, device, say = run.settings, run.ranks.device, run.reporter.say
+    settings, device, write = run.settings, run.ranks.device, run.reporter.write
     run.position.epoch = settings.epochs - 1
     phase = phase_of(
         run.position.epoch,
@@ -38,26 +38,27 @@ def probe_batch(
         savings(settings),
     )
     images = PhotographSet(run.collection.training, run.collection, phase.resolution)
-    one = {name: value for name, value in images[0].items() if isinstance(value, Tensor)}
+    single = {name: value for name, value in images[0].items() if isinstance(value, Tensor)}
     size, fits = 1, 0
     while size <= (MOST if device.type == "cuda" else CPU_LIMIT):
         try:
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             batch = {
-                name: value.expand(size, *value.shape).contiguous() for name, value in one.items()
+                name: value.expand(size, *value.shape).contiguous()
+                for name, value in single.items()
             }
             loss, _ = batch_loss(run, to_device(batch, device))
             run.precision.backward(loss)
             run.optimiser.zero_grad(set_to_none=True)
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
-            say(f"batch {size:>5}  does not fit")
+            write(f"batch {size:>5}  does not fit")
             break
         fits = size
-        say(f"batch {size:>5}  peak {peak_memory(device) / 2**30:.2f} GiB")
+        write(f"batch {size:>5}  peak {peak_memory(device) / 2**30:.2f} GiB")
         size *= 2
     limit = "" if device.type == "cuda" else "; larger ones are not tried on a CPU"
-    say(f"batch size   {fits} fits at {settings.image_size} px{limit}")
+    write(f"batch size   {fits} fits at {settings.image_size} px{limit}")
     run.reporter.finish()
     return 0

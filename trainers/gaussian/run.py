@@ -127,12 +127,12 @@ class GaussianRun:
 
 
 def grow(run: GaussianRun) -> None:
-    """Split the Gaussians of every patch where the epoch that begins asks for more than there
-    are.
-    """
+    """Split every patch's Gaussians where the epoch that begins asks for more."""
     position, wanted = run.position, run.phase.slots
     if 0 < position.slots < wanted:
-        run.reporter.say(f"phase        {position.slots} Gaussians a patch are split into {wanted}")
+        run.reporter.write(
+            f"phase        {position.slots} Gaussians a patch are split into {wanted}"
+        )
         split_gaussians(run.decoder.mlp.net[-1], run.optimiser, position.slots, wanted)
         if run.ema:
             run.ema.restart(run.decoder)
@@ -162,8 +162,9 @@ def save(run: GaussianRun, best: bool = False) -> None:
 
 
 def name_as_the_guide(saved: Path, folder: Path, experiment: int) -> None:
-    """Give the newest checkpoint the guide's name too, `decoder_exp2_lastcheckpoint.pt`, beside its
-    folder.
+    """Give the newest checkpoint the guide's name too, beside its folder.
+
+    The name is `decoder_exp2_lastcheckpoint.pt` in experiment 2.
     """
     name = folder / f"decoder_exp{experiment}_lastcheckpoint.pt"
     draft = folder / f".{name.name}.{os.getpid()}.part"
@@ -208,8 +209,8 @@ def resume_foreign(run: GaussianRun, foreign: Foreign, path: Path) -> None:
     fitting = foreign.geometry == run.decoder.settings.geometry
     if fitting and foreign.optimiser is not None:
         parameters = list(run.decoder.parameters())
-        told = load_optimiser(run.optimiser, foreign.optimiser, parameters)
-        warnings += [told] if told else []
+        warning = load_optimiser(run.optimiser, foreign.optimiser, parameters)
+        warnings += [warning] if warning else []
     if fitting:
         run.position.epoch = min(foreign.epoch, run.settings.epochs)
         run.position.step = run.position.epoch * run.steps_per_epoch
@@ -219,7 +220,7 @@ def resume_foreign(run: GaussianRun, foreign: Foreign, path: Path) -> None:
             f" {run.settings.blur:g}"
         )
     whose = "the Fresnel project's" if foreign.upstream else "this trainer's first version's"
-    run.reporter.say(f"resume       {path}, {whose}: {foreign.epoch} whole epochs are done")
+    run.reporter.write(f"resume       {path}, {whose}: {foreign.epoch} whole epochs are done")
     for warning in warnings:
         run.reporter.warn(f"resume: {warning}")
 
@@ -250,8 +251,8 @@ def resume(run: GaussianRun) -> Path | None:
         run.position.in_epoch = math.ceil(run.position.used / run.batch)
         run.position.step = round((run.position.epoch + done) * run.steps_per_epoch)
     warnings += changes_on_resume(content, run.folder)
-    told = restore_rank_state(content["random"], run.ranks)
-    for warning in [*warnings, *([told] if told else [])]:
+    lost = restore_rank_state(content["random"], run.ranks)
+    for warning in [*warnings, *([lost] if lost else [])]:
         run.reporter.warn(f"resume: {warning}")
     return path
 

@@ -33,9 +33,7 @@ COLUMNS = 10
 
 
 class FillMemory:
-    """How full tiles were in earlier calls of the same shape, read without waiting for the
-    device.
-    """
+    """How full tiles were in earlier calls of a shape, read without waiting for the device."""
 
     def __init__(self) -> None:
         self._pending: dict[tuple[int, ...], tuple[Tensor, Any]] = {}
@@ -123,10 +121,10 @@ def chunk_bounds(widths: list[int], pixels: int, count: int) -> list[tuple[int, 
 
 @torch.no_grad()
 def members_of(tiles: Tensor, boxes: Tensor, order: Tensor, across: int, longest: int) -> Tensor:
-    """Return the first `longest` Gaussians of tiles (R,), front to back, as rows of the table
-    (R,longest).
+    """Return the first `longest` Gaussians of tiles (R,), front to back, as rows (R,longest).
 
-    Places without a Gaussian name the table's last row, which draws nothing.
+    They are rows of the table. Places without a Gaussian name the table's last row, which draws
+    nothing.
     """
     images, count = order.shape
     image = torch.div(tiles, across * across, rounding_mode="floor")
@@ -154,8 +152,7 @@ def corners(tiles: Tensor, across: int, tile: int) -> Tensor:
 
 
 def alphas(splats: Tensor, centres: Tensor, tile: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return bare opacities, the same capped (R,M,P) and the polynomial's basis (6,P) for splats
-    (R,M,10).
+    """Return bare opacities, the same capped (R,M,P), and the basis (6,P), for splats (R,M,10).
 
     The exponent is a quadratic polynomial of the pixel's place in its tile: one product for all
     pairs.
@@ -173,9 +170,7 @@ def alphas(splats: Tensor, centres: Tensor, tile: int) -> tuple[Tensor, Tensor, 
 
 
 class Compositing(torch.autograd.Function):
-    """Tiles drawn front to back; keeps nothing for the backward pass but the table and who is
-    where.
-    """
+    """Tiles drawn front to back; the backward pass keeps only the table and the members."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, members: Tensor, centres: Tensor, tile: int) -> Tensor:
@@ -202,11 +197,11 @@ class Compositing(torch.autograd.Function):
         before = clear.cumprod(1).div_(clear)
         weight = alpha * before
         seen = torch.cat((splats[..., 6:], torch.ones_like(splats[..., :1])), dim=-1)
-        told = seen @ arriving.transpose(1, 2)
+        pull = seen @ arriving.transpose(1, 2)
         of_seen = weight @ arriving
-        hidden = (drawn * arriving).sum(-1).unsqueeze(1) - weight.mul_(told).cumsum(1)
+        hidden = (drawn * arriving).sum(-1).unsqueeze(1) - weight.mul_(pull).cumsum(1)
         slope = (
-            told.mul_(before).sub_(hidden.div_(clear)).mul_(bare).masked_fill_(bare >= OPAQUE, 0)
+            pull.mul_(before).sub_(hidden.div_(clear)).mul_(bare).masked_fill_(bare >= OPAQUE, 0)
         )
         moments = slope @ basis.t()
         pairs = torch.cat((of_polynomial(moments, splats, centres), of_seen[..., :4]), dim=-1)
@@ -214,8 +209,9 @@ class Compositing(torch.autograd.Function):
 
 
 def of_polynomial(moments: Tensor, splats: Tensor, centres: Tensor) -> Tensor:
-    """Return the gradients (R,M,6) of centre, conic and opacity from the moments (R,M,6) of the
-    slope.
+    """Return the gradients (R,M,6) of centre, conic and opacity from the slope's moments.
+
+    The moments are (R,M,6).
     """
     uu, uv, vv, u, v, total = moments.unbind(-1)
     x, y = (splats[..., :2] - centres.unsqueeze(1).to(splats.dtype)).unbind(-1)
@@ -231,8 +227,9 @@ def of_polynomial(moments: Tensor, splats: Tensor, centres: Tensor) -> Tensor:
 
 
 def sum_rows(pairs: Tensor, members: Tensor, count: int) -> Tensor:
-    """Return the sums (count,10) of pairs (R,M,10) by member; an embedding's gradient has a fixed
-    order.
+    """Return the sums (count,10) of pairs (R,M,10) by member, added in a fixed order.
+
+    An embedding's gradient is what has such an order.
     """
     index = members.long()
     if pairs.device.type == "cpu":

@@ -1,5 +1,4 @@
-"""Train the Fresnel Gaussian decoder: image features in, 3D Gaussians out, compared with the image
-they draw.
+"""Train the Fresnel Gaussian decoder: features in, 3D Gaussians out, drawn and compared.
 
     python trainers/gaussian/train.py --epochs 5 --max_images 50
     torchrun --nproc_per_node=8 trainers/gaussian/train.py --data_dir photographs --epochs 100
@@ -158,8 +157,8 @@ def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[st
     drawn = render(gaussians, camera._replace(blur=settings.blur), run.draw)
     if weights is not None:
         weights = (1 - settings.vlm_weight) + settings.vlm_weight * weights
-    told = options.loss_settings(settings)
-    return losses.total_loss(drawn, image, disparity, told, run.lpips, weights, seen)
+    weighting = options.loss_settings(settings)
+    return losses.total_loss(drawn, image, disparity, weighting, run.lpips, weights, seen)
 
 
 def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
@@ -186,14 +185,14 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     decoder.to(ranks.device)
     model = wrap_model(decoder, ranks)
     seed_everything(settings.seed, ranks.rank)
-    lpips, told = (
+    lpips, lpips_source = (
         find_lpips(settings.lpips_dir) if settings.lpips_weight else (None, "--lpips_weight 0")
     )
     if settings.lpips_weight and settings.lpips_dir and lpips is None:
-        raise SettingsError(f"--lpips_dir: {told}")
+        raise SettingsError(f"--lpips_dir: {lpips_source}")
     recorded = vars(settings) | {
         "photographs": collection.fingerprint,
-        "lpips": told if lpips else "off",
+        "lpips": lpips_source if lpips else "off",
     }
     reporter = Reporter(
         ranks, settings.output_dir, TRAINER, recorded, settings.tensorboard, settings.wandb
@@ -222,7 +221,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
         draw,
     )
     if lpips is None:
-        reporter.say(f"lpips        off: {told}")
+        reporter.write(f"lpips        off: {lpips_source}")
     return run
 
 
@@ -262,9 +261,9 @@ def train_step(
     if not stepped:
         run.reporter.warn(f"step {position.step}: the gradient is not finite; the batch is skipped")
     meter.count(samples)
-    told = torch.stack(list(sums.values())).tolist()
+    group_means = torch.stack(list(sums.values())).tolist()
     *totals, count = sum_over_ranks(
-        [*(value * samples for value in told), float(samples)], ranks.device
+        [*(value * samples for value in group_means), float(samples)], ranks.device
     )
     means = {name: total / count for name, total in zip(sums, totals, strict=True)}
     for name, mean in means.items() if stepped else ():
@@ -292,7 +291,7 @@ def train_epoch(run: GaussianRun, photographs: PhotographSet) -> bool:
         last = position.in_epoch >= run.steps_per_epoch
         run.reporter.step(position.epoch + 1, position.step, values | meter.values(), always=last)
         if talk.due() or position.in_epoch == 1:
-            run.reporter.say(
+            run.reporter.write(
                 f"epoch {position.epoch + 1}/{settings.epochs}  step"
                 f" {position.in_epoch}/{run.steps_per_epoch}  loss {values['loss']:.4f}  l1"
                 f" {values['l1']:.4f}  ssim {values.get('ssim', math.nan):.4f}  lr"
@@ -384,8 +383,8 @@ def train(settings: argparse.Namespace) -> int:
     if stopped:
         if run.saved_step != run.position.step:
             save(run)
-        run.reporter.say(f"stopped on {stop.reason or 'request'} after step {run.position.step}")
-        run.reporter.say(f"resume with  --resume {run.saved}")
+        run.reporter.write(f"stopped on {stop.reason or 'request'} after step {run.position.step}")
+        run.reporter.write(f"resume with  --resume {run.saved}")
         run.reporter.finish()
         return 0
     write_upstream_history(run)
@@ -395,9 +394,7 @@ def train(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130
-    interrupted.
-    """
+    """Run the trainer; return 0 done or stopped, 1 failed, 2 bad setting, 130 interrupted."""
     return run_main(train, options.make_parser(), arguments)
 
 

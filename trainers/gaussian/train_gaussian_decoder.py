@@ -39,18 +39,14 @@ UPSTREAM = {
 
 
 def run(settings: argparse.Namespace) -> int:
-    """Train with results in the experiment's folder, unless a panel gave the run a folder of its
-    own.
-    """
+    """Train into the experiment's folder, unless a panel gave the run a folder of its own."""
     if settings.output_dir != run_directory():
         settings.output_dir = settings.output_dir / f"exp{settings.experiment}"
     return train.train(settings)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the trainer; return 0 when done or stopped, 1 failed, 2 for a bad setting, 130
-    interrupted.
-    """
+    """Run the trainer; return 0 done or stopped, 1 failed, 2 bad setting, 130 interrupted."""
     return run_main(run, make_parser(**UPSTREAM), arguments)
 
 

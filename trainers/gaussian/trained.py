@@ -1,4 +1,4 @@
-"""A trained decoder from a checkpoint, whoever wrote it, and what it has to be told."""
+"""A trained decoder from a checkpoint, whoever wrote it, and its inputs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from trainers.gaussian.projection import UPSTREAM_BLUR
 
 @dataclass(frozen=True)
 class Trained:
-    """A decoder ready to use, what it is told (`patch` or `dinov2`), its blur in px² and image
-    size.
+    """A decoder ready to use, its kind of features, blur in px² and image size.
+
+    The kind is `patch` or `dinov2`.
     """
 
     decoder: GaussianDecoder
-    told: str
+    feature_kind: str
     blur: float
     image_size: int
     writer: str
 
 
 def load_trained(path: Path) -> Trained:
-    """Return the decoder of a checkpoint, in evaluation mode on the CPU; averaged weights where it
-    has them.
+    """Return a checkpoint's decoder in evaluation mode on the CPU, averaged weights if any.
 
     Raises SettingsError where the file is missing or holds no decoder of ours or the Fresnel
     project's.
@@ -46,13 +46,13 @@ def load_trained(path: Path) -> Trained:
         decoder = make_decoder(guess_settings(foreign.weights, foreign.geometry, path))
         load_weights(decoder, foreign, path)
         writer = "the Fresnel project" if foreign.upstream else "this trainer's first version"
-        told = (
+        kind = (
             "dinov2"
             if foreign.upstream
             else str(content.get("settings", {}).get("features", "dinov2"))
         )
         size = int(content.get("settings", {}).get("image_size", 256))
-        return Trained(decoder.eval(), told, foreign.blur or UPSTREAM_BLUR, size, writer)
+        return Trained(decoder.eval(), kind, foreign.blur or UPSTREAM_BLUR, size, writer)
     weights = content["ema"]["weights"] if "ema" in content else content["model"]
     settings = content["settings"]
     shapes = guess_settings(weights, content["geometry"], path)
@@ -113,9 +113,7 @@ def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> Dec
 
 @dataclass(frozen=True)
 class Sources:
-    """Where an image's features and depth come from: files, networks, or what lies beside the
-    image.
-    """
+    """Where features and depth come from: files, networks, or what lies beside the image."""
 
     features: Path | None = None
     depth: Path | None = None
@@ -135,7 +133,7 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
     dim = trained.decoder.settings.feature_dim
     beside = image.parent / "features"
     batch: dict[str, Any] = {"name": image.stem}
-    if trained.told == "patch":
+    if trained.feature_kind == "patch":
         batch["features"] = files.describe_patches(
             to_square(picture, GRID * files.PIXELS_PER_PATCH)
         )[None]

@@ -25,17 +25,18 @@ OURS = {"total": "loss", "rgb": "l1", "lpips": "lpips", "depth": "depth", "frequ
 
 
 def write_upstream_history(run: GaussianRun) -> None:
-    """Write `training_history_expN.json`: a list per term, one number per epoch; `ssim` is 1 - SSIM
-    there.
+    """Write `training_history_expN.json`: a list per term, a number per epoch.
+
+    `ssim` is 1 - SSIM there.
     """
     if not run.ranks.leads:
         return
     epochs = [entry["values"] for entry in run.reporter.history.epochs]
-    told: dict[str, list[float]] = {}
+    history: dict[str, list[float]] = {}
     for term in TERMS:
         if term == "ssim":
-            told[term] = [1.0 - (values.get("ssim") or 0.0) for values in epochs]
+            history[term] = [1.0 - (values.get("ssim") or 0.0) for values in epochs]
         else:
-            told[term] = [float(values.get(OURS.get(term, "")) or 0.0) for values in epochs]
+            history[term] = [float(values.get(OURS.get(term, "")) or 0.0) for values in epochs]
     path = run.settings.output_dir / f"training_history_exp{run.settings.experiment}.json"
-    write_text_whole(path, json.dumps(told, indent=2))
+    write_text_whole(path, json.dumps(history, indent=2))

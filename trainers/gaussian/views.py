@@ -1,6 +1,4 @@
-"""Other views of a photograph: poses to train on, and what the photograph shows from there by its
-depth.
-"""
+"""Other views of a photograph: poses to train on, and its pixels moved by their depth."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ FACING = math.cos(math.radians(75))
 def random_poses(
     count: int, settings: argparse.Namespace, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Return poses (count,2), elevation and azimuth in radians, frontal with probability
-    `frontal_prob`.
+    """Return poses (count,2), frontal with probability `frontal_prob`.
+
+    Elevation and azimuth are in radians.
     """
     draws = torch.rand(count, 3, generator=generator)
     ranges = torch.tensor([settings.pose_range_elevation, settings.pose_range_azimuth])

@@ -85,10 +85,10 @@ def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> b
     reader.join(5)
     if process.returncode and not stopped:
         errors = [word for word in words if word.startswith("error:")]
-        told = (errors or list(words) or ["it said nothing"])[-1]
+        last = (errors or list(words) or ["it said nothing"])[-1]
         raise SettingsError(
             f"{Path(command[0]).parent.name}/{Path(command[0]).name} ended with exit code"
-            f" {process.returncode}: {told.removeprefix('error: ')}"
+            f" {process.returncode}: {last.removeprefix('error: ')}"
         )
     return not stopped
 

@@ -43,8 +43,8 @@ from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
     describe_making,
     make_all,
+    print_table,
     report_rows,
-    say_table,
     write_benchmark,
 )
 from trainers.voxelization.reconstruction import Voxelization, load_voxelization
@@ -189,11 +189,11 @@ def make_implants(settings: argparse.Namespace) -> int:
         ),
         members,
         stop=stop.asked,
-        say=lambda line: print(line, flush=True),
+        write=lambda line: print(line, flush=True),
     )
     facts = {"ensemble_size": settings.num_ens, "completions": settings.completions}
     summary = write_benchmark(folder, rows, {**facts, "failures": failures})
-    say_table(summary)
+    print_table(summary)
     report_rows(events, rows, summary)
     print(f"implants     {folder}")
     return 1 if failures else 0

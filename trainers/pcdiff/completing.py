@@ -33,8 +33,8 @@ def noise_predictor(
     def predict(implants: Tensor, timesteps: Tensor) -> Tensor:
         points = torch.cat([skull.expand(len(implants), -1, -1), implants], dim=2)
         levels = survey(points.transpose(1, 2), network.balls, network.search, steady)
-        said = network(points, timesteps, levels)[:, :, skull.shape[1] :]
-        return diffusion.noise(said.float(), implants, timesteps)
+        predicted = network(points, timesteps, levels)[:, :, skull.shape[1] :]
+        return diffusion.noise(predicted.float(), implants, timesteps)
 
     return predict
 
@@ -67,8 +67,8 @@ def load_network(
     load_weights(network, weights, path)
     kind = "averaged weights" if averaged else "weights"
     epoch = content.get("epoch", content.get("written_by", {}).get("epoch", "?"))
-    told = f"{kind} of epoch {epoch}, {sizes.points} points"
-    return network.to(device).eval(), diffusion, told
+    description = f"{kind} of epoch {epoch}, {sizes.points} points"
+    return network.to(device).eval(), diffusion, description
 
 
 def sizes_from_weights(weights: Mapping[str, Tensor], path: Path) -> dict[str, Any]:

@@ -144,11 +144,11 @@ class EpochBatches:
             used = 0
 
 
-def find_samples(path: Path, told: bool) -> list[SkullSample]:
+def find_samples(path: Path, shown: bool) -> list[SkullSample]:
     """Return a list's samples, every cloud read once; raise SettingsError for a bad one."""
     samples = read_listing(path)
     clouds = sorted({cloud for sample in samples for cloud in (sample.defective, sample.implant)})
-    for cloud in bar(clouds, f"checking the clouds of {path.name}", shown=told):
+    for cloud in bar(clouds, f"checking the clouds of {path.name}", shown=shown):
         load_cloud(cloud)
     return samples
 

@@ -78,12 +78,12 @@ class PointDiffusion:
         signal, spread = self.factors(timesteps)
         return signal * clean + spread * noise
 
-    def noise(self, said: Tensor, noised: Tensor, timesteps: Tensor) -> Tensor:
+    def noise(self, predicted: Tensor, noised: Tensor, timesteps: Tensor) -> Tensor:
         """Return the noise that follows from what the network says of points (B, 3, N)."""
         if self.says == "eps":
-            return said
+            return predicted
         signal, spread = self.factors(timesteps)
-        return signal * said + spread * noised
+        return signal * predicted + spread * noised
 
     def weights(self, timesteps: Tensor, loss: str, gamma: float) -> Tensor:
         """Return the weight (B,) of the noise's squared error.
@@ -102,8 +102,8 @@ def implant_noise(
     network: Network, diffusion: PointDiffusion, skull: Tensor, implant: Tensor, timesteps: Tensor
 ) -> Tensor:
     """Return the noise predicted in an implant (B, 3, I) beside a clean skull (B, 3, S)."""
-    said = network(torch.cat([skull, implant], dim=2), timesteps)[:, :, skull.shape[2] :]
-    return diffusion.noise(said.float(), implant, timesteps)
+    predicted = network(torch.cat([skull, implant], dim=2), timesteps)[:, :, skull.shape[2] :]
+    return diffusion.noise(predicted.float(), implant, timesteps)
 
 
 def noise_losses(

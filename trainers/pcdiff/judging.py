@@ -102,10 +102,10 @@ def compare_implants(samples: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {"chamfer": float(np.mean(drawn)), "chamfer_mirror": float(np.mean(mirrored))}
 
 
-def chamfer(one: Array, other: Array) -> float:
+def chamfer(first: Array, second: Array) -> float:
     """Return the mean distance to the nearest point of the other cloud, both ways averaged."""
-    there, _ = cKDTree(other).query(one)
-    back, _ = cKDTree(one).query(other)
+    there, _ = cKDTree(second).query(first)
+    back, _ = cKDTree(first).query(second)
     return float((there.mean() + back.mean()) / 2)
 
 
@@ -186,20 +186,20 @@ def bits_per_dimension(
 def verdict(values: dict[str, float]) -> str:
     """Return a line on the held-out loss."""
     loss, plain = values["val_loss"], values["val_loss_baseline"]
-    told = "better" if loss < plain else "WORSE THAN ITS BASELINE"
+    verdict = "better" if loss < plain else "WORSE THAN ITS BASELINE"
     return (
         f"Validation loss: {loss:.6f} (baseline {plain:.6f}, which knows only where implants lie on"
-        f" average: the network is {told})"
+        f" average: the network is {verdict})"
     )
 
 
 def implant_verdict(values: dict[str, float]) -> str:
     """Return a line on drawn implants."""
     mine, mirror = values["chamfer"], values["chamfer_mirror"]
-    told = "better" if mine < mirror else "WORSE THAN ITS BASELINE"
+    verdict = "better" if mine < mirror else "WORSE THAN ITS BASELINE"
     return (
         f"Chamfer distance to the true implants: {mine:.4f} of the skull's length (mirrored skull"
-        f" {mirror:.4f}: the network is {told})"
+        f" {mirror:.4f}: the network is {verdict})"
     )
 
 

@@ -41,14 +41,14 @@ def load_weights(network: nn.Module, state: Mapping[str, Tensor], where: Path) -
     missing, extra = sorted(own.keys() - bare.keys()), sorted(bare.keys() - own.keys())
     wrong = [name for name in own if name in bare and own[name].shape != bare[name].shape]
     if missing or extra or wrong:
-        told = [f"{len(missing)} missing, first {missing[0]}"] if missing else []
-        told += [f"{len(extra)} unknown, first {extra[0]}"] if extra else []
-        told += [
+        problems = [f"{len(missing)} missing, first {missing[0]}"] if missing else []
+        problems += [f"{len(extra)} unknown, first {extra[0]}"] if extra else []
+        problems += [
             f"{name} is {tuple(bare[name].shape)} there and {tuple(own[name].shape)} here"
             for name in wrong[:1]
         ]
         raise SettingsError(
-            f"{where}: its weights are another network's ({'; '.join(told)});"
+            f"{where}: its weights are another network's ({'; '.join(problems)});"
             " compare --width_mult, --embed_dim, --attention"
         )
     network.load_state_dict(bare)

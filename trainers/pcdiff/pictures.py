@@ -30,8 +30,8 @@ def write_ply(path: Path, skull: Array, implant: Array | None = None) -> Path:
         "end_header",
     ]
     for points, colour in parts:
-        told = " ".join(map(str, colour))
-        lines += [f"{x:.5g} {y:.5g} {z:.5g} {told}" for x, y, z in points.tolist()]
+        shade = " ".join(map(str, colour))
+        lines += [f"{x:.5g} {y:.5g} {z:.5g} {shade}" for x, y, z in points.tolist()]
     write_text_whole(path, "\n".join(lines) + "\n")
     return path
 

@@ -40,7 +40,7 @@ class RunLog(Reporter):
             self._file = (folder / LOG_NAME).open("a", encoding="utf-8", buffering=1)
         super().__init__(ranks, folder, "pcdiff", settings, **more)
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Print a line and append it to train.log."""
         if self.ranks.leads:
             line = stamped(line)

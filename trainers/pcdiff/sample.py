@@ -192,13 +192,13 @@ def sample(settings: argparse.Namespace) -> int:
         "attention": settings.attention,
         **{name: getattr(settings, name) for name in NOISE_SETTINGS},
     }
-    network, diffusion, told = load_network(
+    network, diffusion, description = load_network(
         settings.model, given, settings.neighbours, ranks.device
     )
     log = Reporter(ranks, settings.eval_path, "pcdiff-sample", vars(settings), tensorboard=False)
-    log.say(f"found        {len(cases)} cases; {told}")
-    log.say(f"device       {describe_device(ranks.device)} ({ranks.reason})")
-    log.say(
+    log.write(f"found        {len(cases)} cases; {description}")
+    log.write(f"device       {describe_device(ranks.device)} ({ranks.reason})")
+    log.write(
         f"work         {settings.num_ens} implants each, {settings.sampling_method} in"
         f" {settings.sampling_steps} steps"
     )
@@ -210,7 +210,7 @@ def sample(settings: argparse.Namespace) -> int:
         case, begun = cases[place], time.monotonic()
         folder = settings.eval_path.absolute() / "syn" / case.case
         if (folder / "sample.npy").is_file() and not settings.overwrite:
-            log.say(f"{case.case}  is there already")
+            log.write(f"{case.case}  is there already")
             continue
         try:
             arrays = draw_case(settings, network, diffusion, case, place, ranks, stop)
@@ -222,13 +222,15 @@ def sample(settings: argparse.Namespace) -> int:
         records.append(
             CaseRecord(case.case, folder, settings.num_ens, seconds, peak_memory(ranks.device))
         )
-        log.say(f"{case.case}  {settings.num_ens} implants in {seconds:.1f} s")
+        log.write(f"{case.case}  {settings.num_ens} implants in {seconds:.1f} s")
         log.image(picture, f"implants for {case.case}", place)
         log.step(1, place + 1, {"seconds_per_case": seconds}, always=True)
     everyone = [record for part in gather_from_ranks(records) for record in part]
     if ranks.leads and everyone:
         write_benchmark(settings, everyone)
-    log.say(f"stopped on {stop.reason}" if stopped else f"results in {settings.eval_path / 'syn'}")
+    log.write(
+        f"stopped on {stop.reason}" if stopped else f"results in {settings.eval_path / 'syn'}"
+    )
     log.finish({"cases": float(len(everyone))})
     return 0
 

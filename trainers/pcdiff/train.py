@@ -37,10 +37,10 @@ from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_losses
 from trainers.pcdiff.flags import make_parser
-from trainers.pcdiff.going_on import go_on
 from trainers.pcdiff.naming import write_published
 from trainers.pcdiff.pictures import views, write_sheet
 from trainers.pcdiff.rates import rate_of_epoch
+from trainers.pcdiff.resuming import go_on
 from trainers.pcdiff.run import PcdiffRun, prepare
 from trainers.pcdiff.runlog import step_line
 from trainers.pcdiff.samplers import Sampling
@@ -55,9 +55,11 @@ python trainers/pcdiff/train.py --path SkullBreak/train.csv --model epoch_1999.p
 
 
 def announce(run: PcdiffRun, resumed_from: Path | None) -> None:
-    """Say what was found and what will be done, and draw the first samples."""
+    """Print what was found and what will be done, and draw the first samples."""
     settings, log, world = run.settings, run.log, run.ranks.world
-    _, told = scaled_rate(settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch)
+    _, rate_sentence = scaled_rate(
+        settings.lr, settings.lr_scaling, settings.bs, settings.lr_base_batch
+    )
     found: dict[str, Any] = {"samples": len(run.data), "points": settings.num_points}
     if run.held_out is not None:
         found["held_out"] = len(run.held_out)
@@ -65,21 +67,21 @@ def announce(run: PcdiffRun, resumed_from: Path | None) -> None:
     log.start(
         found=found,
         batch=batch_sentence(run.share // parts, world, parts),
-        rate=told,
+        rate=rate_sentence,
         epochs=settings.niter,
         steps=settings.niter * run.steps_per_epoch,
         step=run.position.step,
         resumed_from=resumed_from,
     )
     each, factor = run.share, run.rate / settings.lr
-    log.say(f"Batch size: {each} per GPU × {world} GPUs = {settings.bs} effective global batch")
-    log.say(f"Dataset: {len(run.data)} samples, {run.steps_per_epoch} batches/epoch/rank")
-    log.say(
+    log.write(f"Batch size: {each} per GPU × {world} GPUs = {settings.bs} effective global batch")
+    log.write(f"Dataset: {len(run.data)} samples, {run.steps_per_epoch} batches/epoch/rank")
+    log.write(
         f"Effective LR scaled to {run.rate:.6e} using factor {factor:.3f}"
         f" (baseline batch={settings.lr_base_batch}, current batch={settings.bs},"
         f" rule={settings.lr_scaling})"
     )
-    log.say(f"Network: {sum(p.numel() for p in run.network.parameters()):,} parameters")
+    log.write(f"Network: {sum(p.numel() for p in run.network.parameters()):,} parameters")
     if each == 1 and world > 1:
         log.warn("one sample per device: devices wait for each other more than they compute")
     if not run.ranks.leads:
@@ -169,7 +171,7 @@ def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
         values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
         run.log.step(position.epoch + 1, position.step, values)
         if place % settings.print_freq == 0:
-            run.log.say(
+            run.log.write(
                 step_line(position.epoch, settings.niter, place, run.steps_per_epoch, loss, norm)
             )
         if run.stop.agreed(run.ranks.device):
@@ -185,7 +187,7 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     mean = position.loss_sum / max(position.loss_count, 1.0)
     position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
     if run.ranks.world > 1 and epoch % 100 == 0:
-        log.say(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
+        log.write(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
     values = {"loss": mean, **meter.values(), **judge(run)}
     log.epoch(position.epoch, position.step, meter.seconds, values)
     last = position.epoch == settings.niter
@@ -198,7 +200,7 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     if judged is not None and judged < position.best and due:
         position.best = judged
         save(run, best=True)
-        log.say(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
+        log.write(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
 
 
 def judge(run: PcdiffRun) -> dict[str, float]:
@@ -225,15 +227,15 @@ def _judge(run: PcdiffRun, due: Any) -> dict[str, float]:
         values |= judging.held_out_loss(
             run.network, run.diffusion, run.held_out, run.moments, run.ranks
         )
-        run.log.say(judging.verdict(values))
+        run.log.write(judging.verdict(values))
     if due(settings.vizIter) and run.ranks.leads:
         values |= draw_samples(run, shown)
     if due(settings.diagIter) and run.ranks.leads:
         found = judging.bits_per_dimension(
             run.network, run.diffusion, shown[0, 0], settings.diag_steps, run.ranks.device
         )
-        run.log.say("Diagnosis:")
-        run.log.say(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
+        run.log.write("Diagnosis:")
+        run.log.write(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
         values |= {f"diag_{name}": value for name, value in found.items()}
     return values
 
@@ -242,7 +244,7 @@ def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
     """Draw implants, write them into syn/, and return how near they are to the true ones."""
     settings, epoch = run.settings, run.position.epoch - 1
     run.log.phase("validating")
-    run.log.say("Generation: eval")
+    run.log.write("Generation: eval")
     some = SkullPoints(spread_evenly(shown.samples, settings.viz_samples), shown.recipe, fixed=True)
     large = settings.model_var_type == "fixedlarge"
     sampling = Sampling(settings.viz_method, settings.viz_steps, large_variance=large)
@@ -251,8 +253,8 @@ def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
     picture = judging.write_implants(settings.output_dir / "syn", epoch, found)
     run.log.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
     values = judging.compare_implants(found)
-    run.log.say(judging.generation_line(epoch, settings.niter, found))
-    run.log.say(judging.implant_verdict(values))
+    run.log.write(judging.generation_line(epoch, settings.niter, found))
+    run.log.write(judging.implant_verdict(values))
     return values
 
 
@@ -291,7 +293,7 @@ def publish(run: PcdiffRun) -> None:
     noise = noise_settings(run)
     saved = write_published(folder, epoch, state, run.optimiser, loss, sizes, noise)
     run.log.checkpoint(saved, epoch + 1, run.position.step)
-    run.log.say(f"Periodic checkpoint saved: {saved[0]}")
+    run.log.write(f"Periodic checkpoint saved: {saved[0]}")
 
 
 def train(settings: argparse.Namespace) -> int:
@@ -308,15 +310,15 @@ def train(settings: argparse.Namespace) -> int:
     position = run.position
     if stopped and position.epoch < settings.niter:
         save(run)
-        run.log.say(
+        run.log.write(
             f"stopped on {stop.reason or 'request'} in epoch {position.epoch}, step {position.step}"
         )
-        run.log.say("resume with  --resume auto")
+        run.log.write("resume with  --resume auto")
         run.log.finish()
         return 0
-    run.log.say("=== TRAINING COMPLETED ===")
-    run.log.say(f"  Final epoch: {position.epoch - 1}")
-    run.log.say("  Stop reason: max_epochs_reached")
+    run.log.write("=== TRAINING COMPLETED ===")
+    run.log.write(f"  Final epoch: {position.epoch - 1}")
+    run.log.write("  Stop reason: max_epochs_reached")
     run.log.finish({"loss": position.last_loss})
     return 0
 

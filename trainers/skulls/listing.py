@@ -131,18 +131,18 @@ def _from_row(csv: Path, number: int, row: list[str]) -> list[SkullSample]:
             f"{csv}, row {number}: {row[0].strip()} does not lie in a folder complete_skull"
         )
     root, name = complete.parents[1], complete.name
-    return [
-        SkullSample(
-            name=f"{name.removesuffix('_surf.npy')}_{kind}"
-            if kind
-            else name.removesuffix("_surf.npy"),
-            defect=kind,
-            complete=complete,
-            defective=root / "defective_skull" / (kind or "") / name,
-            implant=root / "implant" / (kind or "") / name,
+    subject, samples = name.removesuffix("_surf.npy"), []
+    for kind in defects_in(root):
+        samples.append(
+            SkullSample(
+                name=f"{subject}_{kind}" if kind else subject,
+                defect=kind,
+                complete=complete,
+                defective=root / "defective_skull" / (kind or "") / name,
+                implant=root / "implant" / (kind or "") / name,
+            )
         )
-        for kind in defects_in(root)
-    ]
+    return samples
 
 
 def _from_columns(csv: Path, number: int, row: list[str]) -> SkullSample:

@@ -2,8 +2,8 @@
 
 Marching cubes runs at iso-value 0, as in the pcdiff-implant project: on a {0, 1} volume that puts
 the surface on the first empty voxels, half a voxel further out than 0.5 would, and published
-weights expect it there. The points are thrown like darts on the mesh and kept where no earlier one
-lies within a radius (Poisson-disk sampling; R. Cook, ACM TOG 1986), the radius chosen by the area.
+weights expect it there. Candidates are drawn all over the mesh and kept where no earlier one lies
+within a radius (Poisson-disk sampling; R. Cook, ACM TOG 1986), the radius chosen by the area.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 OVERSAMPLING = 6
-"""Darts thrown for a point kept."""
+"""Candidates drawn for a point kept."""
 
 USUAL_STEP = 4
 """How often the first radius is made a twentieth smaller until enough points are left, usually."""
@@ -42,14 +42,14 @@ def sample_surface(
     total = float(areas.sum())
     if not total > 0:
         raise ValueError("the mesh has no area")
-    darts = OVERSAMPLING * count
-    drawn = np.searchsorted(np.cumsum(areas) / total, generator.random(darts), side="right")
+    candidates = OVERSAMPLING * count
+    drawn = np.searchsorted(np.cumsum(areas) / total, generator.random(candidates), side="right")
     chosen = corners[np.minimum(drawn, len(areas) - 1)]
-    u, v = generator.random((2, darts, 1))
+    u, v = generator.random((2, candidates, 1))
     fold = u + v > 1
     u, v = np.where(fold, 1 - u, u), np.where(fold, 1 - v, v)
     points = chosen[:, 0] + u * (chosen[:, 1] - chosen[:, 0]) + v * (chosen[:, 2] - chosen[:, 0])
-    # The hexagonal packing is the densest; darts at random reach about 0.64 of its distance. The
+    # The hexagonal packing is the densest; random candidates reach about 0.64 of its distance. The
     # largest step that leaves enough points is looked for, from where it usually is.
     radius = 0.78 * math.sqrt(2 * total / (math.sqrt(3) * count))
     step = USUAL_STEP
@@ -70,10 +70,8 @@ def _shrunk(radius: float, steps: int) -> float:
 
 
 def spread_out(points: np.ndarray, radius: float, most: int) -> np.ndarray:
-    """Return the indices of points (N, 3) that lie no nearer than radius to an earlier kept one, at
-    most so many.
-    """
-    from trainers.skulls.darts import keep_apart
+    """Return indices of points (N, 3) no nearer than radius to an earlier one, at most so many."""
+    from trainers.skulls.poisson_disc import keep_apart
 
     low = points.min(0)
     extent = points.max(0) - low

@@ -49,7 +49,7 @@ def make_implant(
     root: Path,
     voxelization: Voxelization,
     output: Output,
-    say: Callable[[str], None] = print,
+    write: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Write mean_impl.nrrd, implant.stl and pictures of a case; return its row of figures.
 
@@ -62,12 +62,12 @@ def make_implant(
     shaping = output.shaping or Shaping.for_spacing(defective.spacing)
     skulls = []
     for number, cloud in enumerate(case.clouds, 1):
-        say(f"Sampling step [{number}/{len(case.clouds)}] ...")
+        write(f"Sampling step [{number}/{len(case.clouds)}] ...")
         skulls.append(voxelization.skull(cloud, (shape[0], shape[1], shape[2]), number))
     points = np.concatenate(case.implants)
     outside = float(((points < 0) | (points > np.array(shape))).any(axis=1).mean())
     if outside > 0.5:
-        say(f"{outside:.0%} of the implant's points lie outside the volume: is PCDiff trained?")
+        write(f"{outside:.0%} of the implant's points lie outside the volume: is PCDiff trained?")
     implant = cut_out(vote(skulls, shaping.dilation), defective.mask, points, shaping)
     if output.members:
         for number, (skull, own) in enumerate(zip(skulls, case.implants, strict=True)):
@@ -94,7 +94,7 @@ def make_implant(
         "made_with": output.made_with,
     }
     if truth is not None:
-        row |= _judge(folder, implant, truth, defective, say)
+        row |= _judge(folder, implant, truth, defective, write)
         if output.truth:
             write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)
     _picture(folder / "slices.png", case, implant, truth, defective)
@@ -102,7 +102,11 @@ def make_implant(
 
 
 def _judge(
-    folder: Path, implant: np.ndarray, truth: Volume, defective: Volume, say: Callable[[str], None]
+    folder: Path,
+    implant: np.ndarray,
+    truth: Volume,
+    defective: Volume,
+    write: Callable[[str], None],
 ) -> dict[str, Any]:
     """Write eval_metrics.yaml and return the implant's figures and the mirror's."""
     if truth.mask.shape != defective.mask.shape:
@@ -110,16 +114,16 @@ def _judge(
             f"{folder.name}: the implant's volume has shape {truth.mask.shape}, the defective"
             f" skull's {defective.mask.shape}"
         )
-    say(f"Compute eval metrics for: {folder}")
-    say(f"Voxelspacing: {list(defective.spacing)}")
+    write(f"Compute eval metrics for: {folder}")
+    write(f"Voxelspacing: {list(defective.spacing)}")
     found = score(implant, truth.mask, defective.mask, defective.spacing)
     mirrored = mirror_implant(defective.mask, defective.spacing)
     plain = score(mirrored, truth.mask, defective.mask, defective.spacing)
-    say(f"Dice score: {found.dice:.4f}   mirror {plain.dice:.4f}")
-    say(f"Boundary dice (10mm): {found.bdice_10mm:.4f}   mirror {plain.bdice_10mm:.4f}")
-    say(f"95 percentile Hausdorff distance: {found.hd95_mm:.3f}   mirror {plain.hd95_mm:.3f}")
+    write(f"Dice score: {found.dice:.4f}   mirror {plain.dice:.4f}")
+    write(f"Boundary dice (10mm): {found.bdice_10mm:.4f}   mirror {plain.bdice_10mm:.4f}")
+    write(f"95 percentile Hausdorff distance: {found.hd95_mm:.3f}   mirror {plain.hd95_mm:.3f}")
     if found.dice < plain.dice:
-        say("below the mirror baseline: this implant shows nothing learnt")
+        write("below the mirror baseline: this implant shows nothing learnt")
     path = folder / "eval_metrics.yaml"
     table = {
         "dice": found.dice,

@@ -172,7 +172,7 @@ class DPSR(nn.Module):
         with torch.autocast(points.device.type, enabled=False):
             wide = points.float() if points.dtype != torch.float64 else points
             pairs = zip(wide, normals.to(wide.dtype), strict=True)
-            return torch.stack([self._solve(one, normal) for one, normal in pairs])
+            return torch.stack([self._solve(cloud, normal) for cloud, normal in pairs])
 
     def _solve(self, points: Tensor, normals: Tensor) -> Tensor:
         field: Tensor = PoissonField.apply(points, normals, self.shape, self.sigma)

@@ -132,7 +132,7 @@ def make_all(
     implant_points: int | None = None,
     overwrite: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    say: Callable[[str], None] = print,
+    write: Callable[[str], None] = print,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Make the implants of all cases; return their rows and what failed, one line each."""
     rows: list[dict[str, Any]] = []
@@ -142,18 +142,18 @@ def make_all(
         done = None if overwrite else read_row(saved, output.made_with)
         if done is not None:
             rows.append(done)
-            say(f"case {number}/{len(cases)} {folder.name}: done already")
+            write(f"case {number}/{len(cases)} {folder.name}: done already")
             continue
         if stop():
-            say(f"stopped before case {number}/{len(cases)}; start again to go on from there")
+            write(f"stopped before case {number}/{len(cases)}; start again to go on from there")
             break
-        say(f"case {number}/{len(cases)} {folder.name}")
+        write(f"case {number}/{len(cases)} {folder.name}")
         try:
             completion = read_completion(folder, members, implant_points)
-            row = make_implant(completion, root, voxelization, output, say)
+            row = make_implant(completion, root, voxelization, output, write)
         except SkullDataError as problem:
             failures.append(str(problem))
-            say(f"failed: {problem}")
+            write(f"failed: {problem}")
             continue
         write_text_whole(saved, json.dumps(finite_row(row)) + "\n")
         rows.append(row)
@@ -208,16 +208,16 @@ def write_benchmark(
         summary["per_defect_mirror"] = summarise(
             (row["defect"], scores_of(row, "mirror_")) for row in judged
         )
-    told = json.dumps(finite(summary), indent=2, allow_nan=False)
-    write_text_whole(folder / "benchmark_summary.json", told + "\n")
+    text = json.dumps(finite(summary), indent=2, allow_nan=False)
+    write_text_whole(folder / "benchmark_summary.json", text + "\n")
     return summary
 
 
-def say_table(summary: dict[str, Any], say: Callable[[str], None] = print) -> None:
-    """Say the figures per kind of defect, the mirror's beside each."""
+def print_table(summary: dict[str, Any], write: Callable[[str], None] = print) -> None:
+    """Print the figures per kind of defect, the mirror's beside each."""
     if "per_defect" not in summary:
         return
-    say(
+    write(
         f"{'defect':<18}{'cases':>6}{'failed':>8}"
         "   DSC (mirror)     bDSC (mirror)    HD95 mm (mirror)"
     )
@@ -225,14 +225,14 @@ def say_table(summary: dict[str, Any], say: Callable[[str], None] = print) -> No
         plain = summary["per_defect_mirror"][kind]
         pairs = [f"{found[n]:.3f} ({plain[n]:.3f})" for n in ("dice", "bdice_10mm", "hd95_mm")]
         columns = "  ".join(f"{pair:<15}" for pair in pairs)
-        say(f"{kind:<18}{found['cases']:>6}{found['failed']:>8}   {columns}")
+        write(f"{kind:<18}{found['cases']:>6}{found['failed']:>8}   {columns}")
     found, plain = summary["per_defect"]["all"], summary["per_defect_mirror"]["all"]
     verdict = "above" if found["dice"] > plain["dice"] else "not above"
-    say(f"mean DSC {found['dice']:.4f}, {verdict} the mirror baseline's {plain['dice']:.4f}")
+    write(f"mean DSC {found['dice']:.4f}, {verdict} the mirror baseline's {plain['dice']:.4f}")
 
 
 def report_rows(events: EventLog, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
-    """Tell a panel the figures, the files and some pictures."""
+    """Report a panel the figures, the files and some pictures."""
     for number, row in enumerate(rows, 1):
         values = {name: float(row[name]) for name in FIGURES if name in row}
         plain = {f"mirror_{n}": float(row[f"mirror_{n}"]) for n in FIGURES if f"mirror_{n}" in row}
@@ -296,7 +296,7 @@ def generate(settings: argparse.Namespace) -> int:
     )
     facts = {"ensemble_size": settings.num_ensemble, "failures": failures}
     summary = write_benchmark(folder, rows, facts)
-    say_table(summary)
+    print_table(summary)
     report_rows(events, rows, summary)
     return 1 if failures else 0
 

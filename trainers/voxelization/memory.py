@@ -25,5 +25,5 @@ def step_bytes(
 def memory_sentence(grid: tuple[int, int, int], batch: int, *sizes: int) -> str:
     """Return what a step should need on a device, and what the guide says where it speaks of it."""
     need = step_bytes(grid, batch, *sizes) / 1e9
-    told = f"about {need:.1f} GB for a step's tensors (counted, not measured)"
-    return f"{told}; {GUIDE}" if grid == (512, 512, 512) else told
+    sentence = f"about {need:.1f} GB for a step's tensors (counted, not measured)"
+    return f"{sentence}; {GUIDE}" if grid == (512, 512, 512) else sentence

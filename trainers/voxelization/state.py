@@ -91,8 +91,8 @@ class VoxelRun:
 def described(settings: argparse.Namespace) -> dict[str, Any]:
     """Return the effective settings in plain types, the configuration's keys included."""
     flags = {name: value for name, value in vars(settings).items() if name != "values"}
-    told: dict[str, Any] = plain({**flags, **settings.values})
-    return told
+    effective: dict[str, Any] = plain({**flags, **settings.values})
+    return effective
 
 
 def save(run: VoxelRun, best: bool = False) -> None:

@@ -61,9 +61,9 @@ from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
 from trainers.voxelization.orientation import turn_normals
+from trainers.voxelization.reporting import VoxelReporter
 from trainers.voxelization.settings import make_parser
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
-from trainers.voxelization.telling import VoxelReporter
 from trainers.voxelization.validation import (
     finite_scores,
     mean_volume_scores,
@@ -181,12 +181,12 @@ def loss_of(settings: argparse.Namespace, predicted: Tensor, target: Tensor) -> 
 
 
 def announce(run: VoxelRun, resumed_from: Path | None) -> None:
-    """Say what is about to happen, and what looks wrong in the data."""
+    """Print what is about to happen, and what looks wrong in the data."""
     settings, reporter = run.settings, run.reporter
     parameters = sum(parameter.numel() for parameter in run.network.parameters())
     skulls = [{pair.subject for pair in part.pairs} for part in (run.training, run.evaluation)]
     grid = " x ".join(map(str, run.training.grid))
-    reporter.say(f"Number of parameters: {parameters}")
+    reporter.write(f"Number of parameters: {parameters}")
     reporter.start(
         found={
             "training pairs": f"{len(run.training)} of {len(skulls[0])} skulls",
@@ -204,10 +204,10 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     reporter.open_boards(settings.tensorboard, run.position.it)
     sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
-    reporter.say(f"memory       {need}")
+    reporter.write(f"memory       {need}")
     if resumed_from is None and run.orientation.is_turned:
         drawn, turned = run.orientation
-        reporter.say(
+        reporter.write(
             f"normals      turned round: as drawn they made skulls inside out"
             f" (loss {drawn:.3f}, now {turned:.3f})"
         )
@@ -333,7 +333,7 @@ def judge(run: VoxelRun) -> dict[str, float]:
     found = scores[metric] if metric != "psr_iou" else -scores[metric]
     if finite_scores(scores) and found <= position.best:
         position.best, position.best_epoch = found, position.epoch
-        run.reporter.say(f"New best model (loss {scores[metric]:.6f}), epoch {position.epoch}")
+        run.reporter.write(f"New best model (loss {scores[metric]:.6f}), epoch {position.epoch}")
         save(run, best=True)
     baseline = {f"baseline_{name}": value for name, value in position.baseline.items()}
     return {**{f"val/{name}": scores[name] for name in METRICS}, **baseline}
@@ -350,14 +350,14 @@ def finish_epoch(run: VoxelRun) -> dict[str, float]:
         judged = judge(run)
     run.reporter.epoch(position.epoch, position.it, seconds, {"loss": loss, "psr": loss, **judged})
     if position.epoch % settings.checkpoint_every == 0 or last:
-        run.reporter.say(f"Save new model at epoch {position.epoch}")
+        run.reporter.write(f"Save new model at epoch {position.epoch}")
         save(run)
         every = run.values["train.backup_every"]
         if every and position.it % every == 0 and run.ranks.leads:
             folder = settings.output_dir.absolute()
             (folder / "model").mkdir(exist_ok=True)
             link(folder / "model.pt", folder / "model" / f"{position.epoch}.pt")
-            run.reporter.say(f"Backup model at epoch {position.epoch}")
+            run.reporter.write(f"Backup model at epoch {position.epoch}")
     return judged
 
 
@@ -378,7 +378,7 @@ def train(settings: argparse.Namespace) -> int:
             stopped = run.position.epoch < run.epochs and stop.agreed(run.ranks.device)
     if stopped:
         save(run)
-        run.reporter.say(
+        run.reporter.write(
             f"stopped by {stop.reason or 'another rank'} after {run.position.it} steps;"
             f" resume with --resume {settings.output_dir.absolute() / 'model.pt'}"
         )

@@ -30,9 +30,9 @@ class VoxelReporter(Reporter):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._log = (self.folder / "train.log").open("a", encoding="utf-8")
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Print a line and append it to train.log."""
-        super().say(line)
+        super().write(line)
         if self._log:
             print(line, file=self._log, flush=True)
 
@@ -41,21 +41,21 @@ class VoxelReporter(Reporter):
         if not (wanted and self.ranks.leads):
             return
         if not importlib.util.find_spec("tensorboardX"):
-            self.say("tensorboard  no files: pip install tensorboardX")
+            self.write("tensorboard  no files: pip install tensorboardX")
             return
         self._files = TensorBoardFiles(self.folder / "tensorboard_log", step)
 
     def train_step(self, position: Counted, values: Mapping[str, float], always: bool) -> None:
         """Report a step whose values are those of finished step `position.it`."""
-        told = self.step(position.epoch + 1, position.it, values, always)
-        if told and self._files:
+        reported = self.step(position.epoch + 1, position.it, values, always)
+        if reported and self._files:
             named = {"loss": "loss", "psr": "psr", "learning_rate": "lr"}
             scalars = {f"train/{named[name]}": values[name] for name in named}
             self._files.values(position.it, scalars)
 
     def step_line(self, position: Counted, loss: float, seconds: float) -> None:
-        """Say a step in the original's form; epochs and iterations count from 0 there."""
-        self.say(
+        """Print a step in the original's form; epochs and iterations count from 0 there."""
+        self.write(
             f"[Epoch {position.epoch:02d}] it={position.it - 1}, loss={loss:.4f}"
             f" loss_psr={loss:.4f} time={seconds:.3f} / {time.monotonic() - self._begun:.2f}"
         )
@@ -63,12 +63,12 @@ class VoxelReporter(Reporter):
     def validation_lines(
         self, scores: Mapping[str, float], baseline: Mapping[str, float], metric: str
     ) -> None:
-        """Say every score beside the mean volume's, and which of them decides."""
+        """Print every score beside the mean volume's, and which of them decides."""
         for name, value in scores.items():
             better = value > baseline[name] if name == "psr_iou" else value < baseline[name]
             verdict = "" if better else "  (no better than the mean volume)"
-            self.say(f"  {name}: {value:.6f}   mean volume {baseline[name]:.6f}{verdict}")
-        self.say(f"Validation metric ({metric}): {scores[metric]:.6f}")
+            self.write(f"  {name}: {value:.6f}   mean volume {baseline[name]:.6f}{verdict}")
+        self.write(f"Validation metric ({metric}): {scores[metric]:.6f}")
 
     def epoch(self, epoch: int, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """Report an epoch; validation scores go to TensorBoard under the original's names."""

@@ -52,10 +52,10 @@ def go_on(run: PcdiffRun) -> Path | None:
     for name, value in content["position"].items():
         setattr(run.position, name, value)
     warnings += changes_on_resume(content, run.folder, FREE)
-    warnings += [told] if (told := restore_rank_state(content["random"], run.ranks)) else []
+    warnings += [warning] if (warning := restore_rank_state(content["random"], run.ranks)) else []
     for warning in warnings:
         run.log.warn(f"resume: {warning}")
-    run.log.say(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
+    run.log.write(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
     return path
 
 
@@ -75,4 +75,4 @@ def _from_published(run: PcdiffRun, path: Path) -> None:
         "resume: a published checkpoint says nothing of random generators, order of samples and"
         f" batch; epochs are counted on from {position.epoch}, the rate is this run's"
     )
-    run.log.say(f"Resuming from checkpoint {path} at epoch {position.epoch}")
+    run.log.write(f"Resuming from checkpoint {path} at epoch {position.epoch}")
