@@ -80,8 +80,7 @@ from trainers.gaussian.run import (
 from trainers.gaussian.upstream_files import write_upstream_history
 from trainers.gaussian.views import random_poses, turned_photographs
 
-# --------------------------------------------------------------------------------------------------
-# ----- data
+# --------------------------------------------------------------------------------------------- data
 
 
 def load_data(settings: argparse.Namespace) -> Collection:
@@ -122,8 +121,7 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any
     return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
 
-# --------------------------------------------------------------------------------------------------
-# ---- model
+# -------------------------------------------------------------------------------------------- model
 
 
 def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -167,8 +165,7 @@ def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
     return None if picture is None else picture[..., top : top + width, left : left + width]
 
 
-# --------------------------------------------------------------------------------------------------
-# optimiser
+# ---------------------------------------------------------------------------------------- optimiser
 
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
@@ -225,8 +222,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     return run
 
 
-# --------------------------------------------------------------------------------------------------
-# ----- loop
+# --------------------------------------------------------------------------------------------- loop
 
 
 def train_step(
