@@ -13,7 +13,6 @@ from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan
-from runners.model.run import Run
 from runners.model.scaling import batch_of
 from runners.model.spec import RunSpec
 from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu
@@ -29,6 +28,7 @@ from runners.verify.facts import (
     OutputFacts,
     PortFacts,
 )
+from runners.watch.metrics.checkpoints import checkpoint_files
 
 _MOST_FILES = 10_000
 _KEEP = ("keep", "keep_last_n", "keep_checkpoints", "save_total_limit")
@@ -57,12 +57,11 @@ def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints |
         # Bare commands all have one preset; only the name tells them apart.
         if spec.preset == "command" and outline.spec.name != spec.name:
             continue
-        files = _checkpoints_of(read_run(state, run_id))
+        written = checkpoint_files(read_run(state, run_id))
+        files = [file for file in written if Path(file.path).is_file()]
         if files:
-            newest = max(files, key=lambda path: path.stat().st_mtime)
-            return EarlierCheckpoints(
-                run_id, newest, max(p.stat().st_size for p in files), len(files)
-            )
+            largest = max(file.bytes for file in files)
+            return EarlierCheckpoints(run_id, Path(files[0].path), largest, len(files))
     return None
 
 
@@ -201,21 +200,6 @@ def _names_path(plan: LaunchPlan, path: Path) -> bool:
     folder = Path(plan.working_directory)
     values = (word.partition("=")[2] or word for word in plan.argv[1:])
     return any(os.path.normpath(folder / value) == os.path.normpath(path) for value in values)
-
-
-def _checkpoints_of(run: Run) -> list[Path]:
-    """Files of a run's checkpoints that it surely wrote itself."""
-    if run.plan is None:
-        return []
-    inside = [p for p in run.plan.checkpoints if Path(p).is_relative_to(run.directory)]
-    since = run.started or run.created
-    found = []
-    for pattern in run.plan.checkpoints:
-        for name in islice(matching(pattern), _MOST_FILES):
-            path = Path(name)
-            if path.is_file() and (pattern in inside or path.stat().st_mtime >= since):
-                found.append(path)
-    return found
 
 
 def _number_to_come(spec: RunSpec, plan: LaunchPlan) -> int:

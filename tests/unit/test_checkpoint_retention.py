@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.newest_file import NewestFile
 from runners.lifecycle.supervisor import checkpoint_retention
 from runners.lifecycle.supervisor.checkpoint_retention import (
-    CheckpointFile,
     CheckpointKeeper,
     disk_warning,
     superfluous,
@@ -19,11 +19,11 @@ from runners.state.records import plan_fields
 HOUR = 3600.0
 
 
-def files(*names: str) -> list[CheckpointFile]:
-    return [CheckpointFile(name, 10, float(i)) for i, name in enumerate(names)]
+def files(*names: str) -> list[NewestFile]:
+    return [NewestFile(name, 10, float(i)) for i, name in enumerate(names)]
 
 
-def gone(found: list[CheckpointFile], last: int = 1, best: int = 0, every: int = 0) -> list[str]:
+def gone(found: list[NewestFile], last: int = 1, best: int = 0, every: int = 0) -> list[str]:
     return [one.path for one in superfluous(found, {"last": last, "best": best, "every": every})]
 
 
@@ -79,7 +79,7 @@ def test_the_disk_s_end_is_foreseen(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         f_bavail, f_frsize = 10, 10**9
 
     monkeypatch.setattr(checkpoint_retention.os, "statvfs", lambda path: Disk)
-    found = [CheckpointFile(f"/d/e_{n}.pt", 10**9, n * 600.0) for n in range(5)]
+    found = [NewestFile(f"/d/e_{n}.pt", 10**9, n * 600.0) for n in range(5)]
     assert "full in about 1.7 h: 1.00 GB every 10 min, 10.0 GB free" in disk_warning(found)
     small = [one._replace(bytes=10**6) for one in found]
     assert disk_warning(small) == "" and disk_warning(found[:2]) == ""

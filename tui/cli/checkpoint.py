@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runners.model.errors import ExitCode, WrongInput
+from runners.lifecycle.control.resume import newest_checkpoint
+from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.presets.catalogue import resolve_preset
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
 from runners.verify.checkpoint_tool import (
     CheckpointToolError,
     ask_checkpoint_tool,
@@ -22,7 +25,7 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
     """Do what was asked of the files; exit 2 with one sentence when one cannot be used."""
     request = {
         "do": arguments.what,
-        "paths": [str(Path(path).expanduser().absolute()) for path in arguments.paths],
+        "paths": [_path_of(word) for word in arguments.paths],
         "device": arguments.device,
         "output": str(Path(arguments.output).expanduser().absolute()) if arguments.output else "",
     }
@@ -35,6 +38,18 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
                 print()
             _print_inspected(one) if arguments.what == "inspect" else _print_written(one)
     return ExitCode.DONE
+
+
+def _path_of(word: str) -> str:
+    """A file by its path, or a run's newest checkpoint by the run's name; raises NotFound."""
+    path = Path(word).expanduser().absolute()
+    if "/" in word or path.exists():
+        return str(path)
+    try:
+        run = find_run(StateDirectory(), word)
+    except (NotFound, WrongInput):
+        return str(path)  # that there is no such file is said by who opens it
+    return newest_checkpoint(run).path
 
 
 def choose_interpreter(named: str | None, preset: str | None = None) -> str:

@@ -30,6 +30,13 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
         raise WrongInput(
             f"{run.id} is still {run.state}", f"stop it first: fresnel-tui stop {run.id} --wait"
         )
+    found = newest_checkpoint(run)
+    base = relaunch_spec(state, run) if spec is None else spec
+    return Resumption(resumed(base, Path(found.path), run.id), found, run)
+
+
+def newest_checkpoint(run: Run) -> Checkpoint:
+    """The newest whole checkpoint of a run. Raises NotFound when it has left none."""
     found = run_checkpoint(run)
     if found is None:
         places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is gone"
@@ -37,5 +44,4 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
             f"{run.id} has left no checkpoint ({places})",
             "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]'",
         )
-    base = relaunch_spec(state, run) if spec is None else spec
-    return Resumption(resumed(base, Path(found.path), run.id), found, run)
+    return found

@@ -3,15 +3,13 @@
 Only what this run has written is considered. Standard library only: the supervisor imports it.
 """
 
-import glob
 import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from runners.host.files import append_event, read_json
-from runners.host.newest_file import UNFINISHED, look_at
+from runners.host.newest_file import NewestFile, matching_files
 from runners.state.layout import RunDirectory
 from runners.state.records import KeepFields, PlanFields
 
@@ -19,14 +17,6 @@ _EVERY_S = 60.0
 _QUIET_S = 60.0  # a younger file may still be written, or be read by an evaluation
 _WARN_WITHIN_S = 24 * 3600.0
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
-
-
-class CheckpointFile(NamedTuple):
-    """One checkpoint: a file or folder, its bytes, and when it was last written (unix seconds)."""
-
-    path: str
-    bytes: int
-    modified: float
 
 
 class CheckpointKeeper:
@@ -74,19 +64,15 @@ class CheckpointKeeper:
         return "\n".join(str(read_json(plan)) for plan in plans)
 
 
-def written_since(patterns: Iterable[str], started: float) -> list[CheckpointFile]:
+def written_since(patterns: Iterable[str], started: float) -> list[NewestFile]:
     """The whole checkpoints written since `started` (unix seconds), the oldest first."""
-    found = {}
-    for pattern in patterns:
-        for path in glob.iglob(pattern, recursive=True):
-            # A link is not a checkpoint: `latest` would otherwise count twice, or be deleted.
-            one = None if path.endswith(UNFINISHED) or os.path.islink(path) else look_at(path)
-            if one is not None and one.modified >= started:
-                found[os.path.realpath(path)] = CheckpointFile(*one)
-    return sorted(found.values(), key=lambda one: (one.modified, one.path))
+    # A link is not a checkpoint: `latest` would otherwise count twice, or be deleted.
+    found = [file for file in matching_files(patterns) if not os.path.islink(file.path)]
+    own = {os.path.realpath(file.path): file for file in found if file.modified >= started}
+    return sorted(own.values(), key=lambda file: (file.modified, file.path))
 
 
-def superfluous(found: list[CheckpointFile], keep: KeepFields) -> list[CheckpointFile]:
+def superfluous(found: list[NewestFile], keep: KeepFields) -> list[NewestFile]:
     """Those of `found` (oldest first) that the rule does not keep; never the newest."""
     best = [one for one in found if "best" in os.path.basename(one.path)]
     others = [one for one in found if one not in best]
@@ -101,7 +87,7 @@ def superfluous(found: list[CheckpointFile], keep: KeepFields) -> list[Checkpoin
     return [one for one in found if one not in kept]
 
 
-def disk_warning(found: list[CheckpointFile]) -> str:
+def disk_warning(found: list[NewestFile]) -> str:
     """When checkpoints like the last ones will fill their disk, if within a day; else empty."""
     # Two intervals are the least from which a pace can be told.
     if len(found) < 3:

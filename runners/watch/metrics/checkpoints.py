@@ -46,7 +46,7 @@ def _printed(
     final = final or read_final(run)
     if final is None:
         return (scan or PrintedScan(run.directory, folder)).poll(run.is_live)
-    # Of an ended run all of the output was read.
+    # Noted when the run ended, so that a list of hundreds reads no outputs.
     printed = PrintedPaths(folder)
     for path in final.checkpoints:
         printed.add(path)

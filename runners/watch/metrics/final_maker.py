@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import replace
-from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
@@ -62,14 +61,8 @@ def make_final(run: Run) -> FinalReport:
         name,
         metrics.readers[0],
         () if name is None else _trend(found[name]),
-        _printed(run, metrics.printed_paths),
+        metrics.printed_paths,
     )
-
-
-def _printed(run: Run, read: tuple[str, ...]) -> tuple[str, ...]:
-    """The paths in its output; the output of a run that reports by events was not `read`."""
-    folder = run.plan.working_directory if run.plan else ""
-    return tuple(dict.fromkeys((*PrintedScan(run.directory, folder).poll(False).all, *read)))
 
 
 def _whole(series: Series) -> int | None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
-from runners.host.printed_paths import PrintedPaths
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
 from runners.watch.metrics.reading import OutputReader
@@ -46,10 +45,8 @@ class OutputSource:
         rule: MetricRule,
         live: bool,
         most: int | None = None,
-        working_directory: str = "",
     ) -> None:
         self.reader = OutputReader(rule)
-        self.paths = PrintedPaths(working_directory or str(directory))
         self.most = most
         self.skipped = 0
         self.more = False
@@ -148,8 +145,6 @@ class OutputSource:
                 at = len(lines) - _LAST
             line = lines[at]
             at += 1
-            if not self._live:  # of a live run they are looked for by `PrintedScan`
-                self.paths.note(line)
             sample = self.reader.read(line)
             if sample is not None:
                 yield (

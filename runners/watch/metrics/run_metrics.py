@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
@@ -43,6 +44,7 @@ class RunMetrics:
         self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
         self._files = RunFiles(run)
+        self._scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
         self._tracker = tracker
 
     def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
@@ -78,7 +80,7 @@ class RunMetrics:
     @property
     def printed_paths(self) -> tuple[str, ...]:
         """Paths that the program said it writes, newest last."""
-        return self._output.paths.all if self._output is not None else ()
+        return self._scan.poll(self.run.is_live).all
 
     @property
     def readers(self) -> tuple[tuple[str, ...], bool]:
@@ -117,10 +119,8 @@ class RunMetrics:
 
     def _poll_output(self, limit: int) -> bool:
         if self._output is None:
-            folder = self.run.plan.working_directory if self.run.plan else ""
-            self._output = OutputSource(
-                Path(self.run.directory), self.rule, False, self._most_output, folder
-            )
+            folder = Path(self.run.directory)
+            self._output = OutputSource(folder, self.rule, False, self._most_output)
         output = self._output
         for sample in output.poll(limit):
             self._note_printed(sample)

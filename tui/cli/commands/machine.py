@@ -44,7 +44,9 @@ def checkpoint(parser: CommandParser) -> None:
         ["checkpoint average epoch_08.pt epoch_09.pt --output mean.pt"],
     )
     for action in (inspect, remap, strip, average):
-        action.add_argument("paths", nargs="+", metavar="PATH", help="checkpoint files")
+        action.add_argument(
+            "paths", nargs="+", metavar="PATH", help="files; a run's name is its newest"
+        )
         action.add_argument(
             "--python", metavar="INTERPRETER", help="a Python that has PyTorch (default: this one)"
         )

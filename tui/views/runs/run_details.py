@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from runners.model.run import Run
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
+from runners.watch.metrics.checkpoints import checkpoint_files
 from tui.views.error_place import error_words
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
@@ -189,24 +190,12 @@ def _checkpoints(view: RunView) -> Pairs:
         pairs.append(("newest", "none seen on disk"))
     else:
         pairs.append(("newest", f"{found.path} ({size(found.bytes)}, {clock(found.modified)})"))
-        beside = sorted(_beside(Path(found.path)), key=lambda one: one[1], reverse=True)
-        for path, modified, count in beside[:_MOST_FILES]:
-            pairs.append(("before", f"{path} ({size(count)}, {clock(modified)})"))
+        files = [file for file in checkpoint_files(view.run) if file.modified < found.modified]
+        for file in files[:_MOST_FILES]:
+            pairs.append(("before", f"{file.path} ({size(file.bytes)}, {clock(file.modified)})"))
     if view.run.plan is not None:
         pairs += [("looked for", pattern) for pattern in view.run.plan.checkpoints]
     return pairs + [("picture", path) for path in view.images]
-
-
-def _beside(newest: Path) -> Iterator[tuple[str, float, int]]:
-    """Files of the same kind in the newest checkpoint's folder: path, time, bytes."""
-    try:
-        places = list(newest.parent.iterdir())
-    except OSError:
-        return
-    for place in places:
-        if place != newest and place.suffix == newest.suffix and place.is_file():
-            stat = place.stat()
-            yield str(place), stat.st_mtime, stat.st_size
 
 
 def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
