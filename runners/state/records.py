@@ -6,7 +6,7 @@ raises: a damaged field, or one of a newer version, is replaced by a safe value.
 """
 
 import signal
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from runners.model.endings import Ending, EndingCause
 from runners.model.states import State
@@ -15,6 +15,10 @@ Moments = tuple[float, str, "int | None"]
 
 QUEUED, GRANTED, FINAL = "queued", "granted", "final"
 """The phases of a plan: waiting for GPUs, given them, filled in for them."""
+
+_ENDING_TEXTS: "tuple[Literal['by', 'detail', 'rule', 'usd', 'summary', 'error'], ...]" = (
+    *("by", "detail", "rule", "usd", "summary", "error"),
+)
 
 # For a plan whose ladder cannot be read: such a run must still be possible to stop.
 _LAST_RESORT: "list[RungFields]" = [
@@ -231,9 +235,10 @@ def ending_fields(value: object) -> Ending | None:
         ending["seconds"] = seconds
     if rebooted is not None:
         ending["rebooted"] = rebooted
-    ending["by"], ending["detail"] = _text(fields.get("by")), _text(fields.get("detail"))
-    ending["rule"], ending["usd"] = _text(fields.get("rule")), _text(fields.get("usd"))
-    ending["summary"], ending["error"] = _text(fields.get("summary")), _text(fields.get("error"))
+    for name in _ENDING_TEXTS:
+        text = _text(fields.get(name))
+        if text:
+            ending[name] = text
     return ending
 
 
