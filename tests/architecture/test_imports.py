@@ -66,6 +66,20 @@ def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> Non
     }
 
 
+def test_an_agent_loads_no_screen_and_nothing_of_the_panel() -> None:
+    rooms = ("agent", "snapshot", "views")
+    names = [
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for room in rooms
+        for path in sorted((REPOSITORY / "tui" / room).rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    found = loaded("\n".join(f"import {name}" for name in names))
+    assert "tui.agent.snapshots" in found
+    assert not packages(found) & {"textual", "torch"}
+    assert not [name for name in found if name.startswith(("tui.panel", "tui.web"))]
+
+
 @pytest.mark.parametrize("name", sorted(HELPERS))
 def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
     helper = HELPERS[name]
