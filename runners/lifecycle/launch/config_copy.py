@@ -1,13 +1,10 @@
 """The configuration file of a launch: the original, or an edited copy in the run's folder."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.placeholders import substitute
 from runners.model.spec import Expectation, RunSpec
 from runners.presets.config_file import edited, read_config
 
@@ -22,21 +19,15 @@ class PlannedConfig(NamedTuple):
     changes: tuple[str, ...] = ()
 
 
-def plan_config(
-    spec: RunSpec, folder: Path, directory: Path, words: Mapping[str, str]
-) -> PlannedConfig:
-    """Plan the configuration file of `spec` for the run in `directory`; `folder` is where it runs.
+def plan_config(spec: RunSpec, file: Path, directory: Path) -> PlannedConfig:
+    """Plan the configuration file of `spec`, which is `file`, for the run in `directory`.
 
     Unchanged, the program gets the original by its full path. Raises WrongInput when the file
     cannot be read or lacks a key.
     """
     if spec.config is None:
         return PlannedConfig()
-    try:
-        named = substitute(spec.config.path, words, os.environ)
-    except ValueError as error:
-        raise WrongInput(f"config.file: {error}") from None
-    config = read_config(folder / Path(named).expanduser())
+    config = read_config(file)
     copy = edited(spec, config)
     path = config.path.resolve() if copy is None else directory / copy.name
     flag = spec.config.flag

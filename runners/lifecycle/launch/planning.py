@@ -16,13 +16,12 @@ from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
-from runners.lifecycle.launch.resume import resume_arguments
 from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.words import (
     SECRET_PREFIX,
-    fill,
+    FilledTexts,
     fill_patterns,
-    fill_visible,
+    fill_texts,
     mask,
     words_of,
 )
@@ -30,7 +29,6 @@ from runners.lifecycle.launch.wrappers import wrapped
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.launchers import CommandParts, shutdown_environment, traits_of
-from runners.model.parameters import arguments_of
 from runners.model.plan import LaunchPlan, Origin
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
@@ -83,11 +81,12 @@ def make_plan(
     require_place(spec)
     processes = spec.processes or len(allocation.gpus) or 1
     words = words_of(spec, run.id, run.path, allocation, processes)
-    variables = _environment(spec, allocation, reading, words)
-    folder = _working_directory(spec, words)
-    config = plan_config(spec, folder, run.path, words)
+    texts = fill_texts(spec, words)
+    variables = _environment(spec, texts.environment, allocation, reading)
+    folder = _working_directory(spec, texts.working_directory)
+    config = plan_config(spec, folder / Path(texts.config_file).expanduser(), run.path)
     assigned = allocation.assigned(spec.gpus.share_memory)
-    argv = _argv(spec, words, folder, variables.whole, processes, bool(assigned), config.argv)
+    argv = _argv(spec, texts, folder, variables.whole, processes, bool(assigned), config.argv)
     variables = _completed(variables, spec, argv, run.path, processes)
     limits = _limit(spec, price, device_count(assigned))
     plan = LaunchPlan(
@@ -100,7 +99,7 @@ def make_plan(
         directory=str(run.path),
         gpus=assigned,
         processes=processes,
-        port=int(words["port"]) if words.get("port") else None,
+        port=texts.port,
         price=price,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
         checkpoints=fill_patterns(
@@ -109,7 +108,7 @@ def make_plan(
         tensorboard=fill_patterns(
             spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard"
         ),
-        restart_arguments=_restart_arguments(spec, words),
+        restart_arguments=texts.restart_arguments,
         notes=_notes(spec, allocation, processes),
         config_changes=config.changes,
         total_epochs=_total(spec, "epoch"),
@@ -126,28 +125,25 @@ def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
     """
     run, nowhere = "preview", Path("preview").absolute()
     processes = spec.processes or 1
-    words = words_of(spec, run, nowhere, Allocation(), processes)
-    environment = _environment(spec, Allocation(), None, words).whole
-    folder = _working_directory(spec, words)
-    config = plan_config(spec, folder, nowhere, words)
-    return _argv(spec, words, folder, environment, processes, False, config.argv), environment
+    texts = fill_texts(spec, words_of(spec, run, nowhere, Allocation(), processes))
+    environment = _environment(spec, texts.environment, Allocation(), None).whole
+    folder = _working_directory(spec, texts.working_directory)
+    config = plan_config(spec, folder / Path(texts.config_file).expanduser(), nowhere)
+    return _argv(spec, texts, folder, environment, processes, False, config.argv), environment
 
 
 def _environment(
     spec: RunSpec,
+    own: Mapping[str, str],
     allocation: Allocation,
     reading: GpuReading | None,
-    words: Mapping[str, str],
 ) -> _Variables:
     added = {
         **_DEFAULT_ENVIRONMENT,
         **shutdown_environment(spec),
         **given_gpus(allocation.gpus),
         **visibility(allocation.gpus, reading),
-        **{
-            name: fill(value, words, f"environment.{name}")
-            for name, value in spec.environment.items()
-        },
+        **own,
     }
     # A run that launches a run must not pass on its own mark: the new one is a run of its own.
     environment = {
@@ -218,11 +214,6 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     return {"limit_s": earliest, "limit_usd": usd}
 
 
-def _restart_arguments(spec: RunSpec, words: Mapping[str, str]) -> tuple[str, ...]:
-    known = {**words, "checkpoint": "${checkpoint}"}  # known only when the run starts again
-    return tuple(fill_visible(word, known, "restart.arguments") for word in resume_arguments(spec))
-
-
 def masked_spec(spec: RunSpec) -> RunSpec:
     """Return `spec` as it may be written down."""
     return msgspec.structs.replace(
@@ -230,10 +221,9 @@ def masked_spec(spec: RunSpec) -> RunSpec:
     )
 
 
-def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
+def _working_directory(spec: RunSpec, text: str) -> Path:
     # Relative to the preset, so that it means the same wherever the command is given.
     base = Path(spec.source).absolute().parent if spec.source else Path.cwd()
-    text = fill_visible(spec.working_directory, words, "working_directory")
     folder = (base / Path(text).expanduser()).resolve() if text else Path.cwd()
     if not folder.is_dir():
         raise WrongInput(f"working_directory: no folder {folder}", "make it, or change the preset")
@@ -249,47 +239,38 @@ def _working_directory(spec: RunSpec, words: Mapping[str, str]) -> Path:
 
 def _argv(
     spec: RunSpec,
-    words: Mapping[str, str],
+    texts: FilledTexts,
     folder: Path,
     environment: Mapping[str, str],
     processes: int,
     on_gpu: bool,
     config: Sequence[str] = (),
 ) -> list[str]:
-    arguments = [*config]
-    arguments += [fill_visible(word, words, "arguments") for word in spec.arguments]
-    for parameter in spec.parameters:
-        if parameter.config_key:
-            continue
-        arguments += [
-            fill_visible(word, words, f"parameters.{parameter.name}")
-            for word in arguments_of(parameter)
-        ]
-    extra = [fill_visible(word, words, "launcher_arguments") for word in spec.launcher_arguments]
-    traits = traits_of(spec.launcher)
-    interpreter, program = "", _program(spec, words, folder)
+    traits, program, interpreter = traits_of(spec.launcher), [*texts.program], ""
     if traits.runs_python:
-        name = fill_visible(spec.interpreter, words, "interpreter")
-        interpreter = _interpreter(name, folder, environment)
+        interpreter = _interpreter(texts.interpreter, folder, environment)
+        if not spec.module:
+            program = [_script(texts.program[0], folder)]
     else:
         program[0] = _executable(program[0], folder, environment)
-    port = int(words["port"]) if words.get("port") else None
     parts = CommandParts(
-        interpreter, program, arguments, extra, processes, port, on_gpu, spec.nodes
+        interpreter,
+        program,
+        [*config, *texts.arguments],
+        texts.launcher_arguments,
+        processes,
+        texts.port,
+        on_gpu,
+        spec.nodes,
     )
     return wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
 
 
-def _program(spec: RunSpec, words: Mapping[str, str], folder: Path) -> list[str]:
-    if not traits_of(spec.launcher).runs_python:
-        command = [fill_visible(word, words, "command") for word in spec.command]
-        return ["/bin/sh", "-c", *command] if spec.shell else command
-    if spec.module:
-        return ["-m", spec.module]
-    script = folder / Path(fill_visible(spec.script, words, "script")).expanduser()
+def _script(name: str, folder: Path) -> str:
+    script = folder / Path(name).expanduser()
     if not script.is_file():
         raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
-    return [str(script)]
+    return str(script)
 
 
 def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:

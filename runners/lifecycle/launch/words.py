@@ -8,9 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
+from runners.model.parameters import arguments_of
 from runners.model.placeholders import substitute, used_words
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
@@ -26,6 +29,67 @@ _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(
     r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
 )
+
+
+class FilledTexts(NamedTuple):
+    """A spec's texts in one run, every `${...}` replaced; `words` has what each of them means.
+
+    `environment` has secrets in clear. `arguments` are the program's, its parameters' included, and
+    in `restart_arguments` only `${checkpoint}` is left, which a restart knows.
+    """
+
+    words: dict[str, str]
+    environment: dict[str, str]
+    working_directory: str
+    interpreter: str
+    program: list[str]
+    arguments: list[str]
+    launcher_arguments: list[str]
+    config_file: str
+    restart_arguments: tuple[str, ...]
+
+    @property
+    def port(self) -> int | None:
+        """The port where its processes meet; None where it needs none."""
+        return int(self.words["port"]) if self.words.get("port") else None
+
+
+def fill_texts(spec: RunSpec, words: dict[str, str]) -> FilledTexts:
+    """Fill in everything that `spec` writes.
+
+    Raises WrongInput, which names the key, for a variable that is not set and for a secret where
+    others could read it.
+    """
+
+    def visible(key: str, *texts: str) -> list[str]:
+        return [fill_visible(text, words, key) for text in texts]
+
+    if not traits_of(spec.launcher).runs_python:
+        command = visible("command", *spec.command)
+        program = ["/bin/sh", "-c", *command] if spec.shell else command
+    elif spec.module:
+        program = ["-m", spec.module]
+    else:
+        program = visible("script", spec.script)
+    arguments = visible("arguments", *spec.arguments)
+    for parameter in spec.parameters:
+        if not parameter.config_key:
+            arguments += visible(f"parameters.{parameter.name}", *arguments_of(parameter))
+    restarted = {**words, "checkpoint": "${checkpoint}"}
+    restart = [
+        fill_visible(text, restarted, "restart.arguments") for text in resume_arguments(spec)
+    ]
+    return FilledTexts(
+        words,
+        {name: fill(text, words, f"environment.{name}") for name, text in spec.environment.items()},
+        working_directory=fill_visible(spec.working_directory, words, "working_directory"),
+        interpreter=fill_visible(spec.interpreter, words, "interpreter"),
+        program=program,
+        arguments=arguments,
+        launcher_arguments=visible("launcher_arguments", *spec.launcher_arguments),
+        config_file=fill(spec.config.path, words, "config.file") if spec.config else "",
+        restart_arguments=tuple(restart),
+    )
 
 
 def words_of(
