@@ -149,7 +149,7 @@ def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:
     }
     torch.save(content, tmp_path / "epoch_0003.pt")
     trained = load_trained(tmp_path / "epoch_0003.pt")
-    assert (trained.told, trained.image_size) == ("patch", 64)
+    assert (trained.feature_kind, trained.image_size) == ("patch", 64)
     assert torch.equal(trained.decoder.mlp.net[0].weight, decoder.mlp.net[0].weight)
 
 
