@@ -19,6 +19,7 @@ from runners.watch.metrics.checkpoints import run_checkpoint
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, World, hosts
 from tests.pairs.surfaces import ask_all
+from tui.cli.checkpoint import checkpoint_path
 from tui.panel.screens.stop import StopScreen
 
 SPEC = RunSpec("drawn", "drawn", "command", resume=ResumeRule("", ("--resume", "${checkpoint}")))
@@ -37,6 +38,14 @@ def remedied_from(world: World, run: Run) -> str | None:
     try:
         return resume(Case(world.state, run, SPEC)).spec.resumed_from
     except Unfit:
+        return None
+
+
+def opened(world: World, run: Run) -> str | None:
+    """What `checkpoint inspect RUN` opens; None when it finds nothing."""
+    try:
+        return checkpoint_path(run.id, world.state)
+    except NotFound:
         return None
 
 
@@ -59,6 +68,7 @@ def test_the_newest_checkpoint_is_the_same_everywhere(worlds: Worlds, host: Draw
             assert (found.view.checkpoint.path if found.view.checkpoint else None) == path
             one = run_checkpoint(run)
             assert (None if one is None else one.path) == path
+            assert opened(world, run) == path
             fetched = make_manifest(world.state, run)["checkpoints"]
             assert fetched == ([] if path is None else [Path(path).name])
             if run.started is not None:

@@ -25,7 +25,7 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
     """Do what was asked of the files; exit 2 with one sentence when one cannot be used."""
     request = {
         "do": arguments.what,
-        "paths": [_path_of(word) for word in arguments.paths],
+        "paths": [checkpoint_path(word, StateDirectory()) for word in arguments.paths],
         "device": arguments.device,
         "output": str(Path(arguments.output).expanduser().absolute()) if arguments.output else "",
     }
@@ -40,13 +40,13 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _path_of(word: str) -> str:
+def checkpoint_path(word: str, state: StateDirectory) -> str:
     """A file by its path, or a run's newest checkpoint by the run's name; raises NotFound."""
     path = Path(word).expanduser().absolute()
     if "/" in word or path.exists():
         return str(path)
     try:
-        run = find_run(StateDirectory(), word)
+        run = find_run(state, word)
     except (NotFound, WrongInput):
         return str(path)  # that there is no such file is said by who opens it
     return newest_checkpoint(run).path

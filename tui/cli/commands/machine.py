@@ -45,7 +45,7 @@ def checkpoint(parser: CommandParser) -> None:
     )
     for action in (inspect, remap, strip, average):
         action.add_argument(
-            "paths", nargs="+", metavar="PATH", help="files; a run's name is its newest"
+            "paths", nargs="+", metavar="PATH", help="checkpoint files, or a run for its newest"
         )
         action.add_argument(
             "--python", metavar="INTERPRETER", help="a Python that has PyTorch (default: this one)"
