@@ -15,10 +15,9 @@ from runners.watch.metrics.final import read_final
 from runners.watch.metrics.live import LiveReport
 from tests.pairs.runs import World
 from tui.snapshot.remote import remote_row
-from tui.views.runs.run_details import describe_details
+from tui.views.runs.run_details import describe_details, describe_run
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_row import row_of_ended, row_of_view
-from tui.views.runs.run_text import describe_run
 from tui.views.runs.run_view import RunView, view_run
 
 

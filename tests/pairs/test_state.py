@@ -31,4 +31,4 @@ def test_labels_are_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> None
             labels = (told["name"], tuple(told["tags"]), told["note"] or "", told["starred"])
             for surface, row in found.rows.items():
                 assert (row.name, row.tags, row.note, row.starred) == labels, surface
-            assert found.status["name"] == found.details["name"].partition(" (launched")[0]
+            assert found.status["name"] == found.details["name"]

@@ -26,8 +26,8 @@ from tests.support import CEILING_S, eventually, make_plan
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.details import describe
 from tui.snapshot.feed import SnapshotFeed
+from tui.views.runs.run_details import describe_run
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_text import describe_run
 from tui.views.runs.run_view import view_run
 
 HOUR = 3600.0

@@ -56,7 +56,7 @@ def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> 
 
 def print_summary(run: Run) -> None:
     """Print what a person wants to know of an ended run."""
-    from tui.views.runs.run_text import describe_run  # most commands say nothing of a run
+    from tui.views.runs.run_details import describe_run  # most commands say nothing of a run
     from tui.views.runs.run_view import view_run
 
     print("\n" + "─" * 78)

@@ -66,14 +66,34 @@ def describe_details(
     return [(title, pairs) for title, pairs in sections if pairs]
 
 
+def describe_run(view: RunView) -> Pairs:
+    """A run in short, as names and values: what is said when it has ended."""
+    run, plan = view.run, view.run.plan
+    pairs = _state(view, (), "")
+    if plan is not None:
+        pairs.append(("GPUs", _gpus(plan)))
+        pairs += [("note", note) for note in plan.notes]
+    pairs += [("GPU use", describe_use(use)) for use in view.usage]
+    pairs += energy_pairs(view.usage) + _metrics(view) + progress_pairs(view)
+    pairs.append(("checkpoint", _newest(view)))
+    pairs += [("picture", path) for path in view.images]
+    pairs += [("wall time", duration(view.seconds)), ("cost", cost_words(view))]
+    return [*pairs, ("folder", run.directory)]
+
+
 def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequence[Lease]]) -> Pairs:
+    line = view.diagnosis.line if view.diagnosis is not None else ""
+    error = error_words(view.run.directory, line)
+    return _state(view, queue_lines(view, live, leases), error)
+
+
+def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
+    """Where it stands and why; `waits` says what it waits for, `error` where it failed."""
     run = view.run
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     pairs = [("run", run.id), ("state", f"{run.state.sign} {run.state}{code}")]
     pairs += label_pairs(run)
     line = view.diagnosis.line if view.diagnosis is not None else ""
-    error = error_words(run.directory, line)
-    waits = queue_lines(view, live, leases)
     said_below = waits or (line and run.reason.startswith(line))
     if run.reason and run.reason != f"exit code {run.exit_code}" and not said_below:
         pairs.append(("reason", run.reason))
@@ -162,15 +182,19 @@ def _metrics(view: RunView) -> Pairs:
     return pairs + [("expected", line) for line in view.shortfalls]
 
 
+def _gpus(plan: LaunchPlan) -> str:
+    gpus = indices([gpu.index for gpu in plan.gpus])
+    waits = "not given yet" if plan.phase == "queued" else "none (CPU)"
+    simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
+    names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
+    return f"{gpus or waits} {names}".strip() + simulated
+
+
 def _machine(view: RunView) -> Pairs:
     plan = view.run.plan
     pairs: Pairs = []
     if plan is not None:
-        gpus = indices([gpu.index for gpu in plan.gpus])
-        waits = "not given yet" if plan.phase == "queued" else "none (CPU)"
-        simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
-        names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
-        pairs.append(("GPUs", f"{gpus or waits} {names}".strip() + simulated))
+        pairs.append(("GPUs", _gpus(plan)))
         if plan.gpus:
             mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
             pairs.append(("as", ", ".join(mapping)))
@@ -183,13 +207,17 @@ def _machine(view: RunView) -> Pairs:
     return pairs
 
 
+def _newest(view: RunView) -> str:
+    found = view.checkpoint
+    if found is None:
+        return "none seen on disk"
+    return f"{found.path} ({size(found.bytes)}, {clock(found.modified)})"
+
+
 def _checkpoints(view: RunView) -> Pairs:
     found = view.checkpoint
-    pairs: Pairs = []
-    if found is None:
-        pairs.append(("newest", "none seen on disk"))
-    else:
-        pairs.append(("newest", f"{found.path} ({size(found.bytes)}, {clock(found.modified)})"))
+    pairs: Pairs = [("newest", _newest(view))]
+    if found is not None:
         files = [file for file in checkpoint_files(view.run) if file.modified < found.modified]
         for file in files[:_MOST_FILES]:
             pairs.append(("before", f"{file.path} ({size(file.bytes)}, {clock(file.modified)})"))

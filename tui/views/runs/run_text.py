@@ -3,80 +3,24 @@
 import shlex
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
-from runners.model.run import Run
 from tui.views.format import (
     DASH,
     dollars,
     duration,
-    indices,
     memory,
     metric,
     percent,
     size,
 )
-from tui.views.health.diagnosis_text import diagnosis_pairs
-from tui.views.health.health_text import health_pairs
 from tui.views.machines.gpu_text import xid_words
 from tui.views.runs.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
 _UNITS = {"psnr": " dB"}
-
-
-def describe_run(view: RunView) -> list[tuple[str, str]]:
-    """A run as names and values for people."""
-    run, plan = view.run, view.run.plan
-    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    pairs = [("run", run.id), *_labels(run), ("state", f"{run.state.sign} {run.state}{code}")]
-    if run.reason:
-        pairs.append(("reason", run.reason))
-    pairs += diagnosis_pairs(view.diagnosis)
-    pairs += health_pairs(view.health)
-    if view.diagnosis is not None:
-        from tui.views.health.stack_text import stack_pairs  # the panel's start does without
-
-        pairs += stack_pairs(Path(run.directory), time.time())
-    if view.asks is not None:
-        pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
-    pairs += [("alert", f"⚠ {alert.text}") for alert in view.alerts]
-    stop = run.record.stop if run.record else None
-    if stop is not None:
-        left = duration(max(0.0, stop.until - time.time()))
-        pairs.append(("stopping", f"step {stop.step} of {stop.steps}: {stop.rung}, next in {left}"))
-    if plan is not None:
-        gpus = indices([gpu.index for gpu in plan.gpus]) or "none (CPU)"
-        pairs.append(
-            ("GPUs", gpus + (" (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""))
-        )
-    pairs += [("note", note) for note in plan.notes] if plan is not None else []
-    pairs += [("GPU use", describe_use(use)) for use in view.usage]
-    pairs += energy_pairs(view.usage)
-    pairs += [("expected", line) for line in view.shortfalls]
-    pairs += [
-        (readable_metric(name), format_metric(name, value) + best_words(view, name))
-        for name, value in (view.summary or view.metrics).items()
-    ]
-    pairs += progress_pairs(view)
-    pairs.append(("checkpoint", _checkpoint(view)))
-    pairs += [("picture", path) for path in view.images]
-    pairs.append(("wall time", duration(view.seconds)))
-    pairs.append(("cost", cost_words(view)))
-    pairs.append(("folder", run.directory))
-    return pairs
-
-
-def _labels(run: Run) -> list[tuple[str, str]]:
-    labels = run.labels
-    star = "★ " if labels.starred else ""
-    pairs = [("name", star + (run.name or DASH))]
-    if labels.tags:
-        pairs.append(("tags", ", ".join(labels.tags)))
-    return pairs + [("your note", line) for line in labels.note.splitlines()]
 
 
 def command_of(plan: LaunchPlan) -> str:
@@ -167,12 +111,6 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
     if progress.eta_s is not None:
         pairs.append(("ends in", f"{duration(progress.eta_s)} at its own pace"))
     return pairs
-
-
-def _checkpoint(view: RunView) -> str:
-    if view.checkpoint is None:
-        return "none seen on disk"
-    return f"{view.checkpoint.path} ({size(view.checkpoint.bytes)})"
 
 
 def cost_words(view: RunView) -> str:
