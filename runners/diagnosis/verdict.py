@@ -7,7 +7,7 @@ import msgspec
 from runners.diagnosis.remedy_names import remedies_of
 
 
-class Diagnosis(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True, tag=True):
     """A known cause: its class and signature, in words, and the evidence it rests on."""
 
     kind: str
@@ -31,7 +31,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return self.title or self.kind.replace("_", " ")
 
 
-class NotKnown(msgspec.Struct, frozen=True):
+class NotKnown(msgspec.Struct, frozen=True, tag=True):
     """No cause is known: what can be said all the same, and what was looked at."""
 
     kind: str

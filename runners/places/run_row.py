@@ -93,6 +93,11 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
         name, slash, _ = self.id.removeprefix("group:").partition("/")
         return name if slash else ""
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, as its own machine knows it."""
+        return self.id.rpartition("/")[2]
+
     def metric(self, name: str) -> MetricValues:
         """The values of one metric; all None when it has none of that name."""
         if name == self.headline:

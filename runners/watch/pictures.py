@@ -34,8 +34,8 @@ _WANDB = re.compile(r"_(\d+)_[0-9a-f]{20}$")
 _LAST_NUMBER = re.compile(r"(?:^|[^\d])0*(\d{1,12})$")
 
 
-Place = tuple[int, int, int]
-NEWEST: Place = (2, 0, 0)
+PicturePlace = tuple[int, int, int]
+NEWEST: PicturePlace = (2, 0, 0)
 """The place of a file that is overwritten repeatedly."""
 
 
@@ -56,7 +56,7 @@ class RunPicture(msgspec.Struct, frozen=True):
     told: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PicturePlace:
         """Where in the run it belongs, for sorting: by epoch, else by step.
 
         A file that is overwritten repeatedly is the newest, and last.

@@ -9,9 +9,12 @@ from textual.app import App
 from textual.widgets import Static
 
 from runners.state.layout import RunDirectory
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
+from tests.ui.waiting import until
 from tui.cli.schema import read_schemas, schema_of
-from tui.panel.screens.compare import CompareScreen, open_compare
+from tui.panel.screens.compare import CompareScreen
+from tui.views.runs.run_facts import compared_facts
 
 PROGRAM = """\
 import sys
@@ -59,12 +62,11 @@ async def test_the_screen_shows_the_same(cli: CommandLine, runs: list[RunDirecto
     found = [run.id for run in runs]
     app: App[object] = App()
     async with app.run_test(size=(100, 40)) as pilot:
-        assert not open_compare(app, cli.state, found[:1])
-        assert open_compare(app, cli.state, found)
-        for _ in range(200):
-            await pilot.pause(0.05)
-            if "3e-3" in shown(app):
-                break
+        screen = CompareScreen(len(found))
+        app.push_screen(screen)
+        for run in found:  # those of several machines come one after the other
+            screen.take(compared_facts(cli.state, [read_run(cli.state, run)]))
+        await until(pilot, lambda: screen.is_mounted and "3e-3" in shown(app))
         assert "uncommitted" in shown(app) and "command" not in shown(app)
         await pilot.press("a")
         assert "command" in shown(app)

@@ -9,8 +9,9 @@ from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
-from tui.panel.screens.dialogs import LineScreen, QuestionScreen
-from tui.panel.screens.host_words import HostWordsScreen
+from tui.panel.screens.dialogs import LineScreen
+from tui.panel.screens.run_detail import RunDetailScreen
+from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -65,9 +66,9 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
         await press(pilot, app, "t", LineScreen)
         await back(pilot, app, *"good", "enter")
         await until(pilot, lambda: pane.lines.live[key].tags == ("good",))
-        await press(pilot, app, "enter", HostWordsScreen)
+        await press(pilot, app, "enter", RunDetailScreen)
         await back(pilot, app, "escape")
-        await press(pilot, app, "s", QuestionScreen)
+        await press(pilot, app, "s", StopScreen)
         await back(pilot, app, "y")
         await until(pilot, lambda: "stopped" in shown(key))
 

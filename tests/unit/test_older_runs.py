@@ -4,7 +4,7 @@ from typing import Any
 
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.older import OlderQuestion, OlderRuns
+from runners.places.ssh.older import AgentQuestion, OlderRuns
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot import row_to_tree
 from tests.unit.test_run_query import row
@@ -14,9 +14,9 @@ class Line:
     """A link that keeps what is asked."""
 
     def __init__(self) -> None:
-        self.asked: dict[int, OlderQuestion] = {}
+        self.asked: dict[int, AgentQuestion] = {}
 
-    def subscribe(self, subscription: OlderQuestion) -> int:
+    def subscribe(self, subscription: AgentQuestion) -> int:
         """Take it down."""
         self.asked[len(self.asked)] = subscription
         return len(self.asked) - 1

@@ -148,6 +148,10 @@ class Agent:
                 from tui.agent.older import send_older
 
                 await send_older(self.state, number, asked, self.send)
+            elif what == "ask":
+                from tui.agent.asked import send_answer
+
+                await send_answer(self.state, number, asked, self.send)
             elif what in ("ending", "end"):
                 from tui.agent import ending
 

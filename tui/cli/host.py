@@ -15,10 +15,10 @@ from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
 from runners.places.ssh.source import source_digest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, print_pairs, print_table, say
 from tui.views.format import DASH
-from tui.views.machines.remote_text import offset_text
 
 
 def run_host(arguments: argparse.Namespace) -> int:

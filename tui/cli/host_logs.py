@@ -7,8 +7,8 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.link import Link, LinkState, LinkStatus
 from runners.places.ssh.remote_log import RemoteOutput
 from runners.places.ssh.ssh import Ssh, Trouble
+from runners.places.ssh.status_text import link_text
 from tui.cli.output import say
-from tui.views.machines.remote_text import link_text
 
 _NEEDS_YOU = (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT)
 

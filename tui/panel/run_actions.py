@@ -1,134 +1,253 @@
-"""What the run table's keys do to the chosen runs, asked for first where anything could be lost."""
+"""What the run table's keys do to the chosen runs, on whichever machine they are.
+
+Asked for first where anything could be lost; done by the runs' place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from textual.app import App
 
-from runners.model.run import Run
 from runners.model.states import State
-from tui.panel.label_commands import LabelCommands
+from runners.places.actions import (
+    ApplyRemedy,
+    ChangeTags,
+    RenameRun,
+    SetPriority,
+    StarRuns,
+    StopRuns,
+    WriteNote,
+)
+from runners.places.place import Place
+from runners.places.run_row import RunRow
+from tui.panel.places import PlaceOfRuns
 from tui.panel.run_commands import RunCommands
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.widgets.runs import RunPane
+from tui.snapshot.questions import Question
+from tui.views.runs.run_view import RunView
 
 _NAMED = 6
+_NONE = "no run is selected"
+_ENDED = "these runs have ended already"
+
+Rows = Sequence[RunRow]
 
 
 class RunActions:
-    """Asks, then does: stop several, delete, label, and order the queue."""
+    """Stop, delete, label and order the chosen runs."""
 
-    def __init__(self, app: App[object], runs: RunCommands, labels: LabelCommands) -> None:
+    def __init__(
+        self, app: App[object], commands: RunCommands, places: PlaceOfRuns, pane: RunPane
+    ) -> None:
         self._app = app
-        self._runs = runs
-        self._labels = labels
+        self._commands = commands
+        self._places = places
+        self._pane = pane
+        self._alone: dict[str, Callable[[], None]] = {
+            "stop": self.stop,
+            "stop_group": self.stop_group,
+            "stop_everything": self.stop_everything,
+            "undo": self.undo,
+            "remedy": self.remedy,
+        }
+        self._by_key: dict[str, Callable[[Rows], None]] = {
+            "kill": self.kill,
+            "delete": self.delete,
+            "rename": self.rename,
+            "tag": self.tag,
+            "note": self.note,
+            "star": self.star,
+            "sooner": partial(self.prioritise, 1),
+            "later": partial(self.prioritise, -1),
+        }
 
-    def stop(self, runs: Sequence[Run], done: Callable[[], None]) -> None:
+    def act(self, what: str) -> None:
+        """Do what a key of the run table stands for to the chosen runs."""
+        alone = self._alone.get(what)
+        if alone is not None:
+            alone()
+        elif self._pane.chosen:
+            self._by_key[what](self._pane.chosen)
+        else:
+            self._tell(_NONE)
+
+    # ---- ending
+
+    def stop(self) -> None:
+        """Ask whether the chosen runs shall stop: of one, with all that would be lost."""
+        rows = self._pane.chosen
+        if len(rows) > 1:
+            self.stop_all(rows)
+        elif not rows or not rows[0].is_live:
+            self._tell("the selected run has ended already" if rows else _NONE)
+        else:
+            self._places.view(rows[0], partial(self._ask_to_stop, rows[0]))
+
+    def _ask_to_stop(self, row: RunRow, view: RunView) -> None:
+        from tui.panel.screens.stop import StopScreen
+
+        def answered(how: str | None) -> None:
+            if how:
+                self._commands.act(self._places.of(row), StopRuns((row.run_id,), how == "kill"))
+                self._pane.forget_marks()
+
+        self._app.push_screen(StopScreen(view, row.machine), answered)
+
+    def stop_all(self, rows: Rows) -> None:
         """Stop several runs, queued ones before they start; asked once for all of them."""
-        live = [run for run in runs if run.is_live]
+        live = [row for row in rows if row.is_live]
         if not live:
-            self._tell("these runs have ended already")
+            self._tell(_ENDED)
             return
-        queued = sum(run.state is State.QUEUED for run in live)
+        queued = sum(row.state is State.QUEUED for row in live)
         words = [_names(live), "", "Each by its own stop ladder, all at once."]
         if queued:
             words.append(f"{queued} of them only wait: they are cancelled.")
-        self._confirm(
-            f"Stop {len(live)} runs?",
-            "\n".join(words),
-            "Stop them",
-            lambda: self._runs.stop_all(live),
-            done,
-        )
+        self._confirm(f"Stop {len(live)} runs?", "\n".join(words), "Stop them", self._stop, live)
 
-    def kill(self, runs: Sequence[Run]) -> None:
+    def stop_group(self) -> None:
+        """Ask whether all live runs of the selected run's group shall stop."""
+        row = self._pane.selected_row
+        if row is None or not row.group:
+            self._tell("the selected run is in no group")
+            return
+        live = self._pane.lines.live.values()
+        self.stop_all([found for found in live if found.group == row.group])
+
+    def stop_everything(self) -> None:
+        """Ask whether every live run of this machine shall stop."""
+        self.stop_all([row for row in self._pane.lines.live.values() if not row.machine])
+
+    def kill(self, rows: Rows) -> None:
         """End runs by SIGKILL now; nothing is saved."""
-        live = [run for run in runs if run.is_live]
+        live = [row for row in rows if row.is_live]
         if not live:
-            self._tell("these runs have ended already" if runs else "no run is selected")
+            self._tell(_ENDED)
             return
         words = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
-        self._confirm(
-            f"Kill {_number(live)}?",
-            f"{words} since the newest one is lost.",
-            "Kill",
-            lambda: self._runs.stop_all(live, force=True),
-        )
+        words += " since the newest one is lost."
+        self._confirm(f"Kill {_number(live)}?", words, "Kill", self._kill, live)
 
-    def delete(self, runs: Sequence[Run], done: Callable[[], None]) -> None:
+    def _stop(self, place: Place, runs: tuple[str, ...]) -> None:
+        self._commands.act(place, StopRuns(runs))
+
+    def _kill(self, place: Place, runs: tuple[str, ...]) -> None:
+        self._commands.act(place, StopRuns(runs, force=True))
+
+    # ---- the trash
+
+    def delete(self, rows: Rows) -> None:
         """Move ended runs to the trash."""
-        live = [run for run in runs if run.is_live]
-        ended = [run for run in runs if not run.is_live]
+        ended = [row for row in rows if not row.is_live]
+        live = len(rows) - len(ended)
         if not ended:
-            self._tell("a live run is never deleted: stop it first" if live else _NONE)
+            self._tell("a live run is never deleted: stop it first")
             return
         words = _names(ended)
-        words += f"\n\n{len(live)} live ones stay." if live else ""
+        words += f"\n\n{live} live ones stay." if live else ""
         words += "\n\nFor seven days, u here or `fresnel-tui undelete` brings them back."
-        self._confirm(
-            f"Delete {_number(ended)}?",
-            words,
-            "Delete",
-            lambda: self._labels.delete(ended),
-            done,
-        )
+        self._confirm(f"Delete {_number(ended)}?", words, "Delete", self._commands.delete, ended)
 
     def undo(self) -> None:
         """Bring back what was deleted last."""
-        self._labels.undelete_last()
+        self._commands.undelete_last()
 
-    def rename(self, run: Run) -> None:
+    # ---- labels
+
+    def rename(self, rows: Rows) -> None:
         """Give a run another name."""
-        hint = f"empty for {run.plan.spec.name}, as it was launched" if run.plan else "its new name"
-        self._ask(f"Rename {run.name}", run.name, hint, lambda text: self._labels.rename(run, text))
-
-    def tag(self, runs: Sequence[Run]) -> None:
-        """Change the tags of one run, or add and take tags of several."""
-        if len(runs) == 1:
-            before = runs[0].labels.tags
-            self._ask(
-                f"Tags of {runs[0].name}",
-                " ".join(before),
-                "words, with blanks between them",
-                lambda text: self._labels.tag(
-                    runs,
-                    [word for word in text.split() if word not in before],
-                    [word for word in before if word not in text.split()],
-                ),
-            )
-            return
+        row = rows[0]
+        place = self._places.of(row)
         self._ask(
-            f"Tags of {len(runs)} runs",
-            "",
-            "words are added; -word is taken away",
-            lambda text: self._labels.tag(
-                runs,
-                [word for word in text.split() if not word.startswith("-")],
-                [word[1:] for word in text.split() if word.startswith("-")],
-            ),
+            f"Rename {row.name}{_on(row)}",
+            row.name,
+            "empty for the name it was launched with",
+            lambda text: self._commands.act(place, RenameRun(row.run_id, text)),
         )
 
-    def note(self, run: Run) -> None:
+    def tag(self, rows: Rows) -> None:
+        """Change the tags of one run, or add and take tags of several."""
+        one = rows[0] if len(rows) == 1 else None
+        before = one.tags if one is not None else ()
+
+        def change(text: str) -> None:
+            words = text.split()
+            if one is not None:
+                added = [word for word in words if word not in before]
+                removed = [word for word in before if word not in words]
+            else:
+                added = [word for word in words if not word.startswith("-")]
+                removed = [word[1:] for word in words if word.startswith("-")]
+            for place, runs in self._places.grouped(rows):
+                self._commands.act(place, ChangeTags(runs, tuple(added), tuple(removed)))
+
+        if one is not None:
+            title, hint = f"Tags of {one.name}{_on(one)}", "words, with blanks between them"
+        else:
+            title, hint = f"Tags of {len(rows)} runs", "words are added; -word is taken away"
+        self._ask(title, " ".join(before), hint, change)
+
+    def note(self, rows: Rows) -> None:
         """Write a note on a run."""
-        from tui.panel.screens.note import NoteScreen  # a text area: few runs get a note
+        row = rows[0]
 
-        def answered(text: str | None) -> None:
-            if text is not None and text != run.labels.note:
-                self._labels.note(run, text)
+        def ask(view: RunView) -> None:
+            from tui.panel.screens.note import NoteScreen  # a text area: few runs get a note
 
-        self._app.push_screen(NoteScreen(run), answered)
+            def answered(text: str | None) -> None:
+                if text is not None and text != view.run.labels.note:
+                    self._commands.act(self._places.of(row), WriteNote(row.run_id, text))
 
-    def star(self, runs: Sequence[Run]) -> None:
+            self._app.push_screen(NoteScreen(view.run), answered)
+
+        self._places.view(row, ask)
+
+    def star(self, rows: Rows) -> None:
         """Star runs, or take the star away where all have one."""
-        self._labels.star(runs, not all(run.labels.starred for run in runs))
+        starred = not all(row.starred for row in rows)
+        for place, runs in self._places.grouped(rows):
+            self._commands.act(place, StarRuns(runs, starred))
 
-    def priority(self, runs: Sequence[Run], by: int) -> None:
+    def prioritise(self, by: int, rows: Rows) -> None:
         """Let queued runs go before others, or after them."""
-        queued = [run for run in runs if run.state is State.QUEUED]
+        queued = [row for row in rows if row.state is State.QUEUED]
         if not queued:
             self._tell("only a queued run has a priority to change")
-        for run in queued:
-            self._labels.priority(run, (run.plan.spec.priority if run.plan else 0) + by)
+        for row in queued:
+            self._places.view(row, partial(self._move_in_queue, row, by))
+
+    def _move_in_queue(self, row: RunRow, by: int, view: RunView) -> None:
+        priority = (view.run.plan.spec.priority if view.run.plan else 0) + by
+        self._commands.act(self._places.of(row), SetPriority(row.run_id, priority))
+
+    # ---- after its end
+
+    def remedy(self) -> None:
+        """Say why the selected run ended, and offer what mends it."""
+        row = self._pane.selected_row
+        if row is None or row.is_live:
+            self._tell("the selected run has not ended" if row else _NONE)
+            return
+        from tui.panel.screens.remedy import RemedyScreen
+        from tui.views.health.remedy_offer import RemedyOffer
+
+        def answered(chosen: str | None) -> None:
+            if chosen is not None:
+                self._commands.act(self._places.of(row), ApplyRemedy(row.run_id, chosen))
+
+        screen = RemedyScreen(row.name)
+        self._app.push_screen(screen, answered)
+        self._places.ask(
+            self._places.of(row),
+            Question.REMEDIES,
+            [row.run_id],
+            RemedyOffer,
+            screen.take,
+            screen.fail,
+        )
 
     # ---- asking
 
@@ -140,11 +259,19 @@ class RunActions:
         kind = title.partition(" ")[0]
         self._app.push_screen(LineScreen(kind, f"{title}: {hint}", value), answered)
 
-    def _confirm(self, title: str, text: str, yes: str, *then: Callable[[], None]) -> None:
+    def _confirm(
+        self,
+        title: str,
+        text: str,
+        yes: str,
+        do: Callable[[Place, tuple[str, ...]], None],
+        rows: Rows,
+    ) -> None:
         def answered(wanted: bool | None) -> None:
             if wanted:
-                for do in then:
-                    do()
+                for place, runs in self._places.grouped(rows):
+                    do(place, runs)
+                self._pane.forget_marks()
 
         self._app.push_screen(QuestionScreen(title, text, yes), answered)
 
@@ -152,13 +279,14 @@ class RunActions:
         self._app.notify(words, timeout=4, markup=False)
 
 
-_NONE = "no run is selected"
+def _on(row: RunRow) -> str:
+    return f" on {row.machine}" if row.machine else ""
 
 
-def _number(runs: Sequence[Run]) -> str:
-    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+def _number(rows: Rows) -> str:
+    return f"1 run{_on(rows[0])}" if len(rows) == 1 else f"{len(rows)} runs"
 
 
-def _names(runs: Sequence[Run]) -> str:
-    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
-    return ", ".join(run.name for run in runs[:_NAMED]) + more
+def _names(rows: Rows) -> str:
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return ", ".join(f"{row.name}{_on(row)}" for row in rows[:_NAMED]) + more

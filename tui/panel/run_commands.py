@@ -1,4 +1,4 @@
-"""What the panel does to runs: use cases called in threads, each noted as the command that does it.
+"""What the panel does to runs, each noted as the command that does it.
 
 Use cases are imported when first called: the first paint does not wait for them.
 """
@@ -7,35 +7,108 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from textual.app import App
 
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
+from runners.places.actions import (
+    ApplyRemedy,
+    DeleteRuns,
+    Outcome,
+    RestoreRuns,
+    RunAction,
+    commands_of,
+)
+from runners.places.here import HerePlace
+from runners.places.place import Place
 from runners.state.layout import StateDirectory
 from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
-from tui.panel.label_commands import LabelCommands
+from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
-
-if TYPE_CHECKING:
-    from runners.diagnosis.remedy.case import Case
+from tui.views.safe import safe_cell
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
+_MOST_WORDS = 300
 
 
 class RunCommands:
-    """Launch, stop, drain. What became of them is said by `app`."""
+    """Launch, drain, and what is done to runs. What became of it is told by `app`."""
 
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
+        self.feed = feed
+        self.here = HerePlace(state, self._in_thread, self._answer)
+        self.started: Callable[[str], None] = lambda _: None
+        """Called with the id of a run that was launched."""
         self._app = app
         self._state = state
-        self.feed = feed
-        self.labels = LabelCommands(state, self.log, self._in_thread, self._tell)
+        self._deleted: list[tuple[Place, tuple[str, ...]]] = []
+
+    # ---- on any machine
+
+    def act(self, place: Place, action: RunAction) -> None:
+        """Have it done there; noted as it is done by hand."""
+        if place.obstacle:
+            notify_error(self._app, place.obstacle)
+            return
+        for words in commands_of(action):
+            self._note(place, words)
+        place.act(action, partial(self._later, self._done, place, action))
+
+    def delete(self, place: Place, runs: tuple[str, ...]) -> None:
+        """Move ended runs to the trash."""
+        self.act(place, DeleteRuns(runs))
+
+    def undelete_last(self) -> None:
+        """Bring back what this panel deleted last, else what anybody did here."""
+        place, runs = self._deleted.pop() if self._deleted else (self.here, ())
+        self.act(place, RestoreRuns(runs))
+
+    def command(self, place: Place, words: Sequence[str], selects: bool = False) -> None:
+        """Run a headless command there, and tell what it came to; a launch is selected."""
+        self._note(place, words)
+
+        def done(outcome: Outcome) -> None:
+            self._tell_outcome(outcome)
+            if selects and not outcome.problem and outcome.output.strip():
+                self.started(_key(place, outcome.output.split()[0]))
+
+        place.command(words, partial(self._later, done))
+
+    def _done(self, place: Place, action: RunAction, outcome: Outcome) -> None:
+        if isinstance(action, DeleteRuns) and outcome.changed:
+            self._deleted.append((place, outcome.changed))
+        elif isinstance(action, ApplyRemedy) and outcome.changed:
+            self.started(_key(place, outcome.changed[0]))
+        self._tell_outcome(outcome)
+
+    def _tell_outcome(self, outcome: Outcome) -> None:
+        if outcome.problem:
+            notify_error(self._app, safe_cell(outcome.problem)[:_MOST_WORDS])
+            return
+        for words in outcome.words:
+            self._tell(safe_cell(words)[:_MOST_WORDS])
+
+    def _note(self, place: Place, words: Sequence[str]) -> None:
+        self.log.note([*words, *(["--host", place.name] if place.name else [])])
+
+    def _answer(self, question: str, words: Sequence[str]) -> object:
+        """What is asked of runs here; what lives has been followed by the panel."""
+        from tui.snapshot.questions import Question, answer
+
+        snapshot = getattr(self._app, "snapshot", None)
+        if snapshot is None:
+            return answer(self._state, Question(question), words)
+        live = [view for view in snapshot.runs if view.run.is_live]
+        return answer(self._state, Question(question), words, live, snapshot.leases)
+
+    # ---- on this machine
 
     def start(
         self,
@@ -77,33 +150,6 @@ class RunCommands:
             watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
         self._tell(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
 
-    def apply_remedy(self, case: Case, name: str, started: Callable[[str], None]) -> None:
-        """Launch an ended run again with a remedy; `started` is called with the new run's id."""
-        from runners.diagnosis.remedy.remedies import launch_treated, treat
-
-        self.log.note(["remedy", case.run.id, "--apply", name])
-
-        def launch() -> None:
-            run = launch_treated(treat(case, [name]))
-            self._tell(_describe_launch(run))
-            self._app.call_later(started, run.id)
-
-        self._in_thread(launch)
-
-    def stop(self, run: Run, force: bool = False) -> None:
-        """Ask a run to stop; again: its next step; with `force` kill it."""
-        from runners.lifecycle.control.stop import request_stop
-
-        self.log.note(["stop", run.id, *(["--force"] if force else [])])
-        self._in_thread(lambda: request_stop(self._state, run, force))
-
-    def stop_all(self, runs: Sequence[Run], force: bool = False) -> None:
-        """Ask runs to stop, all at once; `force`: SIGKILL now."""
-        from runners.lifecycle.control.stop import request_stop
-
-        self.log.note(["stop", *(["--force"] if force else []), *(run.id for run in runs)])
-        self._in_thread(lambda: [request_stop(self._state, run, force) for run in runs])
-
     def drain(self, on: bool) -> None:
         """Let running jobs finish and no new ones start, or let the queue go on."""
         from runners.lifecycle.launch.dispatch import set_drain
@@ -120,8 +166,18 @@ class RunCommands:
     def _in_thread(self, do: Callable[[], object]) -> None:
         in_thread(self._app, self.feed, do)
 
+    def _later(self, do: Callable[..., None], *values: object) -> None:
+        """Called in any thread: do it in the app's own, unless the app has ended."""
+        if self._app.is_running:
+            self._app.call_later(do, *values)
+
     def _tell(self, words: str, timeout: float = 4) -> None:
         self._app.call_later(lambda: self._app.notify(words, timeout=timeout, markup=False))
+
+
+def _key(place: Place, run: str) -> str:
+    """The key of a run's row."""
+    return f"{place.name}/{run}" if place.name else run
 
 
 def _describe_launch(run: Run) -> str:

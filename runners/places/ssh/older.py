@@ -16,14 +16,14 @@ MOST_OLDER = 200
 class Asks(Protocol):
     """A link, as far as it is needed here."""
 
-    def subscribe(self, subscription: "OlderQuestion") -> int:
+    def subscribe(self, subscription: "AgentQuestion") -> int:
         """Ask; the question's number."""
 
     def cancel(self, number: int) -> None:
         """Ask no more."""
 
 
-class OlderQuestion:
+class AgentQuestion:
     """A question that has one answer; asked again when the line breaks before it came."""
 
     def __init__(
@@ -36,7 +36,7 @@ class OlderQuestion:
 
     def request(self) -> dict[str, Any]:
         """What is asked."""
-        return {"do": "older", "layout": LAYOUT, **self._asked}
+        return dict(self._asked)
 
     def take(self, frame: LinkMessage) -> int:
         """Pass the answer on."""
@@ -115,7 +115,9 @@ class OlderRuns:
             take(answer, problem)
             self._changed()
 
-        numbers.append(self._link.subscribe(OlderQuestion(asked, taken)))
+        numbers.append(
+            self._link.subscribe(AgentQuestion({"do": "older", "layout": LAYOUT, **asked}, taken))
+        )
 
     def _take_page(self, answer: dict[str, Any] | None, problem: str) -> None:
         self._asking, self.problem = False, problem

@@ -16,15 +16,13 @@ from runners.model.gpus import UNREAD, GpuReading
 from runners.places.run_row import RunRow
 from runners.places.ssh.link import LinkState
 from runners.places.ssh.node_watch import start_watchers
+from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
-from tui.panel.command_log import CommandLog
-from tui.panel.notifications import Notification
-from tui.panel.remote.actions import RemoteActions, RunElsewhere
+from tui.panel.notifications import Notification, notify_error
 from tui.panel.remote.links import LinkedHost, LinkedHosts
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.remote import RemoteRows, remote_gpus, remote_leases
 from tui.views.format import dollars
-from tui.views.machines.remote_text import link_text
 
 ALL = "*"
 
@@ -32,11 +30,12 @@ ALL = "*"
 class CockpitHosts:
     """What every linked machine shows, put together."""
 
-    def __init__(self, app: App[Any], state: StateDirectory, log: CommandLog) -> None:
+    def __init__(self, app: App[Any], state: StateDirectory) -> None:
+        self._app = app
+        self._state = state
         self.links = LinkedHosts(app, state)
         if not getattr(app, "read_only", False):
             start_watchers(state)
-        self.actions = RemoteActions(app, state, log, lambda: self.rows().letters)
         self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""
@@ -85,7 +84,7 @@ class CockpitHosts:
             if one.hidden and (not named or any(word in one.name for word in named)):
                 if one.older.problem:
                     words = f"{one.name}: {one.older.problem}; fresnel-tui host setup {one.name}"
-                    self.actions.say(words, bad=True, seconds=8)
+                    notify_error(self._app, words)
                 one.load_older()
 
     def _letters(self, live: Sequence[RunRow]) -> dict[str, str]:
@@ -111,26 +110,19 @@ class CockpitHosts:
         news, self._news = self._news, []
         return news
 
-    def act(self, what: str, rows: Sequence[RunRow]) -> None:
-        """Do to runs of one machine what a key does."""
+    def open_metrics(self, rows: Sequence[RunRow]) -> None:
+        """The curves of runs of one machine, beside those of this one."""
+        from tui.panel.screens.host_metrics import HostMetricsScreen
+
         host = self.links.hosts.get(rows[0].machine)
-        if host is None or host.snapshot is None:
+        if host is None:
             return
-        wanted = [row.id.rpartition("/")[2] for row in rows]
-        if what == "stop_group":
-            first = host.run(wanted[0])
-            group = first.group if first is not None else ""
-            if not group:
-                self.actions.say("the selected run is in no group")
-                return
-            runs = host.snapshot.runs.values()
-            wanted = [run.id for run in runs if run.group == group and run.is_live]
-        found = [host.run(run) for run in wanted]
-        chosen = [RunElsewhere(host, run) for run in found if run is not None]
-        if not host.is_reached:
-            self.actions.say(f"{host.name} is {link_text(host.status)}", bad=True, seconds=8)
-        elif chosen:
-            self.actions.act(what, chosen)
+        found = [host.run(row.run_id) for row in rows]
+        runs = [run for run in found if run is not None]
+        snapshot = getattr(self._app, "snapshot", None)
+        self._app.push_screen(
+            HostMetricsScreen(self._state, snapshot, host, lambda: self.rows().letters, runs)
+        )
 
     # ---- GPUs
 

@@ -4,7 +4,7 @@ import atexit
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,16 @@ from textual.app import App
 
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.link import Link, LinkState, LinkStatus, RemoteRequest
+from runners.places.ssh.link import Link, LinkState, LinkStatus
 from runners.places.ssh.older import OlderRuns
+from runners.places.ssh.place import SshPlace
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.status_text import link_text, offset_text
 from runners.state.layout import StateDirectory
-from tui.panel.remote.mirror import MirroredLog
 from tui.snapshot.remote import remote_row
 
 _CLOCK_STEP_S = 1.0
@@ -38,14 +39,13 @@ class LinkedHost:
         self.rows: tuple[RunRow, ...] = ()
         """Its runs as rows of a table, newest first; made anew with every snapshot."""
         self.problem = ""
-        self._mirror = mirror
         self._changed = changed
         self._reader = SnapshotReader()
         self.clock_offset = 0.0
-        self._followed: dict[Path, tuple[int, MirroredLog]] = {}
         self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
         self.link = Link(ssh, self._status_changed)
         self.older = OlderRuns(self.link, self._older_came)
+        self.place = SshPlace(self.link, mirror, self.older.renew)
         self.link.subscribe(self)
         self.link.start()
 
@@ -58,6 +58,12 @@ class LinkedHost:
     def status(self) -> LinkStatus:
         """Where its link stands."""
         return self.link.status
+
+    @property
+    def status_words(self) -> str:
+        """The same in words, and how far its clock is off."""
+        words = (link_text(self.status), offset_text(self.status.clock_offset))
+        return " · ".join(word for word in words if word)
 
     @property
     def is_reached(self) -> bool:
@@ -126,46 +132,14 @@ class LinkedHost:
         if self.snapshot is not None and self.is_reached:
             self.older.load(self.snapshot)
 
-    def log_path(self, run: str) -> Path:
-        """The file here that a run's output is written to while it is followed; its folder is
-        there.
-        """
-        path = self._mirror / run / "output.log"
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path
-
-    def open_log(self, run: str) -> Path:
-        """Follow the output of a run too; the file here that it is written to."""
-        path = self.log_path(run)
-        if path not in self._followed:
-            log = MirroredLog(path, run, self.name)
-            self._followed[path] = self.link.subscribe(log), log
-        return path
-
-    def keep_logs(self, shown: Collection[Path]) -> None:
-        """Follow no others than these any longer."""
-        for path in self._followed.keys() - set(shown):
-            number, log = self._followed.pop(path)
-            self.link.cancel(number)
-            log.close()
-
     def pushed(self, preset: str, given: Sequence[str]) -> list[str]:
         """The flags with which a pushed preset finds its things there."""
         return pushed_overrides(self.link.ssh.registry, self.host, preset, given)
 
-    def do(self, words: Sequence[str], done: Callable[[RemoteRequest], None]) -> None:
-        """Run a command there; `done` is called in the app's own thread."""
-
-        def later(request: RemoteRequest) -> None:
-            if self._app.is_running:
-                self._app.call_later(done, request)
-
-        self.link.order(RemoteRequest(list(words), self.host.folder, later))
-
     def stop(self) -> None:
         """End the link, without waiting, and every log that goes through it."""
         self.link.stop(patience_s=0.0)
-        self.keep_logs(())
+        self.place.keep_logs(())
 
 
 class LinkedHosts:

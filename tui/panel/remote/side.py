@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
-from tui.panel.command_log import CommandLog
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -24,16 +25,14 @@ if TYPE_CHECKING:
 _FIRST_LOOK = 3
 """The snapshots before it belong to the first paint."""
 _LOG_AFTER_S = 0.15
-_SEVERAL = "runs of several machines are chosen: choose those of one at a time"
 
 
 class RemoteSide:
     """The cockpit's runs, GPUs, logs and money of other machines, and what keys do there."""
 
-    def __init__(self, screen: Screen[None], state: StateDirectory, log: CommandLog) -> None:
+    def __init__(self, screen: Screen[None], state: StateDirectory) -> None:
         self._screen = screen
         self._state = state
-        self._noted = log
         self._snapshot: PanelSnapshot | None = None
         self.hosts: CockpitHosts | None = None
         self._is_loading = False
@@ -67,7 +66,7 @@ class RemoteSide:
         """In a thread: the modules that links need, and the links."""
         module = import_module("tui.panel.remote.cockpit_hosts")
         app = self._screen.app
-        hosts = module.CockpitHosts(app, self._state, self._noted)
+        hosts = module.CockpitHosts(app, self._state)
         app.call_later(self._begin, hosts)
 
     def _begin(self, hosts: CockpitHosts) -> None:
@@ -83,7 +82,7 @@ class RemoteSide:
         if self.hosts is None:
             from tui.panel.remote.cockpit_hosts import CockpitHosts
 
-            self._begin(CockpitHosts(self._screen.app, self._state, self._noted))
+            self._begin(CockpitHosts(self._screen.app, self._state))
         assert self.hosts is not None
         return self.hosts
 
@@ -149,7 +148,7 @@ class RemoteSide:
             return
         if self.hosts is None or not self.hosts.links.hosts:
             known = any_host(self._state)
-            words = "no rented machine yet: fresnel-tui host add NAME user@address"
+            words = "no rented machine yet: H adds one"
             screen.notify("connecting…" if known else words, timeout=4, markup=False)
             return
         names = list(self.hosts.links.hosts)
@@ -166,13 +165,13 @@ class RemoteSide:
         """
         machine, _, run = row.id.rpartition("/")
         self._wanted_log = row.id
-        host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None
+        place = self.place(machine)
         if self.hosts is not None:
             # Not at once: who passes over twenty runs looks at the last.
             self._screen.set_timer(_LOG_AFTER_S, self.follow)
-        if host is None:
+        if place is None:
             return self._state.run(run).output, f"{row.name} · output.log"
-        return host.log_path(run), f"{row.name} · {machine} · output.log"
+        return place.log_path(run), f"{row.name} · {machine} · output.log"
 
     def follow(self) -> None:
         """Follow the log that is selected, and those that are shown besides; no others. Another
@@ -182,11 +181,11 @@ class RemoteSide:
             return
         machine, _, run = self._wanted_log.rpartition("/")
         shown = self._screen.query_one(LogArea).shown_paths
-        for one in self.hosts.links.hosts.values():
-            one.keep_logs(shown)
-        host = self.hosts.links.hosts.get(machine)
-        if host is not None and host.log_path(run) in shown:
-            host.open_log(run)
+        for host in self.hosts.links.hosts.values():
+            host.place.keep_logs(shown)
+        place = self.place(machine)
+        if place is not None and place.log_path(run) in shown:
+            place.follow(run)
 
     # ---- keys
 
@@ -195,23 +194,15 @@ class RemoteSide:
         if self.hosts is not None:
             self.hosts.load_older(self._screen.query_one(RunPane).lines.choice.query.text)
 
-    def takes(self, what: str) -> bool:
-        """Whether the chosen runs are on another machine: then `what` is done there, or it is said
-        why not.
-        """
-        if self.hosts is None:
-            return False
-        rows = self._screen.query_one(RunPane).chosen
-        machines = {row.machine for row in rows}
-        if machines <= {""}:
-            return False
-        if len(machines) > 1:
-            self._screen.notify(_SEVERAL, timeout=4)
-        else:
-            self.hosts.act(what, rows)
-            if what not in ("details", "metrics", "stacks", "compare", "remedy"):
-                self._screen.query_one(RunPane).forget_marks()
-        return True
+    def place(self, machine: str) -> Place | None:
+        """The machine of this name, to do something there; None for one that is not linked."""
+        host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None
+        return None if host is None else host.place
+
+    def open_metrics(self, rows: Sequence[RunRow]) -> None:
+        """The curves of runs of one machine, beside those of this one."""
+        if self.hosts is not None:
+            self.hosts.open_metrics(rows)
 
 
 def any_host(state: StateDirectory) -> bool:

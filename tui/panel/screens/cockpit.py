@@ -11,16 +11,14 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from runners.model.errors import FresnelError
-from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import key_name, words_of_key
-from tui.panel.notifications import notify_error
+from tui.panel.remote.side import RemoteSide
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.cockpit_base import Cockpit
+from tui.panel.run_pages import RunPages
 from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
-from tui.panel.screens.cockpit_pages import OF_RUNS, PAGES
+from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
@@ -30,17 +28,29 @@ from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 
 if TYPE_CHECKING:
-    from runners.diagnosis.remedy.case import Case
+    from tui.panel.machines import Machines
+    from tui.panel.money_commands import MoneyCommands
+    from tui.panel.places import PlaceOfRuns
     from tui.panel.run_actions import RunActions
 
 
-class CockpitScreen(Cockpit):
+class CockpitScreen(PaintedOnce[None]):
     """Everything at a glance: is it running, how far, how well, on what, for how much."""
 
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
-        super().__init__(state, runs, read_only)
+        super().__init__()
+        self.state = state
+        self.commands = runs
+        self.read_only = read_only
+        self.snapshot: PanelSnapshot | None = None
+        self.remote = RemoteSide(self, state)
+        self.pages = RunPages(self)
+        self._actions: RunActions | None = None
+        self._places: PlaceOfRuns | None = None
+        self._money: MoneyCommands | None = None
+        runs.started = self.select_when_present
         self.stands = asyncio.Event()
         """Set once every pane is there to take in snapshots."""
         self._wanted: str | None = None
@@ -131,18 +141,7 @@ class CockpitScreen(Cockpit):
 
     @on(RunPane.Opened)
     def _open(self) -> None:
-        if self.remote.takes("details"):
-            return
-        from tui.panel.screens.run_detail import RunDetailScreen
-
-        row = self.query_one(RunPane).selected_row
-        if row is not None:
-            screen = RunDetailScreen(self.state, row.id, self.snapshot)
-            self.app.push_screen(screen, lambda then: self._go_on(then))
-
-    def _go_on(self, then: str | None) -> None:
-        if then == "log":
-            self.area.log_pane.focus()
+        self.pages.open("details")
 
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
@@ -185,7 +184,7 @@ class CockpitScreen(Cockpit):
     def explain_key(self, key: str) -> str:
         """Where a key works that does nothing in the pane in focus; empty when it works nowhere."""
         if self.read_only and any(
-            key in binding.key.split(",") and binding.action in TOUCHING
+            key in binding.key.split(",") and binding.action.partition("(")[0] in TOUCHING
             for binding in self.BINDINGS
             if isinstance(binding, Binding)
         ):
@@ -199,136 +198,84 @@ class CockpitScreen(Cockpit):
                 return f"{key_name(key)} works in the {name} pane (press {digit}): {words}"
         return ""
 
-    # ---- what opens above the cockpit; imported when first opened: the first paint does not wait
+    # ---- who carries out what is asked for; imported when first needed
 
-    def action_launch(self) -> None:
-        """Open the launch dialog."""
-        self._open_launch(None)
+    @property
+    def area(self) -> LogArea:
+        """The logs."""
+        return self.query_one(LogArea)
 
-    def action_again(self) -> None:
-        """Open the launch dialog filled in as the selected run was launched."""
-        if self.remote.takes("again"):
-            return
-        run = self.selected_run
-        if run is None:
-            self.notify("no run is selected", timeout=3)
-        else:
-            self._open_launch(run)
+    @property
+    def places(self) -> PlaceOfRuns:
+        """Where the runs live, to be asked."""
+        if self._places is None:
+            from tui.panel.places import PlaceOfRuns
 
-    def action_resume(self) -> None:
-        """Open the launch dialog to go on from the selected run's newest checkpoint."""
-        if self.remote.takes("resume"):
-            return
-        run = self.selected_run
-        if run is None:
-            self.notify("no run is selected", timeout=3)
-        else:
-            self._open_launch(run, resume=True)
-
-    def _open_launch(self, again: Run | None, resume: bool = False) -> None:
-        from tui.panel.screens.launch import LaunchRequest, LaunchScreen
-
-        def answered(wanted: LaunchRequest | None) -> None:
-            if wanted is not None:
-                self.commands.log.note(wanted.words)
-                self.commands.start(wanted.specs, self.select_when_present, wanted.judged_by)
-
-        try:
-            screen = LaunchScreen(self.state, self.snapshot, again, resume)
-        except FresnelError as error:
-            notify_error(self.app, str(error))
-        else:
-            self.app.push_screen(screen, answered)
-
-    def action_stop(self) -> None:
-        """Ask whether the chosen run, or runs, shall stop."""
-        if self.remote.takes("stop"):
-            return
-        pane = self.query_one(RunPane)
-        if len(pane.chosen) > 1:
-            self.actions.stop(self.chosen_runs, pane.forget_marks)
-            return
-        view = pane.view_of(pane.chosen[0].id) if pane.chosen else None
-        if view is None or not view.run.is_live:
-            words = "the selected run has ended already" if view else "no run is selected"
-            self.notify(words, timeout=3)
-            return
-        run = view.run
-
-        def answered(how: str | None) -> None:
-            if how:
-                self.commands.stop(run, force=how == "kill")
-                pane.forget_marks()
-
-        from tui.panel.screens.stop import StopScreen
-
-        self.app.push_screen(StopScreen(view), answered)
+            view_of = self.query_one(RunPane).view_of
+            find = self.remote.place
+            self._places = PlaceOfRuns(self.app, self.commands.here, find, view_of)
+        return self._places
 
     @property
     def actions(self) -> RunActions:
         """What keys do to runs, asked for first."""
-        from tui.panel.run_actions import RunActions
+        if self._actions is None:
+            from tui.panel.run_actions import RunActions
 
-        return RunActions(self.app, self.commands, self.commands.labels)
+            pane = self.query_one(RunPane)
+            self._actions = RunActions(self.app, self.commands, self.places, pane)
+        return self._actions
+
+    @property
+    def machines(self) -> Machines:
+        """What is done about rented machines."""
+        from tui.panel.machines import Machines
+
+        return Machines(self)
+
+    @property
+    def money(self) -> MoneyCommands:
+        """What may be done about session and guard."""
+        if self._money is None:
+            from tui.panel.money_commands import MoneyCommands
+
+            runs = self.commands
+            self._money = MoneyCommands(self.app, self.state, runs.feed, runs.log)
+        return self._money
+
+    # ---- keys
+
+    def action_launch(self, how: str) -> None:
+        """Open the launch form: `new`, `again` for the selected run, or to `resume` it."""
+        self.pages.launch(how)
 
     def action_runs(self, what: str) -> None:
         """Do something to the chosen runs, or to the first of them."""
-        if what != "undo" and self.remote.takes(what):
-            return
-        runs, actions = self.chosen_runs, self.actions
-        done = self.query_one(RunPane).forget_marks
-        if what == "undo":
-            actions.undo()
-        elif not runs:
-            self.notify("no run is selected", timeout=3)
-        elif what == "delete":
-            actions.delete(runs, done)
-        elif what == "kill":
-            actions.kill(runs)
-        elif what == "rename":
-            actions.rename(runs[0])
-        elif what == "tag":
-            actions.tag(runs)
-        elif what == "note":
-            actions.note(runs[0])
-        elif what == "star":
-            actions.star(runs)
-        else:
-            actions.priority(runs, 1 if what == "sooner" else -1)
+        self.actions.act(what)
 
-    def action_stop_group(self) -> None:
-        """Ask whether all runs of the selected run's group shall stop."""
-        if self.remote.takes("stop_group"):
-            return
-        row, snapshot = self.query_one(RunPane).selected_row, self.snapshot
-        if row is None or snapshot is None or not row.group:
-            self.notify("the selected run is in no group", timeout=3)
-            return
-        runs = [view.run for view in snapshot.runs if view.run.plan is not None]
-        mine = [run for run in runs if run.plan is not None and run.plan.spec.group == row.group]
-        self.actions.stop(mine, self.query_one(RunPane).forget_marks)
+    def action_page(self, name: str) -> None:
+        """Open a page for the chosen runs."""
+        self.pages.open(name)
 
-    def action_stop_all(self) -> None:
-        """Ask whether every live run shall stop."""
-        runs = [view.run for view in self.snapshot.runs] if self.snapshot else []
-        self.actions.stop(runs, self.query_one(RunPane).forget_marks)
+    def action_machine(self, what: str) -> None:
+        """Do something about the machine that is shown, or that the selected run is on."""
+        self.machines.act(what)
 
-    def action_remedy(self) -> None:
-        """Say why the selected run ended, and offer what mends it."""
-        if self.remote.takes("remedy"):
-            return
-        run = self.selected_run
-        if run is None or run.is_live:
-            words = "the selected run has not ended" if run else "no run is selected"
-            self.notify(words, timeout=3)
-            return
-        from tui.panel.screens.remedy import RemedyScreen
+    def action_machines(self) -> None:
+        """Every rented machine, and what can be done about it."""
+        self.machines.open()
 
-        def answered(chosen: tuple[Case, str] | None) -> None:
-            if chosen is not None:
-                self.commands.apply_remedy(*chosen, self.select_when_present)
+    def action_money(self) -> None:
+        """What everything costs; session and guard."""
+        from tui.panel.screens.money import MoneyScreen
 
-        self.app.push_screen(RemedyScreen(self.state, run), answered)
+        self.app.push_screen(MoneyScreen(self.state, self.money, self.snapshot, self.read_only))
+
+    def action_commands(self) -> None:
+        """What was done here, as commands."""
+        from tui.panel.screens.commands import CommandScreen
+
+        self.app.push_screen(CommandScreen(self.commands.log))
 
     def action_drain(self) -> None:
         """Ask whether the queue shall be drained, or go on."""
@@ -365,11 +312,6 @@ class CockpitScreen(Cockpit):
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""
         return palette_commands(self, self.read_only)
-
-    def action_page(self, name: str) -> None:
-        """Open a screen above this one."""
-        if name not in OF_RUNS or not self.remote.takes(name):
-            PAGES[name](self)
 
     def action_next_machine(self) -> None:
         """The GPUs of the next machine."""

@@ -13,18 +13,17 @@ from tui.panel.hotkeys import hotkey
 
 TOUCHING = frozenset(
     {
-        *("launch", "again", "resume", "stop", "stop_group", "stop_all", "drain", "postpone"),
-        *("remedy", "runs"),
+        *("launch", "runs", "drain", "postpone", "machine"),
     }
 )
 """Actions that change something: a panel that only shows has none of them."""
 
 KEYS: list[BindingType] = [
-    hotkey("n", "launch", "launch a run", "Launch"),
-    hotkey("a", "again", "launch the selected run again, or a variation of it"),
-    hotkey("r", "resume", "go on from the newest checkpoint of the selected run"),
-    hotkey("s", "stop", "stop the selected run; again: its next step, now", "Stop"),
-    hotkey("d", "remedy", "why the selected run ended, and what to do about it"),
+    hotkey("n", "launch('new')", "launch a run", "Launch"),
+    hotkey("a", "launch('again')", "launch the selected run again, or a variation of it"),
+    hotkey("r", "launch('resume')", "go on from the newest checkpoint of the selected run"),
+    hotkey("s", "runs('stop')", "stop the selected run; again: its next step, now", "Stop"),
+    hotkey("d", "runs('remedy')", "why the selected run ended, and what to do about it"),
     hotkey("T", "page('stacks')", "where every rank of the selected run is, or was when it hung"),
     hotkey("slash", "search", "search in the log; text, or /regex/", "Search", display="/"),
     hotkey("ampersand", "filter", "only the lines that match; Esc: all again", display="&"),
@@ -42,12 +41,12 @@ KEYS: list[BindingType] = [
         display="=",
     ),
     hotkey("escape", "back", "leave what is open: the zoom, then the log"),
-    hotkey("dollar_sign", "page('money')", "money and guard: costs, session, budget", display="$"),
+    hotkey("dollar_sign", "money", "money and guard: costs, session, budget", display="$"),
     hotkey("p", "postpone", "postpone the guard; asks for how long"),
     hotkey("D", "drain", "drain: running jobs finish, no new ones start; asks"),
-    hotkey("H", "page('hosts')", "rented machines: their GPUs, runs and logs"),
+    hotkey("H", "machines", "rented machines: launch there, retry, add, set up, end"),
     hotkey("h", "next_machine", "the GPUs of the next machine: here, each host, all"),
-    hotkey("c", "page('commands')", "what was done here, as commands to copy into a script"),
+    hotkey("c", "commands", "what was done here, as commands to copy into a script"),
     hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),
     hotkey("M", "app.mouse", "give the mouse back to the terminal, or take it"),
     hotkey("question_mark", "app.help", "this page", "Help", display="?"),
@@ -58,13 +57,13 @@ KEYS: list[BindingType] = [
 def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCommand]:
     """What the palette offers of all this."""
     touching = (
-        ("Launch a run", "choose a preset, edit it, launch (n)", "launch"),
-        ("Launch again", "the selected run, or a variation of it (a)", "again"),
-        ("Resume", "the selected run, from its newest checkpoint (r)", "resume"),
-        ("Remedies", "why the selected run ended, what to do (d)", "remedy"),
-        ("Stop the selected run", "by its stop ladder (s)", "stop"),
-        ("Stop its group", "every live run of the selected run's (S)", "stop_group"),
-        ("Stop all runs", "every live run", "stop_all"),
+        ("Launch a run", "choose a preset, edit it, launch (n)", "launch('new')"),
+        ("Launch again", "the selected run, or a variation of it (a)", "launch('again')"),
+        ("Resume", "the selected run, from its newest checkpoint (r)", "launch('resume')"),
+        ("Remedies", "why the selected run ended, what to do (d)", "runs('remedy')"),
+        ("Stop the selected run", "by its stop ladder (s)", "runs('stop')"),
+        ("Stop its group", "every live run of the selected run's (S)", "runs('stop_group')"),
+        ("Stop all runs", "every live run of this machine", "runs('stop_everything')"),
         ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
         ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
         ("Bring back", "what was deleted last (u)", "runs('undo')"),
@@ -73,13 +72,24 @@ def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCo
         ("Note", "on the selected run (N)", "runs('note')"),
         ("Star", "the chosen runs, or no longer (*)", "runs('star')"),
         ("Drain", "running jobs finish, no new ones start; asks (D)", "drain"),
+        (
+            "Launch on a machine",
+            "a preset of the rented machine that is shown",
+            "machine('launch')",
+        ),
+        ("Reach a machine again", "without waiting for the next try", "machine('retry')"),
+        ("Add a machine", "a rented one, by its ssh address", "machine('add')"),
+        ("Set up a machine", "the panel there, or bring it up to date", "machine('setup')"),
+        ("Log in to a machine", "where a password has to be typed", "machine('connect')"),
+        ("End a machine", "results first, then its end command", "machine('end')"),
+        ("Fetch results", "of the selected run, from its machine (w)", "page('fetch')"),
         ("Postpone the guard", "asks for how long (p)", "postpone"),
     )
     looking = (
         (
             "Money and guard",
             "costs, session, budget, guard ($)",
-            "page('money')",
+            "money",
         ),
         ("Metrics", "curves of one run or several (m)", "page('metrics')"),
         (
@@ -96,12 +106,12 @@ def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCo
         ),
         ("Two logs", "pin this log beside the next one (|)", "split"),
         ("Zoom the focused pane", "and back (z)", "zoom"),
-        ("Rented machines", "their GPUs, runs and logs (H)", "page('hosts')"),
+        ("Rented machines", "how each is reached, and what can be done (H)", "machines"),
         ("Next machine", "whose GPUs are shown: here, each host, all (h)", "next_machine"),
         (
             "Command log",
             "what was done here, as commands (c)",
-            "page('commands')",
+            "commands",
         ),
     )
     for title, words, action in looking if read_only else touching + looking:

@@ -2,41 +2,26 @@
 means over seeds.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from runners.cost.run_costs import costs_of
-from runners.host.clock import moment_now
-from runners.state.layout import StateDirectory
-from runners.state.runs import read_run
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
-from tui.views.runs.run_facts import RunFacts, facts_of
+from tui.views.runs.run_facts import ComparedRuns, RunFacts
 
 _NUMBERS = re.compile("metrics|by |mean")
 """Titles of tables whose numbers stand in full."""
 _NAMES = ("run", "runs")
 _NARROW = 12
 """Cells that a column keeps."""
-
-
-def open_compare(app: App[Any], state: StateDirectory, runs: Sequence[str]) -> bool:
-    """Open the comparison of the runs with these ids over what `app` shows; False for fewer than
-    two.
-    """
-    if len(runs) < 2:
-        return False
-    app.push_screen(CompareScreen(state, runs))
-    return True
 
 
 class CompareScreen(ModalScreen[None]):
@@ -56,10 +41,9 @@ class CompareScreen(ModalScreen[None]):
     CompareScreen #comparison { width: auto; }
     """
 
-    def __init__(self, state: StateDirectory, runs: Sequence[str]) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()
-        self._state = state
-        self._ids = list(runs)
+        self._count = count
         self._facts: list[RunFacts] = []
         self._all = False
         self._baseline: str | None = None
@@ -67,19 +51,18 @@ class CompareScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
         with VerticalScroll(classes="dialog wide") as dialog:
-            dialog.border_title = f"{len(self._ids)} runs compared"
+            dialog.border_title = f"{self._count} runs compared"
             dialog.border_subtitle = "a all settings · b baseline · Esc closes"
             yield Static("reading…", id="comparison")
 
-    async def on_mount(self) -> None:
-        """Read the runs beside the screen: their output may be long."""
-        self._facts = await asyncio.to_thread(self._read)
+    def take(self, compared: ComparedRuns) -> None:
+        """Take in the facts of some of the runs, which are read where these are."""
+        self._facts += compared.facts
         self._show()
 
-    def _read(self) -> list[RunFacts]:
-        runs = [read_run(self._state, run_id) for run_id in self._ids]
-        costs, now = costs_of(self._state, runs), moment_now()
-        return [facts_of(self._state, run, costs.of(run), run.seconds(now)) for run in runs]
+    def on_mount(self) -> None:
+        """What came before is shown."""
+        self._show()
 
     def action_all(self) -> None:
         """Show the settings that agree too, or only those that differ."""
@@ -98,7 +81,8 @@ class CompareScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_relative(x=columns, animate=False)
 
     def _show(self) -> None:
-        if self._facts:
+        # It is laid out before its parts stand.
+        if len(self._facts) >= self._count and self.query("#comparison"):
             comparison = compare(self._facts, self._baseline, everything=self._all)
             room = self.query_one(VerticalScroll).scrollable_content_region.width
             self.query_one("#comparison", Static).update(draw_comparison(comparison, room))

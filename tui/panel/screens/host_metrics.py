@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
@@ -10,14 +11,13 @@ import msgspec
 from runners.cost.run_costs import RunCost
 from runners.model.run import Progress, Run, RunRecord
 from runners.places.run_row import RunRow
+from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
 from tui.panel.remote.far_curves import FarCurveStore
-from tui.panel.remote.lines import machine_time
 from tui.panel.remote.links import LinkedHost
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.machines.remote_text import link_text
 from tui.views.runs.run_view import RunView
 
 
@@ -80,7 +80,7 @@ class HostMetricsScreen(MetricsScreen):
             trend=(),
             checkpoint=row.checkpoint,
             images=(),
-            seconds=run.seconds(machine_time(self._host)),
+            seconds=run.seconds(time.time() + self._host.clock_offset),
             money=RunCost(cost=None if row.cost is None else Decimal(str(row.cost))),
         )
 

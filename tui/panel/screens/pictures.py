@@ -13,11 +13,12 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from runners.model.run import Run
-from runners.watch.pictures import NEWEST, PictureFinder, Place, RunPicture
+from runners.watch.pictures import NEWEST, PicturePlace, RunPicture
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.terminal.graphics import terminal_graphics
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
+from tui.panel.widgets.picture.source import PictureSource
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.metrics.picture_album import PictureAlbum, place_words
 from tui.views.runs.run_view import RunView
@@ -31,16 +32,18 @@ class PicturesScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = PICTURES_KEYS
 
-    def __init__(self, snapshot: PanelSnapshot, runs: Sequence[RunView]) -> None:
+    def __init__(
+        self, snapshot: PanelSnapshot, runs: Sequence[RunView], source: PictureSource
+    ) -> None:
         """`runs`: one or two; one that ended long ago is in no snapshot."""
         super().__init__()
         self._snapshot = snapshot
         self._first = tuple(runs[:2])
         self._runs = [view.run.id for view in self._first]
-        self._finders: dict[str, PictureFinder] = {}
+        self._source = source
         self._found: dict[str, list[RunPicture]] = {}
         self._series = ""
-        self._place: Place | None = None
+        self._place: PicturePlace | None = None
         self._worker = ThreadPoolExecutor(1, "pictures")
         self._changed = asyncio.Event()
 
@@ -49,8 +52,8 @@ class PicturesScreen(Screen[None]):
         way = terminal_graphics(self.app)
         yield Static(id="pictures-line", markup=False)
         with Horizontal(id="pictures-body"):
-            yield PictureBox(way, self._worker)
-            yield PictureBox(way, self._worker)
+            yield PictureBox(way, self._worker, self._source.load)
+            yield PictureBox(way, self._worker, self._source.load)
         yield Static(_key_line(), id="pictures-keys", markup=False)
 
     def on_mount(self) -> None:
@@ -108,8 +111,7 @@ class PicturesScreen(Screen[None]):
         return PictureAlbum([self._found.get(one, []) for one in self._runs])
 
     def _find(self, run: Run) -> None:
-        finder = self._finders.get(run.id) or self._finders.setdefault(run.id, PictureFinder(run))
-        self._found[run.id] = finder.poll(run)
+        self._found[run.id] = self._source.find(run)
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
@@ -140,7 +142,9 @@ class PicturesScreen(Screen[None]):
                 words = "" if picture else "no picture here" if places else "no pictures yet"
                 await box.show(self._title_of(view), picture, place_words(place), words)
 
-    def _show_line(self, album: PictureAlbum, places: list[Place], place: Place) -> None:
+    def _show_line(
+        self, album: PictureAlbum, places: list[PicturePlace], place: PicturePlace
+    ) -> None:
         words = "Pictures"
         if places:
             at, of = album.series.index(self._series) + 1, len(album.series)

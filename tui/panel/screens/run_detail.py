@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
@@ -16,15 +15,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from runners.model.states import State
-from runners.state.layout import StateDirectory
-from runners.state.runs import read_run
 from tui.panel.hotkeys import hotkey
-from tui.panel.terminal.osc import describe_copied, osc52, send
+from tui.panel.terminal.osc import copy_text
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.code_diff import DiffKind, DiffLine, diff_lines, diff_words
-from tui.views.runs.run_details import describe_details
-from tui.views.runs.run_text import command_of
-from tui.views.runs.run_view import view_run
+from tui.views.runs.code_diff import DiffKind, DiffLine, diff_words
+from tui.views.runs.run_details import RunDetails
+from tui.views.safe import safe_cell
 
 _EVERY = 3
 """Of so many snapshots, one has everything read again."""
@@ -39,9 +35,11 @@ _DIFF_STYLES: dict[DiffKind, str] = {
 _NAMES = 24
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
+Read = Callable[[Callable[[RunDetails], None], Callable[[str], None]], None]
+
 
 class RunDetailScreen(ModalScreen[str]):
-    """One run in sections, read in a thread. Returns what to do next: `log`, or nothing."""
+    """One run in sections. Returns what to do next: `log`, or nothing."""
 
     AUTO_FOCUS = ".dialog"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,13 +50,12 @@ class RunDetailScreen(ModalScreen[str]):
         Binding("k", "scroll(-1)", show=False),
     ]
 
-    def __init__(self, state: StateDirectory, run_id: str, snapshot: PanelSnapshot | None) -> None:
+    def __init__(self, read: Read) -> None:
+        """`read` asks for the details, and hands them on when they have come, or what prevents."""
         super().__init__()
-        self._state = state
-        self._run_id = run_id
-        self._snapshot = snapshot
+        self._read = read
         self._turn = 0
-        self._command = ""
+        self._details: RunDetails | None = None
         self._busy = False
 
     def compose(self) -> ComposeResult:
@@ -66,59 +63,46 @@ class RunDetailScreen(ModalScreen[str]):
         with VerticalScroll(classes="dialog wide") as dialog:
             dialog.border_title = "Run"
             dialog.border_subtitle = "↑ ↓ scroll · y copy command · l log · Esc close"
-            yield Static("reading…", id="run-detail")
+            yield Static("reading…", id="run-detail", markup=False)
 
     def on_mount(self) -> None:
         """Read everything."""
-        self._look()
+        self._read_again()
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; what lives is read again now and then."""
-        self._snapshot = snapshot
         self._turn += 1
-        lives = any(one.run.is_live for one in snapshot.runs if one.run.id == self._run_id)
+        lives = self._details is not None and not self._details.state.is_terminal
         if lives and self._turn % _EVERY == 0:
-            self._look()
+            self._read_again()
 
-    def _look(self) -> None:
+    def _read_again(self) -> None:
         if not self._busy:
             self._busy = True
-            self.run_worker(self._read(), group="details")
+            self._read(self._take, self._fail)
 
-    async def _read(self) -> None:
-        try:
-            title, body = await asyncio.to_thread(self._describe)
-        finally:
-            self._busy = False
+    def _take(self, details: RunDetails) -> None:
+        self._busy, self._details = False, details
+        if not self.is_mounted:
+            return
+        names = _NAMES if self.size.width >= 100 else 14
+        drawn = draw_sections(details.sections, details.state, names)
+        if details.changes:
+            drawn = Group(drawn, draw_diff(details.changes))
         dialog = self.query_one(".dialog")
-        if dialog.border_title != title:
-            dialog.border_title = title
-        self.query_one("#run-detail", Static).update(body)
+        if dialog.border_title != details.title:
+            dialog.border_title = details.title
+        self.query_one("#run-detail", Static).update(drawn)
 
-    def _describe(self) -> tuple[str, RenderableType]:
-        if not self._state.run(self._run_id).path.is_dir():
-            return "Run", Text("This run has been removed.")
-        snapshot = self._snapshot
-        run = read_run(self._state, self._run_id)
-        known = next(
-            (one for one in (snapshot.runs if snapshot else ()) if one.run.id == run.id), None
-        )
-        # What lives has been followed by the panel since it began, and says more than one look.
-        view = known if known is not None and known.run.is_live else view_run(run, thorough=True)
-        live = [one for one in snapshot.runs if one.run.is_live] if snapshot else []
-        sections = describe_details(view, self._state, live, snapshot.leases if snapshot else {})
-        self._command = command_of(run.plan) if run.plan else ""
-        drawn = draw_sections(sections, run.state, _NAMES if self.size.width >= 100 else 14)
-        changes = diff_lines(self._state.run(run.id))
-        if changes:
-            drawn = Group(drawn, draw_diff(changes))
-        return f"{run.state.sign} {run.name or run.id}", drawn
+    def _fail(self, problem: str) -> None:
+        self._busy, self._details = False, None
+        if self.is_mounted:
+            self.query_one("#run-detail", Static).update(Text(safe_cell(problem)))
 
     def action_copy(self) -> None:
         """Hand the command to the terminal's clipboard."""
-        if self._command:
-            send(self.app, osc52(self._command.encode(), os.environ))
-            self.notify(describe_copied(self._command, os.environ), timeout=6, markup=False)
+        if self._details is not None and self._details.command:
+            copy_text(self.app, self._details.command)
 
     def action_scroll(self, by: int) -> None:
         """A line down or up."""

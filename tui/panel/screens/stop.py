@@ -30,14 +30,17 @@ class StopScreen(ModalScreen[str]):
         Binding("n,escape", "dismiss('')", "Leave it"),
     ]
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: RunView, machine: str = "") -> None:
+        """`machine`: where the run is, if not here; it is asked only once there."""
         super().__init__()
         self.view = view
+        self._machine = machine
 
     def compose(self) -> ComposeResult:
         """What happens, what is lost, three buttons."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}?"
+            where = f" on {self._machine}" if self._machine else ""
+            dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}{where}?"
             yield Static(self._text(), id="stop-text")
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)
@@ -72,6 +75,8 @@ class StopScreen(ModalScreen[str]):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; a run that has ended meanwhile needs no answer."""
+        if self._machine:
+            return
         view = next((one for one in snapshot.runs if one.run.id == self.view.run.id), None)
         if view is None or not view.run.is_live:
             self.dismiss("")

@@ -6,6 +6,7 @@ documentation (OSC 9, which kitty, WezTerm, Ghostty and Windows Terminal know to
 extension (OSC 777).
 """
 
+import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
@@ -80,3 +81,9 @@ def send(app: "App[Any]", sequence: str) -> None:
     """Write a sequence for the terminal itself, past the screen."""
     if app._driver is not None:
         app._driver.write(sequence)
+
+
+def copy_text(app: "App[Any]", text: str) -> None:
+    """Hand a text to the terminal's clipboard, and say so."""
+    send(app, osc52(text.encode(), os.environ))
+    app.notify(describe_copied(text, os.environ), timeout=6, markup=False)

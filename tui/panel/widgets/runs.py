@@ -55,11 +55,12 @@ class RunPane(RowList):
         hotkey("u", "screen.runs('undo')", "delete ended runs; u: bring them back"),
         hotkey("plus", "screen.runs('sooner')", "a queued run sooner, or later", display="+"),
         hotkey("minus", "screen.runs('later')", "a queued run sooner, or later", display="-"),
-        hotkey("S", "screen.stop_group", "stop all runs of its group"),
+        hotkey("S", "screen.runs('stop_group')", "stop all runs of its group"),
         hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),
         hotkey("escape", "clear", "all runs again, then no marks, then newest first"),
-        Binding("a", "screen.again", "Again"),
-        Binding("m", "screen.metrics", "Metrics"),
+        hotkey("w", "screen.page('fetch')", "bring the results of a rented machine's run here"),
+        Binding("a", "screen.launch('again')", "Again"),
+        Binding("m", "screen.page('metrics')", "Metrics"),
     ]
 
     class Selected(Message):

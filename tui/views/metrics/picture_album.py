@@ -5,16 +5,16 @@ run.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from runners.watch.pictures import NEWEST, Place, RunPicture
+from runners.watch.pictures import NEWEST, PicturePlace, RunPicture
 
 
 class PictureAlbum:
     """Pictures by series and place; `runs` are those of each run, in its order."""
 
     def __init__(self, runs: Sequence[Sequence[RunPicture]]) -> None:
-        self._runs: list[dict[str, dict[Place, RunPicture]]] = []
+        self._runs: list[dict[str, dict[PicturePlace, RunPicture]]] = []
         for pictures in runs:
-            mine: dict[str, dict[Place, RunPicture]] = {}
+            mine: dict[str, dict[PicturePlace, RunPicture]] = {}
             for one in pictures:
                 mine.setdefault(one.series, {})[one.place] = one
             self._runs.append(mine)
@@ -26,11 +26,11 @@ class PictureAlbum:
         self.series = sorted(counts, key=lambda name: (-counts[name][0], -counts[name][1], name))
         """What there is to see: first what all runs have, then what has most pictures."""
 
-    def places(self, series: str) -> list[Place]:
+    def places(self, series: str) -> list[PicturePlace]:
         """Where in the runs there is a picture of `series`, in order."""
         return sorted({place for mine in self._runs for place in mine.get(series, ())})
 
-    def at(self, run: int, series: str, place: Place) -> RunPicture | None:
+    def at(self, run: int, series: str, place: PicturePlace) -> RunPicture | None:
         """The picture of a run at a place, or the last one before it; None when there is none."""
         mine = self._runs[run].get(series, {})
         if place in mine:
@@ -40,7 +40,7 @@ class PictureAlbum:
         return mine[before[i - 1]] if i and before[i - 1][0] == place[0] else None
 
 
-def place_words(place: Place) -> str:
+def place_words(place: PicturePlace) -> str:
     """`epoch 3`, `epoch 3, step 1,200`, `step 1,200` or `newest`."""
     kind, epoch, step = place
     if kind == NEWEST[0]:

@@ -9,7 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from runners.host.files import read_plain
+from runners.model.errors import NotFound
+from runners.model.run import Run
+from runners.watch.pictures import RunPicture, find_pictures
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,6 +29,33 @@ _FORMATS = ("PNG", "JPEG")
 
 class UnreadablePicture(Exception):
     """A file that is not shown; the text says why."""
+
+
+class FoundPictures(msgspec.Struct, frozen=True):
+    """The images of a run."""
+
+    pictures: list[RunPicture]
+
+
+class ImageBytes(msgspec.Struct, frozen=True):
+    """An image file as it is."""
+
+    data: bytes
+
+
+def found_pictures(run: Run) -> FoundPictures:
+    """All images of a run that are there now."""
+    return FoundPictures(find_pictures(run))
+
+
+def read_image(run: Run, path: Path, most: int) -> ImageBytes:
+    """One of the run's images, `most` bytes at most.
+
+    Raises NotFound for a file that is none of the run's images, OSError for one that is too large.
+    """
+    if all(found.path != str(path) for found in find_pictures(run)):
+        raise NotFound(f"{path} is none of the images of {run.id}")
+    return ImageBytes(read_plain(path, most))
 
 
 def has_pillow() -> bool:

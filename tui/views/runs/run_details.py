@@ -11,6 +11,7 @@ import msgspec
 from runners.cost.age import price_age
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
@@ -19,6 +20,7 @@ from tui.views.error_place import error_words
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
+from tui.views.runs.code_diff import DiffLine, diff_lines
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
@@ -37,6 +39,33 @@ Pairs = list[tuple[str, str]]
 _source = msgspec.json.Decoder(SourceRecord)
 _MOST_FILES = 40
 _MOST_ALERTS = 20
+
+
+class RunDetails(msgspec.Struct, frozen=True):
+    """Everything about one run as text: sections of names and values, and its uncommitted diff."""
+
+    title: str
+    state: State
+    sections: list[tuple[str, Pairs]]
+    command: str
+    changes: list[DiffLine]
+
+
+def read_details(
+    view: RunView,
+    state: StateDirectory,
+    live: Sequence[RunView],
+    leases: Mapping[str, Sequence[Lease]],
+) -> RunDetails:
+    """All of it, read from the run's folder; `live` runs and `leases` as for `describe_details`."""
+    run = view.run
+    return RunDetails(
+        title=f"{run.state.sign} {run.name or run.id}",
+        state=run.state,
+        sections=describe_details(view, state, live, leases),
+        command=command_of(run.plan) if run.plan else "",
+        changes=diff_lines(state.run(run.id)),
+    )
 
 
 def describe_details(

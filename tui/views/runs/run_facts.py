@@ -3,11 +3,13 @@ metrics, money.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from runners.cost.run_costs import RunCost
+from runners.cost.run_costs import RunCost, costs_of
+from runners.host.clock import moment_now
 from runners.host.files import read_plain
 from runners.lifecycle.launch.git_snapshot import read_source
 from runners.model.run import Run
@@ -39,6 +41,20 @@ class RunFacts(msgspec.Struct, frozen=True):
     headline: str | None = None
     seconds: float | None = None
     money: RunCost = RunCost()
+
+
+class ComparedRuns(msgspec.Struct, frozen=True):
+    """The facts of several runs."""
+
+    facts: tuple[RunFacts, ...]
+
+
+def compared_facts(state: StateDirectory, runs: Sequence[Run]) -> ComparedRuns:
+    """The facts of these runs; their output may be long."""
+    costs, now = costs_of(state, runs), moment_now()
+    return ComparedRuns(
+        tuple(facts_of(state, run, costs.of(run), run.seconds(now)) for run in runs)
+    )
 
 
 def facts_of(

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from runners.watch.metrics.numbers import number, seconds
 from runners.watch.metrics.readers.named_values import is_measure, named_values
-from runners.watch.metrics.readers.places import Place, find_place, phase_of
+from runners.watch.metrics.readers.places import StatedPlace, find_place, phase_of
 from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample
 
@@ -103,12 +103,12 @@ class PairsReader(Reader):
             return None
         return self._sample(values, place, text)
 
-    def _heading(self, text: str, place: Place) -> Sample | None:
+    def _heading(self, text: str, place: StatedPlace) -> Sample | None:
         if place.epoch is None or place.epochs is None or len(text) > 60:
             return None
         return self._sample({}, place, text)
 
-    def _sample(self, values: dict[str, float], place: Place, text: str) -> Sample:
+    def _sample(self, values: dict[str, float], place: StatedPlace, text: str) -> Sample:
         phase = place.phase or phase_of(text)
         if self._test and _TEST_SUMMARY.match(text):
             phase = "test"
@@ -128,7 +128,7 @@ class PairsReader(Reader):
         epochs = self._epochs if place.epochs else None
         return Sample(values, step, steps, epoch, epochs, eta=eta, unit=place.unit)
 
-    def _count_epoch(self, place: Place) -> float | None:
+    def _count_epoch(self, place: StatedPlace) -> float | None:
         if place.epoch is None:
             return None
         self.from_zero = self.from_zero or (place.epoch == 0 and not self._begun)
@@ -144,7 +144,7 @@ class PairsReader(Reader):
             self._epochs = max(place.epochs, epoch)
         return epoch
 
-    def _count_step(self, place: Place) -> tuple[float | None, float | None]:
+    def _count_step(self, place: StatedPlace) -> tuple[float | None, float | None]:
         at, total = place.at, place.all
         if at is None and place.epoch is not None and place.steps:
             at, total = place.step, place.steps

@@ -50,7 +50,7 @@ _PHASE = re.compile(
 _STEP_WORDS = ("step", "it", "update", "round")
 
 
-class Place(NamedTuple):
+class StatedPlace(NamedTuple):
     """The place that a line names; counts as printed. `at` of `all` is within the epoch.
 
     `phase` is `val`, `test` or `eval` for lines about held-out data. `unit` is
@@ -86,13 +86,13 @@ def phase_of(text: str) -> str:
     return "test" if word.startswith("test") else "eval"
 
 
-def find_place(text: str) -> Place:
+def find_place(text: str) -> StatedPlace:
     """The place that a line names; the first of each kind counts."""
     phase = phase_of(text)
     loop = _LOOP.match(text)
     if loop is not None:
         epoch = number(loop["epoch"]) if loop["epoch"] else None
-        return Place(epoch, at=number(loop["at"]), all=number(loop["all"]), phase=phase)
+        return StatedPlace(epoch, at=number(loop["at"]), all=number(loop["all"]), phase=phase)
     low = text.lower()
     epoch = epochs = at = total = None
     unit = ""
@@ -105,7 +105,7 @@ def find_place(text: str) -> Place:
         total = number(batch["all"] or batch["all2"]) if batch["all"] or batch["all2"] else None
     if epoch is None and step is None and at is None:
         return _brackets(text, phase)
-    return Place(epoch, epochs, step, steps, at, total, phase, unit)
+    return StatedPlace(epoch, epochs, step, steps, at, total, phase, unit)
 
 
 def _may_have_batch(text: str) -> bool:
@@ -148,13 +148,15 @@ def _step_in(text: str) -> tuple[float | None, float | None]:
     return number(best["step"]), number(best["steps"]) if best["steps"] else None
 
 
-def _brackets(text: str, phase: str) -> Place:
+def _brackets(text: str, phase: str) -> StatedPlace:
     found = _BRACKETS.match(text)
     if found is None:
-        return Place(phase=phase)
+        return StatedPlace(phase=phase)
     one, ones = number(found["one"]), number(found["ones"]) if found["ones"] else None
     if found["two"]:
-        return Place(one, ones, at=number(found["two"]), all=number(found["twos"]), phase=phase)
+        return StatedPlace(
+            one, ones, at=number(found["two"]), all=number(found["twos"]), phase=phase
+        )
     if ones is None:
-        return Place(step=one, phase=phase)
-    return Place(at=one, all=ones, phase=phase)
+        return StatedPlace(step=one, phase=phase)
+    return StatedPlace(at=one, all=ones, phase=phase)

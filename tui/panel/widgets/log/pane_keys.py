@@ -26,6 +26,6 @@ LOG_KEYS: list[BindingType] = [
     # The screen's: which of them are hints while a log has the keys; they fill 80 columns.
     Binding("ampersand", "screen.filter", "Filter", key_display="&"),
     Binding("3", "screen.focus_pane('log')", "Log", show=False),
-    Binding("s", "screen.stop", "Stop", show=False),
+    Binding("s", "screen.runs('stop')", "Stop", show=False),
     Binding("z", "screen.zoom", "Zoom", show=False),
 ]

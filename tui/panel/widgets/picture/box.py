@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from rich.segment import Segment
@@ -23,6 +24,8 @@ from tui.views.format import duration, size
 from tui.views.metrics.picture_album import place_words
 from tui.views.metrics.picture_file import UnreadablePicture, load_picture
 
+Load = Callable[[str], str]
+
 
 class PictureCanvas(Widget):
     """Paints one picture's rows, in the middle of the room there is."""
@@ -30,9 +33,10 @@ class PictureCanvas(Widget):
     class Painted(Message):
         """There is another picture, or another reason for none."""
 
-    def __init__(self, way: Graphics, worker: ThreadPoolExecutor) -> None:
+    def __init__(self, way: Graphics, worker: ThreadPoolExecutor, load: Load) -> None:
         super().__init__()
         self._way = way
+        self._load = load
         self._worker = worker
         self._painting: Painting | None = None
         self._asked: tuple[RunPicture | None, str] = None, ""
@@ -70,7 +74,7 @@ class PictureCanvas(Widget):
         self.run_worker(self.show(*self._asked), exclusive=True)
 
     def _make(self, picture: RunPicture, room: Size) -> tuple[Painting, tuple[int, int]]:
-        image, pixels = load_picture(picture.path)
+        image, pixels = load_picture(self._load(picture.path))
         colours = not self.app.no_color
         deep = self.app.console.color_system == "truecolor"
         return paint(image, room.width - 1, room.height, self._way, colours, deep), pixels
@@ -118,9 +122,10 @@ class PictureCanvas(Widget):
 class PictureBox(Vertical):
     """A run's picture and what it is: the run, its place, the file."""
 
-    def __init__(self, way: Graphics, worker: ThreadPoolExecutor) -> None:
+    def __init__(self, way: Graphics, worker: ThreadPoolExecutor, load: Load) -> None:
+        """`load`, called in the worker, has a picture's file here before it is decoded."""
         super().__init__()
-        self._canvas = PictureCanvas(way, worker)
+        self._canvas = PictureCanvas(way, worker, load)
         self._told: tuple[Text, RunPicture | None, str] = Text(), None, ""
 
     def compose(self) -> ComposeResult:

@@ -1,0 +1,132 @@
+"""What can be done to runs, as values: carried out here, or sent to where the runs live."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runners.model.closed import assert_never
+
+Runs = tuple[str, ...]
+"""Ids of runs, as their place knows them."""
+
+
+class StopRuns(NamedTuple):
+    """Ask runs to stop, each by its own ladder; `force`: SIGKILL now."""
+
+    runs: Runs
+    force: bool = False
+
+
+class RenameRun(NamedTuple):
+    """Give a run another name; empty: the one of its launch."""
+
+    run: str
+    name: str
+
+
+class ChangeTags(NamedTuple):
+    """Add tags to runs, and take others away."""
+
+    runs: Runs
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class WriteNote(NamedTuple):
+    """Write a note on a run, in place of the one that is there; empty: none."""
+
+    run: str
+    text: str
+
+
+class StarRuns(NamedTuple):
+    """Mark runs as ones to keep, or no longer."""
+
+    runs: Runs
+    starred: bool
+
+
+class DeleteRuns(NamedTuple):
+    """Move ended runs to the trash."""
+
+    runs: Runs
+
+
+class RestoreRuns(NamedTuple):
+    """Bring runs back from the trash; without ids, what was deleted last."""
+
+    runs: Runs = ()
+
+
+class SetPriority(NamedTuple):
+    """Let a queued run go before those of lower priority."""
+
+    run: str
+    priority: int
+
+
+class ApplyRemedy(NamedTuple):
+    """Launch an ended run again with a remedy."""
+
+    run: str
+    remedy: str
+
+
+RunAction = (
+    StopRuns
+    | RenameRun
+    | ChangeTags
+    | WriteNote
+    | StarRuns
+    | DeleteRuns
+    | RestoreRuns
+    | SetPriority
+    | ApplyRemedy
+)
+
+
+class Outcome(NamedTuple):
+    """What an action or a command came to.
+
+    `changed` are the ids of the runs that were deleted, brought back or launched, `words` what is
+    worth telling, `problem` why it was not done; `output` is what a command printed.
+    """
+
+    changed: Runs = ()
+    words: tuple[str, ...] = ()
+    problem: str = ""
+    output: str = ""
+
+
+def commands_of(action: RunAction) -> Iterator[list[str]]:
+    """The headless commands that do the same, as words behind `fresnel-tui`."""
+    if isinstance(action, StopRuns):
+        yield ["stop", *action.runs, *(["--force"] if action.force else [])]
+    elif isinstance(action, RenameRun):
+        yield ["rename", action.run, *(_text(action.name) or ["--reset"])]
+    elif isinstance(action, ChangeTags):
+        for run in action.runs:
+            if action.added:
+                yield ["tag", run, *action.added]
+            if action.removed:
+                yield ["untag", run, *action.removed]
+    elif isinstance(action, WriteNote):
+        yield ["note", action.run, *(_text(action.text) or ["--clear"])]
+    elif isinstance(action, StarRuns):
+        yield ["star" if action.starred else "unstar", *action.runs]
+    elif isinstance(action, DeleteRuns):
+        yield ["delete", *action.runs]
+    elif isinstance(action, RestoreRuns):
+        yield ["undelete", *(action.runs or ["last"])]
+    elif isinstance(action, SetPriority):
+        yield ["priority", action.run, str(action.priority)]
+    elif isinstance(action, ApplyRemedy):
+        yield ["remedy", action.run, "--apply", action.remedy]
+    else:
+        assert_never(action)
+
+
+def _text(text: str) -> list[str]:
+    """A text as words of a command, which may look like a flag."""
+    if text.startswith("-"):
+        return ["--", text]
+    return [text] if text else []

@@ -1,0 +1,170 @@
+"""This machine: what is asked for is done by the use cases, each imported when first needed."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from runners.host.helpers import ROOT
+from runners.model.closed import assert_never
+from runners.model.errors import FresnelError
+from runners.model.run import Run
+from runners.model.states import State
+from runners.places.actions import (
+    ApplyRemedy,
+    ChangeTags,
+    DeleteRuns,
+    Outcome,
+    RenameRun,
+    RestoreRuns,
+    RunAction,
+    SetPriority,
+    StarRuns,
+    StopRuns,
+    WriteNote,
+)
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+
+_COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
+
+
+def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
+    """Do it to the runs of this state folder. Raises what the use cases raise."""
+    if isinstance(action, (StopRuns, SetPriority, ApplyRemedy)):
+        return _control(state, action)
+    if isinstance(action, (DeleteRuns, RestoreRuns)):
+        return _clear_up(state, action)
+    from runners.lifecycle.control import labels
+
+    if isinstance(action, RenameRun):
+        labels.rename(state, read_run(state, action.run), action.name)
+    elif isinstance(action, ChangeTags):
+        for run in _runs(state, action.runs):
+            if action.added:
+                labels.tag(state, run, action.added)
+            if action.removed:
+                labels.untag(state, run, action.removed)
+    elif isinstance(action, WriteNote):
+        labels.note(state, read_run(state, action.run), action.text)
+    elif isinstance(action, StarRuns):
+        for run in _runs(state, action.runs):
+            labels.star(state, run, action.starred)
+    else:
+        assert_never(action)
+    return Outcome()
+
+
+def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy) -> Outcome:
+    if isinstance(action, StopRuns):
+        from runners.lifecycle.control.stop import request_stop
+
+        for run in _runs(state, action.runs):
+            request_stop(state, run, action.force)
+        return Outcome()
+    if isinstance(action, SetPriority):
+        from runners.lifecycle.control.queue_order import set_priority
+
+        run = set_priority(state, read_run(state, action.run), action.priority)
+        return Outcome(words=(f"{run.name}: priority {action.priority}",))
+    from runners.diagnosis.explain import explain_run
+    from runners.diagnosis.remedy.remedies import launch_treated, open_case, treat
+
+    ended = read_run(state, action.run)
+    verdict = None if ended.state is State.DONE else explain_run(ended)
+    case = open_case(state, ended, verdict)
+    run = launch_treated(treat(case, [action.remedy]))
+    return Outcome((run.id,), (f"launched {run.name} with {action.remedy}",))
+
+
+def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcome:
+    from runners.lifecycle.control import trash
+
+    if isinstance(action, RestoreRuns):
+        runs = trash.undelete(state, action.runs or ("last",))
+        names = ", ".join(run.name for run in runs)
+        return Outcome(tuple(run.id for run in runs), (f"brought back {names}",))
+    deletion = trash.delete(state, _runs(state, action.runs))
+    gone = deletion.deleted
+    words = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
+    if gone:
+        what = gone[0].name if len(gone) == 1 else f"{len(gone)} runs"
+        words.insert(0, f"deleted {what}: u brings back")
+    return Outcome(tuple(run.id for run in gone), tuple(words))
+
+
+def _runs(state: StateDirectory, ids: Iterable[str]) -> list[Run]:
+    return [read_run(state, run_id) for run_id in ids]
+
+
+class HerePlace:
+    """This machine as a place: what takes a moment is done in a thread of the front end."""
+
+    name = ""
+    obstacle = ""
+    clock_offset = 0.0
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        in_thread: Callable[[Callable[[], None]], None],
+        answer: Callable[[str, Sequence[str]], object],
+    ) -> None:
+        """`answer` answers a question about runs, and may take its time."""
+        self._state = state
+        self._in_thread = in_thread
+        self._answer = answer
+
+    def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
+        """Do something to runs."""
+
+        def do() -> None:
+            try:
+                outcome = carry_out(self._state, action)
+            except (FresnelError, OSError, ValueError) as error:
+                outcome = Outcome(problem=str(error))
+            done(outcome)
+
+        self._in_thread(do)
+
+    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+        """Run a headless command in a process of its own."""
+        self._in_thread(lambda: done(run_headless(words)))
+
+    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+        """Ask about runs."""
+
+        def look() -> None:
+            try:
+                found = self._answer(question, words)
+            except (FresnelError, OSError) as error:
+                done(None, str(error))
+            else:
+                done(found, "")
+
+        self._in_thread(look)
+
+    def log_path(self, run: str) -> Path:
+        """The output of a run."""
+        return self._state.run(run).output
+
+    def follow(self, run: str) -> None:
+        """Nothing to do: the run writes it."""
+
+    def keep_logs(self, shown: Collection[Path]) -> None:
+        """Nothing to do."""
+
+
+def run_headless(words: Sequence[str]) -> Outcome:
+    """Run `fresnel-tui WORDS` to its end."""
+    argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *words]
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    said = " ".join(done.stderr.split())
+    problem = said or f"exit code {done.returncode}"
+    return Outcome(
+        words=(said,) if said else (),
+        problem=problem if done.returncode else "",
+        output=done.stdout,
+    )

@@ -1,0 +1,130 @@
+"""A machine reached by ssh as a place: what is asked for goes over its link as a command."""
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from runners.places.actions import (
+    ApplyRemedy,
+    DeleteRuns,
+    Outcome,
+    RestoreRuns,
+    RunAction,
+    commands_of,
+)
+from runners.places.ssh.link import Link, LinkState, RemoteRequest
+from runners.places.ssh.mirror import MirroredLog
+from runners.places.ssh.older import AgentQuestion
+from runners.places.ssh.status_text import link_text
+
+_CHANGING = (DeleteRuns, RestoreRuns, ApplyRemedy)
+"""Actions whose commands print the ids of the runs that they changed."""
+
+
+class SshPlace:
+    """What can be done on one machine, over a link that is kept up elsewhere."""
+
+    def __init__(self, link: Link, mirror: Path, changed: Callable[[Sequence[str]], None]) -> None:
+        """`mirror`: the folder for the output of its runs that is followed; `changed` is called
+        with the words of commands that may have changed runs.
+        """
+        self.link = link
+        self._mirror = mirror
+        self._changed = changed
+        self._followed: dict[Path, tuple[int, MirroredLog]] = {}
+
+    @property
+    def name(self) -> str:
+        """What it is called here."""
+        return self.link.ssh.host.name
+
+    @property
+    def obstacle(self) -> str:
+        """Why it is not reached; empty when it is."""
+        status = self.link.status
+        return "" if status.state is LinkState.UP else f"{self.name} is {link_text(status)}"
+
+    @property
+    def clock_offset(self) -> float:
+        """How far its clock is ahead, in seconds; 0 until known."""
+        return self.link.status.clock_offset or 0.0
+
+    # ---- doing and asking
+
+    def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
+        """Send the commands that do it; `done` when the last of them has ended."""
+        commands = list(commands_of(action))
+        outcomes: list[Outcome] = []
+        lock = threading.Lock()
+
+        def ended(outcome: Outcome) -> None:
+            with lock:
+                outcomes.append(outcome)
+                if len(outcomes) < len(commands):
+                    return
+            self._changed([word for words in commands for word in words])
+            done(_joined(outcomes, with_ids=isinstance(action, _CHANGING)))
+
+        for words in commands:
+            self.command(words, ended)
+
+    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+        """Run a headless command there; a launch starts nothing twice when the line breaks."""
+        folder = self.link.ssh.host.folder
+        self.link.order(RemoteRequest(list(words), folder, lambda r: done(_outcome(r))))
+
+    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+        """Ask its agent; asked again when the line breaks before the answer."""
+        numbers: list[int] = []
+
+        def taken(answer: dict[str, Any] | None, problem: str) -> None:
+            for number in numbers:
+                self.link.cancel(number)
+            done(None if answer is None else answer.get("found"), problem)
+
+        asked = {"do": "ask", "question": question, "words": list(words)}
+        numbers.append(self.link.subscribe(AgentQuestion(asked, taken)))
+
+    # ---- output
+
+    def log_path(self, run: str) -> Path:
+        """The file that a run's output is written to while it is followed; its folder is there."""
+        path = self._mirror / run / "output.log"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path
+
+    def follow(self, run: str) -> None:
+        """Follow the output of a run too."""
+        path = self.log_path(run)
+        if path not in self._followed:
+            log = MirroredLog(path, run, self.name)
+            self._followed[path] = self.link.subscribe(log), log
+
+    def keep_logs(self, shown: Collection[Path]) -> None:
+        """Follow no others than these any longer."""
+        for path in self._followed.keys() - set(shown):
+            number, log = self._followed.pop(path)
+            self.link.cancel(number)
+            log.close()
+
+
+def _outcome(request: RemoteRequest) -> Outcome:
+    output = request.output.decode("utf-8", "replace")
+    errors = request.errors.decode("utf-8", "replace")
+    said = " ".join((errors or output).split())
+    problem = request.problem
+    if not problem and request.exit_code:
+        problem = said or f"exit code {request.exit_code}"
+    return Outcome(words=(said,) if said else (), problem=problem, output=output)
+
+
+def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:
+    """One outcome of several commands."""
+    output = "".join(outcome.output for outcome in outcomes)
+    return Outcome(
+        changed=tuple(output.split()) if with_ids else (),
+        words=tuple(dict.fromkeys(word for outcome in outcomes for word in outcome.words)),
+        problem="; ".join(outcome.problem for outcome in outcomes if outcome.problem),
+        output=output,
+    )

@@ -1,0 +1,233 @@
+"""The keys of the run table on a rented machine's run: the same dialogs, done there."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static
+
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.remote.machines import RentedMachine
+from tests.remote.test_cockpit_hosts import back, press
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.compare import CompareScreen
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.machines import MachinesScreen
+from tui.panel.screens.note import NoteScreen
+from tui.panel.screens.place_launch import PlaceLaunchScreen
+from tui.panel.screens.remedy import RemedyScreen
+from tui.panel.screens.run_detail import RunDetailScreen
+from tui.panel.screens.stop import StopScreen
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.runs import RunPane
+
+LOOP = "while :; do echo loss 0.5; sleep 0.1; done"
+OUT_OF_MEMORY = (
+    "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 0'; exit 1"
+)
+
+
+class Panel:
+    """An open panel whose cursor is on runs of the machine `rented`."""
+
+    def __init__(self, app: PanelApp, pilot: Pilot[Any], rented: RentedMachine) -> None:
+        self.app, self.pilot, self.rented = app, pilot, rented
+        self.pane = app.cockpit.query_one(RunPane)
+
+    async def select(self, run: str) -> str:
+        """Put the cursor on a run there; the key of its row."""
+        key = f"rented/{run}"
+        await self.until(lambda: key in self.pane.keys)
+        self.pane.select(key)
+        return key
+
+    async def until(self, true: Any) -> None:
+        await until(self.pilot, true)
+
+    async def open(self, key: str, screen: type) -> None:
+        await press(self.pilot, self.app, key, screen)
+
+    async def back(self, *keys: str) -> None:
+        await back(self.pilot, self.app, *keys)
+
+    def there(self, run: str) -> Any:
+        """The run as the machine has it."""
+        return read_run(StateDirectory(self.rented.state), run)
+
+
+@asynccontextmanager
+async def opened(rented: RentedMachine) -> AsyncIterator[Panel]:
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(130, 34)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        yield Panel(app, pilot, rented)
+
+
+def launch(line: CommandLine, name: str, script: str, *words: str) -> str:
+    """Launch a run on the rented machine; its id there."""
+    flags = ("--name", name, "--host", "rented", *words)
+    return line.run("launch", *flags, "--", "sh", "-c", script, exits=None).stdout.strip()
+
+
+async def test_labels_are_edited_there_as_they_are_here(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "far", LOOP, "--gpus", "0")
+    line.run("tag", run, "good", "old", "--host", "rented")
+    async with opened(rented) as panel:
+        key = await panel.select(run)
+        await panel.until(lambda: panel.pane.selected_row.tags == ("good", "old"))
+        await panel.open("t", LineScreen)
+        assert panel.app.screen.query_one(Input).value == "good old"
+        await panel.back("ctrl+u", *"good new", "enter")
+        await panel.until(lambda: set(panel.there(run).labels.tags) == {"good", "new"})
+        await panel.open("R", LineScreen)
+        await panel.back("ctrl+u", *"better", "enter")
+        await panel.until(lambda: panel.there(run).labels.name == "better")
+        await panel.open("N", NoteScreen)
+        await panel.back(*"two", "enter", *"lines", "ctrl+s")
+        await panel.until(lambda: panel.there(run).labels.note == "two\nlines")
+        await panel.pilot.press("*")
+        await panel.until(lambda: panel.there(run).labels.starred)
+        await panel.until(lambda: panel.pane.lines.live[key].starred)
+        await panel.pilot.press("*")
+        await panel.until(lambda: not panel.there(run).labels.starred)
+
+
+async def test_a_queued_run_there_goes_sooner_and_a_deleted_one_comes_back(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    launch(line, "holds", LOOP, "--gpus", "all")
+    waits = launch(line, "waits", "true", "--gpus", "1")
+    ended = launch(line, "ended", "true", "--gpus", "0", "--wait")
+    async with opened(rented) as panel:
+        key = await panel.select(waits)
+        await panel.until(lambda: panel.pane.selected_row.state is State.QUEUED)
+        await panel.pilot.press("plus")
+        await panel.until(lambda: panel.there(waits).plan.priority == 1)
+        await panel.pilot.press("minus")
+        await panel.until(lambda: panel.there(waits).plan.priority == 0)
+        await panel.open("s", StopScreen)
+        await panel.back("y")
+        await panel.until(lambda: panel.there(waits).state is State.CANCELLED)
+
+        await panel.select(ended)
+        await panel.open("x", QuestionScreen)
+        await panel.back("y")
+        gone = StateDirectory(rented.state).run(ended).path
+        await panel.until(lambda: not gone.exists())
+        await panel.until(lambda: f"rented/{ended}" not in panel.pane.keys)
+        await panel.pilot.press("u")
+        await panel.until(lambda: gone.exists())
+        assert key in panel.pane.keys
+    script = panel.app.runs.log.script
+    assert f"fresnel-tui undelete {ended} --host rented" in script
+
+
+async def test_stop_says_what_is_lost_and_kills_there(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    script = "trap '' INT TERM; while :; do sleep 0.1; done"
+    run = launch(line, "deaf", script, "--gpus", "0")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("s", StopScreen)
+        text = panel.app.screen.query_one("#stop-text", Static)
+        await panel.until(lambda: "SIGINT" in str(text.content))
+        await panel.open("k", QuestionScreen)
+        await panel.back("y")
+        await panel.until(lambda: panel.there(run).state is State.STOPPED)
+    assert f"fresnel-tui stop {run} --force --host rented" in panel.app.runs.log.script
+
+
+async def test_what_is_read_of_a_run_there_stands_in_the_screens_of_here(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    failed = launch(line, "oom", OUT_OF_MEMORY, "--gpus", "0", "--wait")
+    other = launch(line, "other", "echo lr=2", "--gpus", "0", "--wait")
+    here = line.run("launch", "--gpus", "0", "--name", "near", "--wait", "--", "true")
+    async with opened(rented) as panel:
+        await panel.select(failed)
+        await panel.open("enter", RunDetailScreen)
+        detail = panel.app.screen
+        await panel.until(lambda: "oom" in str(detail.query_one(".dialog").border_title))
+        await panel.back("escape")
+
+        await panel.open("d", RemedyScreen)
+        verdict = panel.app.screen.query_one("#verdict-text", Static)
+        await panel.until(lambda: "memory" in str(verdict.content))
+        options = panel.app.screen.query_one(OptionList)
+        await panel.until(lambda: options.option_count > 0)
+        await panel.back("escape")
+
+        await panel.open("y", type(panel.app.cockpit))
+        await panel.until(
+            lambda: any("OutOfMemoryError" in note.message for note in panel.app._notifications)
+        )
+
+        panel.pane.select(f"rented/{failed}")
+        await panel.pilot.press("space")
+        for key in (f"rented/{other}", here.stdout.strip()):
+            await panel.until(lambda key=key: key in panel.pane.keys)
+            panel.pane.select(key)
+            await panel.pilot.press("space")
+        await panel.open("equals_sign", CompareScreen)
+        table = panel.app.screen.query_one("#comparison", Static)
+        await panel.until(lambda: all(n in str(table.content) for n in ("oom", "other", "near")))
+        await panel.back("escape")
+
+
+async def test_machines_are_launched_on_and_a_run_there_is_launched_again(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "first", "echo lr=1", "--gpus", "0", "--wait")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("a", PlaceLaunchScreen)
+        plan = panel.app.screen.query_one("#plan", Static)
+        await panel.until(lambda: "sh -c" in str(plan.content))
+        await panel.back("f2")
+        state = StateDirectory(rented.state)
+        await panel.until(lambda: len(list(state.runs.iterdir())) == 2)
+        await panel.until(lambda: panel.pane.key not in (None, f"rented/{run}"))
+
+        await panel.open("H", MachinesScreen)
+        await panel.until(lambda: panel.app.screen.query_one(OptionList).option_count == 1)
+        await panel.open("n", PlaceLaunchScreen)
+        presets = panel.app.screen.query_one("#plan", Static)
+        assert "example" in str(presets.content)
+        await panel.back("escape")
+
+
+async def test_stacks_of_a_run_there_stand_in_the_place_of_its_output(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "far", LOOP, "--gpus", "0")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        log = panel.app.cockpit.query_one(LogArea).log_pane
+        await panel.until(lambda: "loss 0.5" in str(log.reader.document.file.tail(5)))
+        await panel.pilot.press("T")
+        await panel.until(lambda: "stacks" in str(log.border_title) or panel.app._notifications)
+
+
+async def test_a_machine_that_is_not_reached_says_so_and_nothing_is_noted(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "far", LOOP, "--gpus", "0")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        rented.wire.close()
+        place = panel.app.cockpit.places.named("rented")
+        await panel.until(lambda: "not reached" in place.obstacle)
+        await panel.pilot.press("s")
+        await panel.until(
+            lambda: any("not reached" in note.message for note in panel.app._notifications)
+        )
+        assert panel.app.screen is panel.app.cockpit
+        assert panel.app.runs.log.lines == []

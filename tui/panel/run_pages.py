@@ -1,0 +1,228 @@
+"""What opens above the cockpit for the chosen runs, on whichever machine they are.
+
+Each screen is imported when it is first opened: the first paint does not wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from runners.model.errors import FresnelError
+from runners.model.run import Run
+from runners.places.place import Place
+from runners.places.run_row import RunRow
+from tui.panel.notifications import notify_error
+from tui.panel.terminal.osc import copy_text
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.runs import RunPane
+from tui.snapshot.questions import Question
+from tui.views.runs.run_view import RunView
+
+if TYPE_CHECKING:
+    from tui.panel.screens.cockpit import CockpitScreen
+    from tui.views.health.stack_text import SavedStacks
+
+_MOST_CURVES = 32
+_NONE = "no run is selected"
+
+
+class RunPages:
+    """Details, metrics, pictures, stacks, comparison, launch form: opened by name."""
+
+    def __init__(self, cockpit: CockpitScreen) -> None:
+        self._cockpit = cockpit
+        self._pages: dict[str, Callable[[list[RunRow]], None]] = {
+            "details": self.details,
+            "stacks": self.stacks,
+            "copy_command": self.copy_command,
+            "metrics": self.metrics,
+            "pictures": self.pictures,
+            "compare": self.compare,
+            "fetch": self.fetch,
+        }
+
+    def open(self, name: str) -> None:
+        """Open a page for the chosen runs."""
+        rows = self._pane.chosen
+        if rows:
+            self._pages[name](rows)
+        else:
+            self._tell(_NONE)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What can be opened."""
+        return frozenset(self._pages)
+
+    @property
+    def _pane(self) -> RunPane:
+        return self._cockpit.query_one(RunPane)
+
+    def _tell(self, words: str, seconds: float = 4) -> None:
+        self._cockpit.notify(words, timeout=seconds, markup=False)
+
+    # ---- reading about a run
+
+    def details(self, rows: Sequence[RunRow]) -> None:
+        """Everything about the run under the cursor."""
+        from tui.panel.screens.run_detail import RunDetailScreen
+        from tui.views.runs.run_details import RunDetails
+
+        row = self._pane.selected_row or rows[0]
+        places = self._cockpit.places
+        read = partial(places.ask, places.of(row), Question.DETAILS, [row.run_id], RunDetails)
+
+        def closed(then: str | None) -> None:
+            if then == "log":
+                self._cockpit.query_one(LogArea).log_pane.focus()
+
+        self._cockpit.app.push_screen(RunDetailScreen(read), closed)
+
+    def copy_command(self, rows: Sequence[RunRow]) -> None:
+        """Hand the selected run's command to the terminal's clipboard."""
+        from tui.views.runs.run_text import command_of
+
+        def copy(view: RunView) -> None:
+            if view.run.plan is None:
+                self._tell("its plan is lost")
+            else:
+                copy_text(self._cockpit.app, command_of(view.run.plan))
+
+        self._cockpit.places.view(self._pane.selected_row or rows[0], copy)
+
+    def stacks(self, rows: Sequence[RunRow]) -> None:
+        """Where every rank is, in the place of the output; again: the output."""
+        from tui.views.health.stack_text import SavedStacks
+
+        row = self._pane.selected_row or rows[0]
+        place, area = self._cockpit.places.of(row), self._cockpit.area
+        output = place.log_path(row.run_id)
+        shown = area.log_pane.reader.document.path
+        if shown is not None and shown != output and output.parent in shown.parents:
+            area.show(output, f"{row.name} · output.log")
+            return
+        then = partial(self._show_stacks, row, place)
+        self._cockpit.places.ask(place, Question.STACKS, [row.run_id], SavedStacks, then)
+
+    def _show_stacks(self, row: RunRow, place: Place, stacks: SavedStacks) -> None:
+        path, area = Path(stacks.path), self._cockpit.area
+        if place.name:
+            path = place.log_path(row.run_id).with_name("stacks.txt")
+            path.write_text(stacks.text)
+        moment = stacks.time - place.clock_offset
+        at = time.strftime("%H:%M:%S", time.localtime(moment))
+        area.show(path, f"{row.name} · stacks of {at} · T: the output again")
+        area.log_pane.action_go_start()
+        if stacks.verdict:
+            self._tell(stacks.verdict, 8)
+
+    # ---- several runs
+
+    def metrics(self, rows: Sequence[RunRow]) -> None:
+        """The curves of the marked runs, else of the selected one, on a page of their own."""
+        machines = {row.machine for row in rows}
+        if len(machines) > 1:
+            self._tell("runs of several machines are chosen: choose those of one at a time")
+        elif machines != {""}:
+            self._cockpit.remote.open_metrics(rows[:_MOST_CURVES])
+        else:
+            from tui.panel.screens.metrics import MetricsScreen
+
+            cockpit = self._cockpit
+            views = [view for row in rows[:_MOST_CURVES] if (view := self._pane.view_of(row.id))]
+            cockpit.app.push_screen(MetricsScreen(cockpit.state, cockpit.snapshot, views))
+
+    def compare(self, rows: Sequence[RunRow]) -> None:
+        """What differs between the marked runs, or those of the group, and which is best."""
+        from tui.panel.screens.compare import CompareScreen
+        from tui.views.runs.run_facts import ComparedRuns
+
+        if len(rows) < 2:
+            self._tell("mark the runs to compare with Space, two at least")
+            return
+        screen = CompareScreen(len(rows))
+        self._cockpit.app.push_screen(screen)
+        places = self._cockpit.places
+        for place, runs in places.grouped(rows):
+            places.ask(place, Question.COMPARISON, runs, ComparedRuns, screen.take)
+
+    def pictures(self, rows: Sequence[RunRow]) -> None:
+        """The pictures of the selected run, or of two marked ones, on a page of their own."""
+        from tui.views.metrics.picture_file import MISSING, has_pillow
+
+        if not has_pillow():
+            self._tell(MISSING, 8)
+            return
+        wanted, views = list(rows[:2]), dict[str, RunView]()
+
+        def come(row: RunRow, view: RunView) -> None:
+            views[row.id] = view
+            if len(views) == len(wanted):
+                self._open_pictures(wanted, views)
+
+        for row in wanted:
+            self._cockpit.places.view(row, partial(come, row))
+
+    def _open_pictures(self, rows: Sequence[RunRow], views: dict[str, RunView]) -> None:
+        from tui.panel.screens.pictures import PicturesScreen
+        from tui.panel.widgets.picture.source import PictureSource
+
+        snapshot = self._cockpit.snapshot
+        if snapshot is not None:
+            source = PictureSource(self._cockpit.places)
+            shown = [_named_by_row(row, views[row.id]) for row in rows]
+            self._cockpit.app.push_screen(PicturesScreen(snapshot, shown, source))
+
+    def fetch(self, rows: Sequence[RunRow]) -> None:
+        """Bring the results of a rented machine's run here."""
+        row = self._pane.selected_row or rows[0]
+        if not row.machine:
+            self._tell(f"{row.name} ran here: its results are where it wrote them")
+            return
+        self._tell(f"fetching {row.name} into ./fetched…")
+        words = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
+        self._cockpit.commands.command(self._cockpit.commands.here, words)
+
+    # ---- launching
+
+    def launch(self, how: str) -> None:
+        """Open the launch form: `new`, or filled in to launch the selected run `again`, or to
+        `resume` it.
+        """
+        row = None if how == "new" else self._pane.selected_row
+        if row is None and how != "new":
+            self._tell(_NONE)
+        elif row is not None and row.machine:
+            self._cockpit.machines.launch(row.machine, f"--{how}", row)
+        else:
+            view = self._pane.view_of(row.id) if row is not None else None
+            self._open_form(view.run if view else None, resume=how == "resume")
+
+    def _open_form(self, again: Run | None, resume: bool) -> None:
+        from tui.panel.screens.launch import LaunchRequest, LaunchScreen
+
+        cockpit = self._cockpit
+
+        def answered(wanted: LaunchRequest | None) -> None:
+            if wanted is not None:
+                cockpit.commands.log.note(wanted.words)
+                cockpit.commands.start(wanted.specs, cockpit.select_when_present, wanted.judged_by)
+
+        try:
+            screen = LaunchScreen(cockpit.state, cockpit.snapshot, again, resume)
+        except FresnelError as error:
+            notify_error(cockpit.app, str(error))
+        else:
+            cockpit.app.push_screen(screen, answered)
+
+
+def _named_by_row(row: RunRow, view: RunView) -> RunView:
+    """The run under the id of its row, which tells its machine."""
+    run = msgspec.structs.replace(view.run, id=row.id)
+    return msgspec.structs.replace(view, run=run)

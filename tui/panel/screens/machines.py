@@ -1,0 +1,102 @@
+"""The rented machines: how each is reached, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.panel.hotkeys import hotkey
+from tui.views.safe import safe_cell
+
+_EVERY_S = 1.0
+_NONE_YET = "no rented machine yet: a adds one"
+
+
+class MachineLine(NamedTuple):
+    """A machine's name, and how it stands in words."""
+
+    name: str
+    words: str
+    is_reached: bool
+
+
+class MachinesScreen(ModalScreen[tuple[str, str] | None]):
+    """Returns what to do and the machine's name, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape,q,H", "dismiss(None)", "close"),
+        hotkey("n,enter", "choose('launch')", "launch on the machine", "Launch"),
+        hotkey("t", "choose('retry')", "try again to reach it"),
+        hotkey("a", "choose('add')", "add a machine"),
+        hotkey("u", "choose('setup')", "set it up, or bring it up to date"),
+        hotkey("c", "choose('connect')", "log in, where somebody has to type a password"),
+        hotkey("e", "choose('end')", "end it: results first, then the end command"),
+    ]
+
+    def __init__(self, read: Callable[[], Sequence[MachineLine]], read_only: bool) -> None:
+        """`read` has the machines as they stand now."""
+        super().__init__()
+        self._read = read
+        self._read_only = read_only
+        self._lines: tuple[MachineLine, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """The machines, and the keys."""
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_title = "Rented machines"
+            dialog.border_subtitle = "Esc close"
+            yield OptionList(id="machines", compact=True)
+            words = "n launch there · t retry · a add · u set up · c log in · e end"
+            yield Static("t retry" if self._read_only else words, id="machine-keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Kept current while it is open."""
+        self.set_interval(_EVERY_S, self._refresh)
+        self._refresh()
+        self.query_one(OptionList).focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A panel that only shows reaches for machines, and does nothing to them."""
+        return not (self._read_only and action == "choose" and parameters != ("retry",))
+
+    def _refresh(self) -> None:
+        lines = tuple(self._read())
+        if lines == self._lines and self.query_one(OptionList).option_count:
+            return
+        machines = self.query_one(OptionList)
+        at = machines.highlighted or 0
+        self._lines = lines
+        machines.clear_options()
+        machines.add_options([Option(_text(line)) for line in lines])
+        if not lines:
+            machines.add_option(Option(Text(_NONE_YET, style="dim"), disabled=True))
+        else:
+            machines.highlighted = min(at, len(lines) - 1)
+
+    def on_option_list_option_selected(self) -> None:
+        """Enter, or a click, launches there."""
+        if not self._read_only:
+            self.action_choose("launch")
+
+    def action_choose(self, what: str) -> None:
+        """Answer with this and the machine under the cursor."""
+        at = self.query_one(OptionList).highlighted
+        if what == "add":
+            self.dismiss((what, ""))
+        elif at is not None and at < len(self._lines):
+            self.dismiss((what, self._lines[at].name))
+
+
+def _text(line: MachineLine) -> Text:
+    text = Text("● " if line.is_reached else "○ ", style="green" if line.is_reached else "yellow")
+    text.append(line.name, style="bold").append(f"  {safe_cell(line.words)}")
+    text.no_wrap, text.overflow = False, "fold"
+    return text

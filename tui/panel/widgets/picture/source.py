@@ -1,0 +1,62 @@
+"""Where a picture page finds pictures: in the folders of here, or on the machine of the run.
+
+Everything here waits, and is called in the page's thread.
+"""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from runners.model.errors import FresnelError
+from runners.model.run import Run
+from runners.places.place import Place
+from runners.watch.pictures import PictureFinder, RunPicture
+from tui.panel.places import PlaceOfRuns
+from tui.snapshot.questions import Question
+from tui.views.metrics.picture_file import FoundPictures, ImageBytes, UnreadablePicture
+
+
+class PictureSource:
+    """Finds the pictures of runs, and has their files on this machine before they are decoded."""
+
+    def __init__(self, places: PlaceOfRuns) -> None:
+        self._places = places
+        self._finders: dict[str, PictureFinder] = {}
+        self._far: dict[str, tuple[Place, str, str]] = {}
+        """Of files kept here of another machine's: where each is from, its run, its path there."""
+
+    def find(self, run: Run) -> list[RunPicture]:
+        """All pictures of a run, whose id is that of its row; their paths are files of here."""
+        machine, _, run_id = run.id.rpartition("/")
+        if not machine:
+            finder = self._finders.setdefault(run.id, PictureFinder(run))
+            return finder.poll(run)
+        place = self._places.named(machine)
+        try:
+            found = self._places.wait(place, Question.PICTURES, [run_id], FoundPictures)
+        except FresnelError:
+            return []  # asked again in a moment
+        folder = place.log_path(run_id).with_name("pictures")
+        return [self._kept(place, run_id, folder, picture) for picture in found.pictures]
+
+    def _kept(self, place: Place, run: str, folder: Path, picture: RunPicture) -> RunPicture:
+        key = hashlib.sha256(f"{picture.path} {picture.modified}".encode()).hexdigest()[:16]
+        path = folder / key / Path(picture.path).name
+        self._far[str(path)] = place, run, picture.path
+        return msgspec.structs.replace(
+            picture, path=str(path), modified=picture.modified - place.clock_offset
+        )
+
+    def load(self, path: str) -> str:
+        """The path, once its file is here. Raises UnreadablePicture when it cannot be had."""
+        if path not in self._far or Path(path).exists():
+            return path
+        place, run, there = self._far[path]
+        try:
+            image = self._places.wait(place, Question.IMAGE, [run, there], ImageBytes)
+            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(path).write_bytes(image.data)
+        except (FresnelError, OSError) as error:
+            raise UnreadablePicture(str(error)) from None
+        return path

@@ -1,0 +1,88 @@
+"""What a front end asks of runs, answered where they live: here, or by another machine's agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from runners.model.closed import assert_never
+from runners.model.errors import NotFound
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.leases import Lease, held_leases
+from runners.state.runs import find_run, list_runs, read_run
+from tui.views.runs.run_view import RunView, view_run
+
+MOST_IMAGE_BYTES = 8 << 20
+"""A larger image file is not sent over a line."""
+
+
+class Question(str, Enum):
+    """What can be asked; the words behind each are ids of runs, of an image also its path."""
+
+    VIEW = "view"
+    DETAILS = "details"
+    REMEDIES = "remedies"
+    STACKS = "stacks"
+    COMPARISON = "comparison"
+    PICTURES = "pictures"
+    IMAGE = "image"
+
+
+Ask = Callable[[Question, Sequence[str]], object]
+"""Asks one question, waits, and returns its answer; FresnelError when there is none."""
+
+
+def answer(
+    state: StateDirectory,
+    question: Question,
+    words: Sequence[str],
+    known: Sequence[RunView] = (),
+    leases: Mapping[str, list[Lease]] | None = None,
+) -> msgspec.Struct:
+    """The answer, read from this machine's state folder; `known` are live runs that were followed.
+
+    Raises NotFound for a run that is gone, OSError for files that cannot be read or written.
+    """
+    run = find_run(state, words[0])
+    if question is Question.VIEW:
+        return _view(run, known, thorough=False)
+    if question is Question.DETAILS:
+        from tui.views.runs.run_details import read_details
+
+        live = known or [view_run(one, brief=True) for one in list_runs(state, 0) if one.is_live]
+        held = held_leases(state) if leases is None else leases
+        return read_details(_view(run, known, thorough=True), state, live, held)
+    if question is Question.REMEDIES:
+        from tui.views.health.remedy_offer import offer_remedies
+
+        return offer_remedies(state, run)
+    if question is Question.STACKS:
+        from tui.views.health.stack_text import read_stacks
+
+        return read_stacks(state, run)
+    if question is Question.COMPARISON:
+        from tui.views.runs.run_facts import compared_facts
+
+        return compared_facts(state, [read_run(state, word) for word in words])
+    from tui.views.metrics import picture_file
+
+    if question is Question.PICTURES:
+        return picture_file.found_pictures(run)
+    if question is Question.IMAGE:
+        return picture_file.read_image(run, Path(words[1]), MOST_IMAGE_BYTES)
+    return assert_never(question)
+
+
+def _view(run: Run, known: Sequence[RunView], thorough: bool) -> RunView:
+    """What lives and was followed since it began says more than one look."""
+    if not Path(run.directory).is_dir():
+        raise NotFound(f"{run.id} has been removed")
+    for view in known:
+        if view.run.id == run.id and view.run.is_live:
+            return view
+    return view_run(run, thorough=thorough, now=time.time())
