@@ -72,7 +72,7 @@ class RunDetailScreen(ModalScreen[str]):
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; what lives is read again now and then."""
         self._turn += 1
-        lives = self._details is not None and not self._details.state.is_terminal
+        lives = self._details is not None and self._details.state.is_live
         if lives and self._turn % _EVERY == 0:
             self._read_again()
 
