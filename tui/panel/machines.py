@@ -16,13 +16,12 @@ from runners.host.helpers import ROOT
 from runners.places.actions import Outcome
 from runners.places.run_row import RunRow
 from tui.panel.notifications import notify_error
+from tui.panel.parts import CockpitParts
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.machines import MachineLine, MachinesScreen
-from tui.panel.widgets.runs import RunPane
 
 if TYPE_CHECKING:
     from tui.panel.remote.links import LinkedHost
-    from tui.panel.screens.cockpit import CockpitScreen
 
 _COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 _ADD = "NAME user@address, as for `fresnel-tui host add`; its flags may follow"
@@ -31,19 +30,19 @@ _ADD = "NAME user@address, as for `fresnel-tui host add`; its flags may follow"
 class Machines:
     """The machines' dialog, and what is chosen there or in the palette."""
 
-    def __init__(self, cockpit: CockpitScreen) -> None:
-        self._cockpit = cockpit
+    def __init__(self, parts: CockpitParts) -> None:
+        self._parts = parts
 
     def open(self) -> None:
         """Show every rented machine."""
-        self._cockpit.remote.open()
+        self._parts.remote.open()
 
         def chosen(answer: tuple[str, str] | None) -> None:
             if answer is not None:
                 self.act(*answer)
 
-        screen = MachinesScreen(self._lines, self._cockpit.read_only)
-        self._cockpit.app.push_screen(screen, chosen)
+        screen = MachinesScreen(self._lines, self._parts.read_only)
+        self._parts.app.push_screen(screen, chosen)
 
     def act(self, what: str, machine: str = "") -> None:
         """Do this about a machine; about which, if not said: the one that is shown or selected."""
@@ -56,7 +55,7 @@ class Machines:
         elif what == "launch":
             self.launch(machine)
         elif what == "retry":
-            host = self._cockpit.remote.open().links.hosts.get(machine)
+            host = self._parts.remote.open().links.hosts.get(machine)
             if host is not None:
                 host.link.retry_now()
         else:
@@ -64,16 +63,16 @@ class Machines:
 
     def _current(self) -> str:
         """The machine whose GPUs are shown, else that of the selected run, else the only one."""
-        remote = self._cockpit.remote
+        remote = self._parts.remote
         hosts = remote.open().links.hosts
-        row = self._cockpit.query_one(RunPane).selected_row
+        row = self._parts.pane.selected_row
         for machine in (remote.where, row.machine if row is not None else ""):
             if machine in hosts:
                 return machine
         return next(iter(hosts)) if len(hosts) == 1 else ""
 
     def _lines(self) -> list[MachineLine]:
-        links = self._cockpit.remote.open().links
+        links = self._parts.remote.open().links
         links.refresh()
         lines = [
             MachineLine(name, _words(host), host.is_reached) for name, host in links.hosts.items()
@@ -85,15 +84,15 @@ class Machines:
 
     def launch(self, machine: str, flag: str = "", row: RunRow | None = None) -> None:
         """Choose a preset there, or launch a run of it with this flag; its plan is made there."""
-        host = self._cockpit.remote.open().links.hosts.get(machine)
+        host = self._parts.remote.open().links.hosts.get(machine)
         if host is None or host.place.obstacle:
             words = host.place.obstacle if host is not None else f"{machine} is not set up"
-            notify_error(self._cockpit.app, words)
+            notify_error(self._parts.app, words)
         elif row is not None:
             verb = "Resume" if flag == "--resume" else "Launch again:"
             self._open_launch(host, f"{verb} {row.name} on {machine}", again=[flag, row.run_id])
         else:
-            app = self._cockpit.app
+            app = self._parts.app
 
             def read(outcome: Outcome) -> None:  # in the link's thread
                 if app.is_running:
@@ -105,7 +104,7 @@ class Machines:
         try:
             presets = [str(preset["name"]) for preset in json.loads(outcome.output)]
         except (ValueError, KeyError, TypeError):
-            notify_error(self._cockpit.app, outcome.problem or "it has no presets")
+            notify_error(self._parts.app, outcome.problem or "it has no presets")
             return
         self._open_launch(host, f"Launch on {host.name}", presets)
 
@@ -120,10 +119,10 @@ class Machines:
 
         def answered(words: list[str] | None) -> None:
             if words is not None:
-                self._cockpit.commands.command(host.place, words, selects=True)
+                self._parts.commands.command(host.place, words, selects=True)
 
         screen = PlaceLaunchScreen(host.place, title, presets, again, host.pushed)
-        self._cockpit.app.push_screen(screen, answered)
+        self._parts.app.push_screen(screen, answered)
 
     # ---- in the terminal, as somebody may have to type there
 
@@ -133,25 +132,25 @@ class Machines:
                 try:
                     self._in_terminal(["host", "add", *shlex.split(text)])
                 except ValueError as error:
-                    notify_error(self._cockpit.app, str(error))
+                    notify_error(self._parts.app, str(error))
 
-        self._cockpit.app.push_screen(LineScreen("Add a machine", _ADD), answered)
+        self._parts.app.push_screen(LineScreen("Add a machine", _ADD), answered)
 
     def _in_terminal(self, words: Sequence[str]) -> None:
         """Run a headless command in this terminal, with the panel out of the way."""
-        cockpit = self._cockpit
-        cockpit.commands.log.note(words)
+        parts = self._parts
+        parts.commands.log.note(words)
         argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *words]
         try:
-            with cockpit.app.suspend():
+            with parts.app.suspend():
                 print(f"\nfresnel-tui {shlex.join(words)}", flush=True)
                 subprocess.run(argv, check=False)
                 print("\nEnter: back to the panel", end="", flush=True)
                 if sys.__stdin__ is not None:
                     sys.__stdin__.readline()
         except SuspendNotSupported:
-            notify_error(cockpit.app, f"in a shell: fresnel-tui {shlex.join(words)}")
-        cockpit.call_later(partial(cockpit.remote.open().links.refresh))
+            notify_error(parts.app, f"in a shell: fresnel-tui {shlex.join(words)}")
+        parts.screen.call_later(partial(parts.remote.open().links.refresh))
 
 
 def _words(host: LinkedHost) -> str:

@@ -18,14 +18,14 @@ from runners.model.run import Run
 from runners.places.place import Place
 from runners.places.run_row import RunRow
 from tui.panel.notifications import notify_error
+from tui.panel.parts import CockpitParts
+from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
-from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.questions import Question
 from tui.views.runs.run_view import RunView
 
 if TYPE_CHECKING:
-    from tui.panel.screens.cockpit import CockpitScreen
     from tui.views.health.stack_text import SavedStacks
 
 _MOST_CURVES = 32
@@ -35,8 +35,16 @@ _NONE = "no run is selected"
 class RunPages:
     """Details, metrics, pictures, stacks, comparison, launch form: opened by name."""
 
-    def __init__(self, cockpit: CockpitScreen) -> None:
-        self._cockpit = cockpit
+    def __init__(
+        self,
+        parts: CockpitParts,
+        places: PlaceOfRuns,
+        launch_there: Callable[[str, str, RunRow], None],
+    ) -> None:
+        """`launch_there` launches a run of another machine again, by a flag."""
+        self._parts = parts
+        self._places = places
+        self._launch_there = launch_there
         self._pages: dict[str, Callable[[list[RunRow]], None]] = {
             "details": self.details,
             "stacks": self.stacks,
@@ -62,10 +70,10 @@ class RunPages:
 
     @property
     def _pane(self) -> RunPane:
-        return self._cockpit.query_one(RunPane)
+        return self._parts.pane
 
     def _tell(self, words: str, seconds: float = 4) -> None:
-        self._cockpit.notify(words, timeout=seconds, markup=False)
+        self._parts.screen.notify(words, timeout=seconds, markup=False)
 
     # ---- reading about a run
 
@@ -75,14 +83,14 @@ class RunPages:
         from tui.views.runs.run_details import RunDetails
 
         row = self._pane.selected_row or rows[0]
-        places = self._cockpit.places
+        places = self._places
         read = partial(places.ask, places.of(row), Question.DETAILS, [row.run_id], RunDetails)
 
         def closed(then: str | None) -> None:
             if then == "log":
-                self._cockpit.query_one(LogArea).log_pane.focus()
+                self._parts.area.log_pane.focus()
 
-        self._cockpit.app.push_screen(RunDetailScreen(read), closed)
+        self._parts.app.push_screen(RunDetailScreen(read), closed)
 
     def copy_command(self, rows: Sequence[RunRow]) -> None:
         """Hand the selected run's command to the terminal's clipboard."""
@@ -92,26 +100,26 @@ class RunPages:
             if view.run.plan is None:
                 self._tell("its plan is lost")
             else:
-                copy_text(self._cockpit.app, command_of(view.run.plan))
+                copy_text(self._parts.app, command_of(view.run.plan))
 
-        self._cockpit.places.view(self._pane.selected_row or rows[0], copy)
+        self._places.view(self._pane.selected_row or rows[0], copy)
 
     def stacks(self, rows: Sequence[RunRow]) -> None:
         """Where every rank is, in the place of the output; again: the output."""
         from tui.views.health.stack_text import SavedStacks
 
         row = self._pane.selected_row or rows[0]
-        place, area = self._cockpit.places.of(row), self._cockpit.area
+        place, area = self._places.of(row), self._parts.area
         output = place.log_path(row.run_id)
         shown = area.log_pane.reader.document.path
         if shown is not None and shown != output and output.parent in shown.parents:
             area.show(output, f"{row.name} · output.log")
             return
         then = partial(self._show_stacks, row, place)
-        self._cockpit.places.ask(place, Question.STACKS, [row.run_id], SavedStacks, then)
+        self._places.ask(place, Question.STACKS, [row.run_id], SavedStacks, then)
 
     def _show_stacks(self, row: RunRow, place: Place, stacks: SavedStacks) -> None:
-        path, area = Path(stacks.path), self._cockpit.area
+        path, area = Path(stacks.path), self._parts.area
         if place.name:
             path = place.log_path(row.run_id).with_name("stacks.txt")
             path.write_text(stacks.text)
@@ -130,13 +138,13 @@ class RunPages:
         if len(machines) > 1:
             self._tell("runs of several machines are chosen: choose those of one at a time")
         elif machines != {""}:
-            self._cockpit.remote.open_metrics(rows[:_MOST_CURVES])
+            self._parts.remote.open_metrics(rows[:_MOST_CURVES])
         else:
             from tui.panel.screens.metrics import MetricsScreen
 
-            cockpit = self._cockpit
+            parts = self._parts
             views = [view for row in rows[:_MOST_CURVES] if (view := self._pane.view_of(row.id))]
-            cockpit.app.push_screen(MetricsScreen(cockpit.state, cockpit.snapshot, views))
+            parts.app.push_screen(MetricsScreen(parts.state, parts.snapshot, views))
 
     def compare(self, rows: Sequence[RunRow]) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
@@ -147,8 +155,8 @@ class RunPages:
             self._tell("mark the runs to compare with Space, two at least")
             return
         screen = CompareScreen(len(rows))
-        self._cockpit.app.push_screen(screen)
-        places = self._cockpit.places
+        self._parts.app.push_screen(screen)
+        places = self._places
         for place, runs in places.grouped(rows):
             places.ask(place, Question.COMPARISON, runs, ComparedRuns, screen.take)
 
@@ -167,17 +175,17 @@ class RunPages:
                 self._open_pictures(wanted, views)
 
         for row in wanted:
-            self._cockpit.places.view(row, partial(come, row))
+            self._places.view(row, partial(come, row))
 
     def _open_pictures(self, rows: Sequence[RunRow], views: dict[str, RunView]) -> None:
         from tui.panel.screens.pictures import PicturesScreen
         from tui.panel.widgets.picture.source import PictureSource
 
-        snapshot = self._cockpit.snapshot
+        snapshot = self._parts.snapshot
         if snapshot is not None:
-            source = PictureSource(self._cockpit.places)
+            source = PictureSource(self._places)
             shown = [_named_by_row(row, views[row.id]) for row in rows]
-            self._cockpit.app.push_screen(PicturesScreen(snapshot, shown, source))
+            self._parts.app.push_screen(PicturesScreen(snapshot, shown, source))
 
     def fetch(self, rows: Sequence[RunRow]) -> None:
         """Bring the results of a rented machine's run here."""
@@ -187,7 +195,7 @@ class RunPages:
             return
         self._tell(f"fetching {row.name} into ./fetched…")
         words = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
-        self._cockpit.commands.command(self._cockpit.commands.here, words)
+        self._parts.commands.command(self._parts.commands.here, words)
 
     # ---- launching
 
@@ -199,7 +207,7 @@ class RunPages:
         if row is None and how != "new":
             self._tell(_NONE)
         elif row is not None and row.machine:
-            self._cockpit.machines.launch(row.machine, f"--{how}", row)
+            self._launch_there(row.machine, f"--{how}", row)
         else:
             view = self._pane.view_of(row.id) if row is not None else None
             self._open_form(view.run if view else None, resume=how == "resume")
@@ -207,19 +215,20 @@ class RunPages:
     def _open_form(self, again: Run | None, resume: bool) -> None:
         from tui.panel.screens.launch import LaunchRequest, LaunchScreen
 
-        cockpit = self._cockpit
+        parts = self._parts
 
         def answered(wanted: LaunchRequest | None) -> None:
             if wanted is not None:
-                cockpit.commands.log.note(wanted.words)
-                cockpit.commands.start(wanted.specs, cockpit.select_when_present, wanted.judged_by)
+                parts.commands.log.note(wanted.words)
+                commands = parts.commands
+                commands.start(wanted.specs, commands.started, wanted.judged_by)
 
         try:
-            screen = LaunchScreen(cockpit.state, cockpit.snapshot, again, resume)
+            screen = LaunchScreen(parts.state, parts.snapshot, again, resume)
         except FresnelError as error:
-            notify_error(cockpit.app, str(error))
+            notify_error(parts.app, str(error))
         else:
-            cockpit.app.push_screen(screen, answered)
+            parts.app.push_screen(screen, answered)
 
 
 def _named_by_row(row: RunRow, view: RunView) -> RunView:

@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from runners.model.states import State
+from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import key_name, words_of_key
-from tui.panel.remote.side import RemoteSide
+from tui.panel.parts import CockpitParts
 from tui.panel.run_commands import RunCommands
-from tui.panel.run_pages import RunPages
 from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
 from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tui.panel.money_commands import MoneyCommands
     from tui.panel.places import PlaceOfRuns
     from tui.panel.run_actions import RunActions
+    from tui.panel.run_pages import RunPages
 
 
 class CockpitScreen(PaintedOnce[None]):
@@ -41,12 +42,9 @@ class CockpitScreen(PaintedOnce[None]):
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
         super().__init__()
-        self.state = state
-        self.commands = runs
-        self.read_only = read_only
-        self.snapshot: PanelSnapshot | None = None
-        self.remote = RemoteSide(self, state)
-        self.pages = RunPages(self)
+        self.parts = CockpitParts(self, state, runs, read_only)
+        self.commands, self.read_only, self.remote = runs, read_only, self.parts.remote
+        self._pages: RunPages | None = None
         self._actions: RunActions | None = None
         self._places: PlaceOfRuns | None = None
         self._money: MoneyCommands | None = None
@@ -63,7 +61,7 @@ class CockpitScreen(PaintedOnce[None]):
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
-            yield RunPane(self.state, id="runs")
+            yield RunPane(self.parts.state, id="runs")
         yield LogArea(id="area")
         yield KeyBar()
 
@@ -80,7 +78,7 @@ class CockpitScreen(PaintedOnce[None]):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Hand a new snapshot to every pane."""
-        self.snapshot = snapshot
+        self.parts.snapshot = snapshot
         self.query_one(MeterBar).show(snapshot)
         if snapshot.problem and snapshot.problem != self._problem:
             self.notify(snapshot.problem, severity="error", timeout=10, markup=False)
@@ -203,7 +201,24 @@ class CockpitScreen(PaintedOnce[None]):
     @property
     def area(self) -> LogArea:
         """The logs."""
-        return self.query_one(LogArea)
+        return self.parts.area
+
+    @property
+    def snapshot(self) -> PanelSnapshot | None:
+        """The newest."""
+        return self.parts.snapshot
+
+    @property
+    def pages(self) -> RunPages:
+        """What opens for the chosen runs."""
+        if self._pages is None:
+            from tui.panel.run_pages import RunPages
+
+            self._pages = RunPages(self.parts, self.places, self._launch_there)
+        return self._pages
+
+    def _launch_there(self, machine: str, flag: str, row: RunRow) -> None:
+        self.machines.launch(machine, flag, row)
 
     @property
     def places(self) -> PlaceOfRuns:
@@ -231,7 +246,7 @@ class CockpitScreen(PaintedOnce[None]):
         """What is done about rented machines."""
         from tui.panel.machines import Machines
 
-        return Machines(self)
+        return Machines(self.parts)
 
     @property
     def money(self) -> MoneyCommands:
@@ -240,7 +255,7 @@ class CockpitScreen(PaintedOnce[None]):
             from tui.panel.money_commands import MoneyCommands
 
             runs = self.commands
-            self._money = MoneyCommands(self.app, self.state, runs.feed, runs.log)
+            self._money = MoneyCommands(self.app, self.parts.state, runs.feed, runs.log)
         return self._money
 
     # ---- keys
@@ -269,7 +284,8 @@ class CockpitScreen(PaintedOnce[None]):
         """What everything costs; session and guard."""
         from tui.panel.screens.money import MoneyScreen
 
-        self.app.push_screen(MoneyScreen(self.state, self.money, self.snapshot, self.read_only))
+        screen = MoneyScreen(self.parts.state, self.money, self.snapshot, self.read_only)
+        self.app.push_screen(screen)
 
     def action_commands(self) -> None:
         """What was done here, as commands."""
@@ -307,7 +323,7 @@ class CockpitScreen(PaintedOnce[None]):
             words = f"`fresnel-tui gpus --host {machine}` shows everything about its GPUs"
             self.notify(words, timeout=6, markup=False)
         elif self.snapshot is not None:
-            self.app.push_screen(GpuDetailScreen(self.state, self.snapshot, message.uuid))
+            self.app.push_screen(GpuDetailScreen(self.parts.state, self.snapshot, message.uuid))
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""

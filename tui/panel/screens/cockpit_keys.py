@@ -54,65 +54,67 @@ KEYS: list[BindingType] = [
 ]
 
 
+_CHANGING = (
+    ("Launch a run", "choose a preset, edit it, launch (n)", "launch('new')"),
+    ("Launch again", "the selected run, or a variation of it (a)", "launch('again')"),
+    ("Resume", "the selected run, from its newest checkpoint (r)", "launch('resume')"),
+    ("Remedies", "why the selected run ended, what to do (d)", "runs('remedy')"),
+    ("Stop the selected run", "by its stop ladder (s)", "runs('stop')"),
+    ("Stop its group", "every live run of the selected run's (S)", "runs('stop_group')"),
+    ("Stop all runs", "every live run of this machine", "runs('stop_everything')"),
+    ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
+    ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
+    ("Bring back", "what was deleted last (u)", "runs('undo')"),
+    ("Rename", "the selected run (R)", "runs('rename')"),
+    ("Tags", "of the chosen runs (t)", "runs('tag')"),
+    ("Note", "on the selected run (N)", "runs('note')"),
+    ("Star", "the chosen runs, or no longer (*)", "runs('star')"),
+    ("Drain", "running jobs finish, no new ones start; asks (D)", "drain"),
+    (
+        "Launch on a machine",
+        "a preset of the rented machine that is shown",
+        "machine('launch')",
+    ),
+    ("Reach a machine again", "without waiting for the next try", "machine('retry')"),
+    ("Add a machine", "a rented one, by its ssh address", "machine('add')"),
+    ("Set up a machine", "the panel there, or bring it up to date", "machine('setup')"),
+    ("Log in to a machine", "where a password has to be typed", "machine('connect')"),
+    ("End a machine", "results first, then its end command", "machine('end')"),
+    ("Fetch results", "of the selected run, from its machine (w)", "page('fetch')"),
+    ("Postpone the guard", "asks for how long (p)", "postpone"),
+)
+_LOOKING = (
+    (
+        "Money and guard",
+        "costs, session, budget, guard ($)",
+        "money",
+    ),
+    ("Metrics", "curves of one run or several (m)", "page('metrics')"),
+    (
+        "Pictures",
+        "images of the selected run by epoch (I)",
+        "page('pictures')",
+    ),
+    ("Search in the log", "text or /regex/ (/)", "search"),
+    ("Filter the log", "only lines that match (&)", "filter"),
+    (
+        "Stacks",
+        "where every rank is, or was when it hung (T)",
+        "page('stacks')",
+    ),
+    ("Two logs", "pin this log beside the next one (|)", "split"),
+    ("Zoom the focused pane", "and back (z)", "zoom"),
+    ("Rented machines", "how each is reached, and what can be done (H)", "machines"),
+    ("Next machine", "whose GPUs are shown: here, each host, all (h)", "next_machine"),
+    (
+        "Command log",
+        "what was done here, as commands (c)",
+        "commands",
+    ),
+)
+
+
 def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCommand]:
     """What the palette offers of all this."""
-    touching = (
-        ("Launch a run", "choose a preset, edit it, launch (n)", "launch('new')"),
-        ("Launch again", "the selected run, or a variation of it (a)", "launch('again')"),
-        ("Resume", "the selected run, from its newest checkpoint (r)", "launch('resume')"),
-        ("Remedies", "why the selected run ended, what to do (d)", "runs('remedy')"),
-        ("Stop the selected run", "by its stop ladder (s)", "runs('stop')"),
-        ("Stop its group", "every live run of the selected run's (S)", "runs('stop_group')"),
-        ("Stop all runs", "every live run of this machine", "runs('stop_everything')"),
-        ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
-        ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
-        ("Bring back", "what was deleted last (u)", "runs('undo')"),
-        ("Rename", "the selected run (R)", "runs('rename')"),
-        ("Tags", "of the chosen runs (t)", "runs('tag')"),
-        ("Note", "on the selected run (N)", "runs('note')"),
-        ("Star", "the chosen runs, or no longer (*)", "runs('star')"),
-        ("Drain", "running jobs finish, no new ones start; asks (D)", "drain"),
-        (
-            "Launch on a machine",
-            "a preset of the rented machine that is shown",
-            "machine('launch')",
-        ),
-        ("Reach a machine again", "without waiting for the next try", "machine('retry')"),
-        ("Add a machine", "a rented one, by its ssh address", "machine('add')"),
-        ("Set up a machine", "the panel there, or bring it up to date", "machine('setup')"),
-        ("Log in to a machine", "where a password has to be typed", "machine('connect')"),
-        ("End a machine", "results first, then its end command", "machine('end')"),
-        ("Fetch results", "of the selected run, from its machine (w)", "page('fetch')"),
-        ("Postpone the guard", "asks for how long (p)", "postpone"),
-    )
-    looking = (
-        (
-            "Money and guard",
-            "costs, session, budget, guard ($)",
-            "money",
-        ),
-        ("Metrics", "curves of one run or several (m)", "page('metrics')"),
-        (
-            "Pictures",
-            "images of the selected run by epoch (I)",
-            "page('pictures')",
-        ),
-        ("Search in the log", "text or /regex/ (/)", "search"),
-        ("Filter the log", "only lines that match (&)", "filter"),
-        (
-            "Stacks",
-            "where every rank is, or was when it hung (T)",
-            "page('stacks')",
-        ),
-        ("Two logs", "pin this log beside the next one (|)", "split"),
-        ("Zoom the focused pane", "and back (z)", "zoom"),
-        ("Rented machines", "how each is reached, and what can be done (H)", "machines"),
-        ("Next machine", "whose GPUs are shown: here, each host, all (h)", "next_machine"),
-        (
-            "Command log",
-            "what was done here, as commands (c)",
-            "commands",
-        ),
-    )
-    for title, words, action in looking if read_only else touching + looking:
+    for title, words, action in _LOOKING if read_only else _CHANGING + _LOOKING:
         yield SystemCommand(title, words, partial(screen.run_action, action))

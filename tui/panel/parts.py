@@ -1,0 +1,44 @@
+"""What the cockpit's actions and the pages above it start from: snapshot, choice, commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.app import App
+from textual.screen import Screen
+
+from runners.state.layout import StateDirectory
+from tui.panel.remote.side import RemoteSide
+from tui.panel.run_commands import RunCommands
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.runs import RunPane
+from tui.snapshot.feed import PanelSnapshot
+
+
+class CockpitParts:
+    """The cockpit's screen and panes, the newest snapshot, and who does what is asked for."""
+
+    def __init__(
+        self, screen: Screen[None], state: StateDirectory, commands: RunCommands, read_only: bool
+    ) -> None:
+        self.screen = screen
+        self.state = state
+        self.commands = commands
+        self.read_only = read_only
+        self.snapshot: PanelSnapshot | None = None
+        self.remote = RemoteSide(screen, state)
+
+    @property
+    def app(self) -> App[Any]:
+        """The panel."""
+        return self.screen.app
+
+    @property
+    def pane(self) -> RunPane:
+        """The runs."""
+        return self.screen.query_one(RunPane)
+
+    @property
+    def area(self) -> LogArea:
+        """The logs."""
+        return self.screen.query_one(LogArea)
