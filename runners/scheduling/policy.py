@@ -104,26 +104,26 @@ def decide(
     """
     held = {uuid: list(found) for uuid, found in leases.items()}
     reserved: set[str] = set()
-    verdicts: dict[str, QueueDecision] = {}
+    decisions: dict[str, QueueDecision] = {}
     started = Counter(running or {})
     for place, unit in enumerate(_units(in_order(candidates)), 1):
         full = _limit_reached(unit[0], started)
         if full is not None:
-            verdicts[unit[0].run] = msgspec.structs.replace(full, place=place)
+            decisions[unit[0].run] = msgspec.structs.replace(full, place=place)
             continue  # it waits for its own kind, and keeps no GPU from anybody
         found = _decide_unit(unit, reading, held, reserved, endings, drained)
         for candidate in unit:
-            verdict = found[candidate.run]
+            decision = found[candidate.run]
             # The GPUs of a run that is granted in this pass are taken for all that come after it.
-            verdicts[candidate.run] = msgspec.structs.replace(verdict, place=place)
-            if isinstance(verdict, Granted):
+            decisions[candidate.run] = msgspec.structs.replace(decision, place=place)
+            if isinstance(decision, Granted):
                 started[candidate.group] += 1
-                _take(held, candidate, verdict.allocation)
-            elif isinstance(verdict, Waiting) and not _waits_for_a_run(candidate, endings):
+                _take(held, candidate, decision.allocation)
+            elif isinstance(decision, Waiting) and not _waits_for_a_run(candidate, endings):
                 # What waits for another run's end reserves nothing: the GPUs
                 # would be idle until then.
                 reserved |= claimable_gpus(candidate.request, reading)
-    return verdicts
+    return decisions
 
 
 def _limit_reached(candidate: Candidate, started: Mapping[str, int]) -> Waiting | None:
@@ -157,25 +157,25 @@ def _decide_unit(
 ) -> dict[str, QueueDecision]:
     # Tried on a copy: when one member cannot start, the others' GPUs are not taken either.
     trial = {uuid: list(found) for uuid, found in held.items()}
-    verdicts: dict[str, QueueDecision] = {}
+    decisions: dict[str, QueueDecision] = {}
     for candidate in unit:
-        verdict = _decide_one(candidate, reading, trial, reserved, endings, drained)
-        verdicts[candidate.run] = verdict
-        _take(trial, candidate, allocation_of(verdict))
-    refused = [c for c in unit if not isinstance(verdicts[c.run], Granted)]
+        decision = _decide_one(candidate, reading, trial, reserved, endings, drained)
+        decisions[candidate.run] = decision
+        _take(trial, candidate, allocation_of(decision))
+    refused = [c for c in unit if not isinstance(decisions[c.run], Granted)]
     if not refused or len(unit) == 1:
-        return verdicts
+        return decisions
     never = _never_together(unit, reading)
     if never is not None:
-        return dict.fromkeys(verdicts, never)
+        return dict.fromkeys(decisions, never)
     other = refused[0]
-    found = verdicts[other.run]
+    found = decisions[other.run]
     # The members that could have started say whom they wait for.
     words = f"starts together with {other.shown}: {reason_of(found)}"
     together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
     return {
-        run: together if isinstance(verdict, Granted) else verdict
-        for run, verdict in verdicts.items()
+        run: together if isinstance(decision, Granted) else decision
+        for run, decision in decisions.items()
     }
 
 

@@ -20,10 +20,10 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
     A program that sees fewer than it was given has a wrong build, driver or ordinal, and can say so
     instead of silently computing on the CPU.
     """
-    told = {"FRESNEL_GPU_COUNT": str(len(gpus))}
+    variables = {"FRESNEL_GPU_COUNT": str(len(gpus))}
     if any(gpu.simulated for gpu in gpus):
-        told["FRESNEL_GPUS_SIMULATED"] = "1"
-    return told
+        variables["FRESNEL_GPUS_SIMULATED"] = "1"
+    return variables
 
 
 def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:

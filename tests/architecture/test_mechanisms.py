@@ -31,6 +31,17 @@ def test_lengths_of_time_are_put_into_words_in_one_place_a_side() -> None:
     }
 
 
+def test_one_planner_makes_all_plans() -> None:
+    planner = "runners/lifecycle/launch/planner.py"
+    assert places(lambda text: "import Planned, make_plan" in text) == {planner}
+    # The queue judges those that wait already; new runs are judged by the planner alone.
+    judging = re.compile(r"\bjudge\(\s*(?:self\._)?state,")
+    assert places(lambda text: judging.search(text) is not None) == {
+        planner,
+        "runners/lifecycle/launch/dispatch.py",
+    }
+
+
 def test_functions_are_no_stubs_and_no_longer_than_a_screen() -> None:
     found = []
     for path in CORE_AND_FRONTS:

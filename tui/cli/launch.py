@@ -45,7 +45,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
-        views = _told(runs)
+        views = _views_of(runs)
         print_json(views if runs[0].plan and runs[0].plan.spec.group else views[0])
     else:
         for run in runs:
@@ -55,7 +55,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
 
 
-def _told(runs: list[Run]) -> list[dict[str, Any]]:
+def _views_of(runs: list[Run]) -> list[dict[str, Any]]:
     from tui.views.runs.run_json import to_json  # most launches print an id and no more
     from tui.views.runs.run_view import view_run
 
@@ -82,13 +82,13 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     for problem in read_guard(state).problems:
         say(f"⚠ {problem}")
-    said: set[str] = set()
+    shown: set[str] = set()
     for run in runs:
         for note in run.plan.notes if run.plan else ():
-            # One that a whole sweep has is said once.
-            if note not in said:
+            # A note that all runs of a sweep have is printed once.
+            if note not in shown:
                 say(f"note: {note}")
-                said.add(note)
+                shown.add(note)
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
@@ -125,7 +125,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             return _interrupted(runs)
         copy()
     if as_json:
-        views = _told(ended)
+        views = _views_of(ended)
         print_json(views if label else views[0])
     else:
         for run in ended:

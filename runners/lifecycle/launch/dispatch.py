@@ -76,8 +76,8 @@ def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:
     if not groups:
         return Counter()
     outlines = [read_outline(state.run(run_id)) for run_id in live_run_ids(state)]
-    started = [one for one in outlines if one is not None and not one.is_queued]
-    return Counter(one.spec.group for one in started if one.spec.group in groups)
+    started = [plan for plan in outlines if plan is not None and not plan.is_queued]
+    return Counter(plan.spec.group for plan in started if plan.spec.group in groups)
 
 
 def ending_of(state: StateDirectory, run_id: str) -> State | None:

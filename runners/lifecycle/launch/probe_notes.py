@@ -30,13 +30,13 @@ def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
     free = {batch, spec.total.parameter if spec.total is not None else ""} | _HARMLESS
     if spec.scaling is not None:
         free.add(spec.scaling.learning_rate)
-    return {
-        one.name: str(one.value)
-        for one in spec.parameters
-        if one.value != one.default
-        and one.name not in free
-        and not (isinstance(one.value, str) and "/" in one.value)
-    }
+    settings = {}
+    for parameter in spec.parameters:
+        value = parameter.value
+        is_path = isinstance(value, str) and "/" in value
+        if value != parameter.default and parameter.name not in free and not is_path:
+            settings[parameter.name] = str(value)
+    return settings
 
 
 def probe_notes(

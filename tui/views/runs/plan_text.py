@@ -5,9 +5,10 @@ from decimal import Decimal
 
 from runners.cost.age import price_age
 from runners.cost.rates import device_count, hourly_rate
+from runners.model.closed import assert_never
 from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted, QueueDecision
+from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES
 from tui.views.format import dollars, duration, indices
 
@@ -19,35 +20,19 @@ _TARGETS = {
 """Who gets the signals of a stop."""
 
 
-def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, str]]:
-    """The plan as names and values for people; with the refusal or the wait in place of the
-    GPUs.
-    """
+def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str]]:
+    """The plan as names and values; the refusal or the wait stands in the place of the GPUs."""
     pairs = [
         ("run", plan.run),
         ("command", shlex.join(plan.argv)),
         ("directory", plan.working_directory),
     ]
-    waits = not isinstance(verdict, Granted)
-    shown = {
-        name: value
-        for name, value in plan.environment.items()
-        if not (waits and name in ALL_VARIABLES)
-    }
-    pairs += [("environment", f"{name}={value}") for name, value in shown.items()]
+    starts = isinstance(decision, Granted)
+    for name, value in plan.environment.items():
+        if starts or name not in ALL_VARIABLES:
+            pairs.append(("environment", f"{name}={value}"))
     pairs += [("removed", name) for name in plan.environment_removed]
-    if not isinstance(verdict, Granted):
-        what = "denied" if isinstance(verdict, Denied) else "queued"
-        pairs.append(("GPUs", f"{what}: {verdict.reason}"))
-    elif plan.gpus:
-        simulated = " (simulated)" if plan.gpus[0].simulated else ""
-        mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
-        pairs.append(
-            ("GPUs", f"{indices([gpu.index for gpu in plan.gpus])} {plan.gpus[0].name}{simulated}")
-        )
-        pairs.append(("mapping", mapping))
-    else:
-        pairs.append(("GPUs", "none: runs on the CPU"))
+    pairs += _gpu_pairs(plan, decision)
     if plan.spec.resumed_from:
         pairs.append(("resumes", plan.spec.resumed_from))
     pairs += [("config", change) for change in plan.config_changes]
@@ -71,6 +56,24 @@ def describe_plan(plan: LaunchPlan, verdict: QueueDecision) -> list[tuple[str, s
     if plan.forecast is not None:
         pairs.append(("estimate", estimate_text(plan.forecast)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str]]:
+    match decision:
+        case Denied(reason=reason):
+            return [("GPUs", f"denied: {reason}")]
+        case Waiting(reason=reason):
+            return [("GPUs", f"queued: {reason}")]
+        case Granted():
+            pass
+        case _:
+            assert_never(decision)
+    if not plan.gpus:
+        return [("GPUs", "none: runs on the CPU")]
+    simulated = " (simulated)" if plan.gpus[0].simulated else ""
+    numbers = indices([gpu.index for gpu in plan.gpus])
+    mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
+    return [("GPUs", f"{numbers} {plan.gpus[0].name}{simulated}"), ("mapping", mapping)]
 
 
 def _place(gpu: AssignedGpu) -> str:
