@@ -29,23 +29,13 @@ class Condition(str, Enum):
     @property
     def is_trouble(self) -> bool:
         """True for what somebody should be alerted to."""
-        return self not in _NO_TROUBLE
+        quiet = (Condition.INPUT, Condition.PAUSED, Condition.SILENT)
+        return self.is_remarkable and self not in quiet
 
     @property
     def is_remarkable(self) -> bool:
         """True for what the row of a run says: all but that it goes its way."""
         return self not in (Condition.PROGRESSING, Condition.WARMING)
-
-
-_NO_TROUBLE = frozenset(
-    {
-        Condition.INPUT,
-        Condition.PAUSED,
-        Condition.SILENT,
-        Condition.PROGRESSING,
-        Condition.WARMING,
-    }
-)
 
 
 class RankSign(msgspec.Struct, frozen=True):

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from runners.host.checkpoint_files import proof
 from runners.host.identity import host_name
-from runners.host.newest_file import UNFINISHED
+from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
+from runners.host.printed_paths import CHECKPOINTS
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
 
-CHECKPOINT_ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".h5", ".keras", ".npz")
 LEFT_OUT = frozenset({"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"})
 """Signs of life and notes of that machine: nothing of a run's results."""
 
@@ -27,8 +26,9 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
     Each is `{root, name, size, sha256}`: `root` is the run's folder, or `/`.
     """
     folder = state.run(run.id).path
-    matched = [file.path for file in checkpoint_files(run)]
-    chosen = _chosen(matched, run, checkpoints)
+    found = checkpoint_files(run)
+    matched = [file.path for file in found]
+    chosen = _chosen(found, run, checkpoints)
     files: dict[tuple[str, str], Path] = {}
     for path in _walk(folder):
         if _is_checkpoint(path, folder, matched) and not _is_below(path, chosen):
@@ -72,29 +72,23 @@ def _entry(path: Path) -> dict[str, Any] | None:
         return None  # it went away: a checkpoint that is not kept, a file that was renamed
 
 
-def _chosen(matched: list[str], run: Run, which: str) -> list[str]:
+def _chosen(found: list[NewestFile], run: Run, which: str) -> list[str]:
     """The checkpoints to bring; one that is being written is none."""
     if which == "none":
         return []
+    whole = [file.path for file in found if first_whole([file])]
     if which == "all":
-        return [path for path in matched if _is_whole(path)]
-    best = [path for path in matched if "best" in os.path.basename(path) and _is_whole(path)]
+        return whole
+    best = [path for path in whole if "best" in os.path.basename(path)]
     newest = run_checkpoint(run, besides=best)
     return [*best, *([newest.path] if newest else [])]
-
-
-def _is_whole(path: str) -> bool:
-    try:
-        return proof(path) is not False
-    except OSError:
-        return False
 
 
 def _is_checkpoint(path: Path, folder: Path, matched: list[str]) -> bool:
     if path.suffix == ".onnx":
         return False
     return _is_below(path, matched) or (
-        path.suffix in CHECKPOINT_ENDINGS and "checkpoint" in str(path.relative_to(folder))
+        path.suffix in CHECKPOINTS and "checkpoint" in str(path.relative_to(folder))
     )
 
 
