@@ -96,7 +96,7 @@ MISTAKES = {
         _GOOD + "arguments: --fast\n", 3, "arguments", "expected a list, got text"
     ),
     "text where true or false belongs": Mistake(
-        _GOOD + "terminal: no\n", 3, "tty", "expected true or false, got text"
+        _GOOD + "tty: no\n", 3, "tty", "expected true or false, got text"
     ),
     "number where text belongs": Mistake(
         _GOOD + "description: 3\n", 3, "description", "expected text, got a whole number"

@@ -31,12 +31,13 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.model.parameters import format_value
+from runners.model.program import parse_gpu_request
 from runners.model.run import Run
 from runners.model.spec import After, GpuRequest, RunSpec
 from runners.model.states import State
+from runners.model.units import parse_gpu_ids
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import command_spec
-from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.presets.sweeps import MOST_RUNS, as_sweep
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run

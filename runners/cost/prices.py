@@ -16,7 +16,7 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import Price
-from runners.presets.reading.units import parse_duration
+from runners.model.units import parse_duration
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 

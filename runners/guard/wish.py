@@ -8,7 +8,7 @@ import msgspec
 from runners.guard.idleness import LEAST_S
 from runners.guard.rule import GuardRule, new_rule
 from runners.model.errors import WrongInput
-from runners.presets.reading.units import parse_duration
+from runners.model.units import parse_duration
 
 WATCHABLE = ("budget_stop", "max_age", "no_run", "idle")
 _MAY_BE_NOTHING = ("countdown", "warm_up")

@@ -65,8 +65,8 @@ def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
     """How many devices `spec` computes on when given what `request` asks for, on a host with
     `present` GPUs.
     """
-    count = present if request.all else len(request.ids) or request.count
-    return (spec.processes or max(1, count)) * (spec.nodes.count if spec.nodes else 1)
+    count = present if request.all else len(request.ids) or request.number
+    return (spec.processes or max(1, count)) * (spec.node.count if spec.node else 1)
 
 
 def rescaled(

@@ -10,10 +10,11 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
-from runners.presets.build import build_gpus
+from runners.presets.cross_checks import check_gpus
 from runners.presets.load import load_preset
 from runners.presets.reading.diagnostics import Diagnostics
-from runners.presets.schema import GroupKeys, MemberKeys
+from runners.presets.reading.typed import decode
+from runners.presets.schema import Group, Member
 
 
 def load_group(
@@ -27,9 +28,9 @@ def load_group(
     """The RunSpecs of the group in `values`, marked as one group; overrides are
     `MEMBER.KEY=VALUE`.
     """
-    keys: GroupKeys = source.convert(values, GroupKeys, ())
-    names = [member.name or member.preset for member in keys.runs]
-    doubled = {one for one in names if names.count(one) > 1}
+    declared: Group = decode(values, Group, (), source)
+    names = [member.name or member.preset for member in declared.runs]
+    doubled = {name for name in names if names.count(name) > 1}
     if doubled:
         raise source.error(
             ("runs",), f"two runs are called {', '.join(sorted(doubled))}; give them names"
@@ -42,12 +43,12 @@ def load_group(
     group = f"{name or path.stem}-{os.urandom(2).hex()}"
     return [
         _build_member(member, i, names[i], group, source, find, overrides)
-        for i, member in enumerate(keys.runs)
+        for i, member in enumerate(declared.runs)
     ]
 
 
 def _build_member(
-    member: MemberKeys,
+    member: Member,
     position: int,
     name: str,
     group: str,
@@ -60,10 +61,8 @@ def _build_member(
     ]
     changes += [text.removeprefix(f"{name}.") for text in overrides if text.startswith(f"{name}.")]
     spec = load_preset(find(member.preset), changes, name)
-    told = any(re.match(r"gpus[.=]", change) for change in changes)
-    gpus = (
-        spec.gpus
-        if member.gpus is None or told
-        else build_gpus(member.gpus, source, ("runs", position, "gpus"))
-    )
+    gpus = spec.gpus
+    if member.gpus is not None and not any(re.match(r"gpus[.=]", text) for text in changes):
+        check_gpus(member.gpus, ("runs", position, "gpus"), source)
+        gpus = member.gpus
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

@@ -4,36 +4,29 @@ import re
 from typing import Any
 
 import yaml
-from msgspec import UNSET
 
 from runners.model.parameters import type_of, with_value
 from runners.model.spec import Parameter, ParameterValue
+from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.typed import decode_keys
 from runners.presets.reading.yaml_lines import CoreLoader
-from runners.presets.schema_program import ParameterKeys
 
 
-def build_parameter(name: str, keys: ParameterKeys | ParameterValue) -> Parameter:
-    """A checked Parameter from its long or short form; ValueError says what is wrong."""
+def build_parameter(name: str, entry: Any, source: Diagnostics) -> Parameter:
+    """The parameter of one entry of a preset: its long form, or a value alone."""
+    key = ("parameters", name)
     if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
-        raise ValueError(f"a parameter's name has letters, digits, `-`, `_` and `.`, got {name!r}")
-    if not isinstance(keys, ParameterKeys):
-        keys = ParameterKeys(value=keys)
-    kind = type_of(keys.value) if keys.type is UNSET else keys.type
-    flag = f"--{name}" if keys.flag is UNSET else keys.flag
-    if keys.minimum is not None and keys.maximum is not None and keys.minimum > keys.maximum:
-        raise ValueError(f"minimum {keys.minimum:g} is above maximum {keys.maximum:g}")
-    parameter = Parameter(
-        name=name,
-        value=None,
-        default=keys.value,
-        type=kind,  # type: ignore[arg-type]
-        flag=flag,
-        minimum=keys.minimum,
-        maximum=keys.maximum,
-        choices=tuple(keys.choices),
-        help=keys.help,
-    )
-    return with_value(parameter, keys.value)
+        raise source.error(
+            key, f"a parameter's name has letters, digits, `-`, `_` and `.`, got {name!r}"
+        )
+    long_form = entry if isinstance(entry, dict) else {"value": entry}
+    given = decode_keys(long_form, Parameter, key, source)
+    value = given.pop("value", None)
+    taken = {"type": type_of(value), "flag": f"--{name}"}
+    bare = Parameter(**{"name": name, "default": value, **taken, **given})
+    if bare.minimum is not None and bare.maximum is not None and bare.minimum > bare.maximum:
+        raise source.error(key, f"minimum {bare.minimum:g} is above maximum {bare.maximum:g}")
+    return source.attempt(key, lambda: with_value(bare, value))
 
 
 def parse_value(parameter: Parameter, text: str) -> ParameterValue:

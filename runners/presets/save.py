@@ -147,9 +147,7 @@ def _with_folder(value: Any, folder: str) -> Any:
 def gpu_keys(request: GpuRequest) -> Any:
     """A wish for GPUs as a preset says it."""
     keys: dict[str, Any] = {}
-    if request.all:
-        keys["count"] = "all"
-    elif request.ids:
+    if request.ids:
         keys["ids"] = ",".join(request.ids)
     else:
         keys["count"] = request.count

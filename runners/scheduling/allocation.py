@@ -83,7 +83,7 @@ def allocate(
             names = ", ".join(sorted({gpu.name for gpu in usable}))
             return Denied(f"no GPU here is a {request.model}", f"this machine has {names}")
     # Named GPUs are all taken or none: the person who names them means those.
-    wanted = len(chosen) if request.all or request.ids else request.count
+    wanted = len(chosen) if request.all or request.ids else request.number
     if wanted > len(chosen):
         return Denied(
             f"{gpus_text(wanted, request.model)} asked for, but this machine has {len(chosen)}",
@@ -138,7 +138,7 @@ def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation
         # Unknown is not none: a slow driver must not send a run to the CPU.
         return Busy(problem, "--gpus 0 runs it on the CPU")
     if request.required or request.explicit:
-        named = f"GPU {','.join(request.ids)}" if request.ids else gpus_text(request.count)
+        named = f"GPU {','.join(request.ids)}" if request.ids else gpus_text(request.number)
         wish = "all GPUs" if request.all else named
         return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU")
     return Allocation(notes=(f"runs on the CPU: {problem}",))

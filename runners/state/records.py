@@ -166,7 +166,7 @@ def plan_fields(value: object) -> PlanFields:
         "limit_usd": _text(plan.get("limit_usd")),
         "output_limit": _whole(spec.get("output_limit")),
         "keep": _keep(spec.get("keep")),
-        "stall_after_s": _number(_object(spec.get("on_stall")).get("after_s")),
+        "stall_after_s": _number(_object(spec.get("on_stall")).get("after")),
     }
 
 
@@ -268,7 +268,7 @@ def _keep(value: object) -> "KeepFields | None":
 def _restart(restart: dict[str, Any]) -> RestartFields:
     return {
         "times": max(0, _whole(restart.get("times")) or 0),
-        "backoff_s": max(0.0, _number(restart.get("backoff_s")) or 0.0),
+        "backoff_s": max(0.0, _number(restart.get("backoff")) or 0.0),
         "boot": restart.get("boot") is True,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
-from runners.presets.declared_checks import PARAMETER
+from runners.presets.cross_checks import PARAMETER
 from runners.verify.facts import CommandFacts, FileFacts, PathFacts
 
 _KEPT = 5

@@ -76,7 +76,7 @@ FOUR = reading(*(gpu(i) for i in range(4)))
         (GpuRequest(count=0), []),
         (GpuRequest(count=2), [0, 1]),
         (GpuRequest(count=4), [0, 1, 2, 3]),
-        (GpuRequest(all=True), [0, 1, 2, 3]),
+        (GpuRequest(count="all"), [0, 1, 2, 3]),
         (GpuRequest(ids=("3", "1")), [3, 1]),
         (GpuRequest(ids=("GPU-2", "0")), [2, 0]),
     ],
@@ -133,7 +133,7 @@ def test_gpus_with_the_same_obstacle_are_named_together() -> None:
 
 
 def test_all_means_all() -> None:
-    assert "GPU 2 held by" in refused(allocate(GpuRequest(all=True), FOUR, lease(2)))
+    assert "GPU 2 held by" in refused(allocate(GpuRequest(count="all"), FOUR, lease(2)))
 
 
 def test_more_than_the_machine_has_is_said_so() -> None:
@@ -161,7 +161,7 @@ MIG = reading(
 
 
 def test_a_gpu_cut_into_instances_is_never_given_whole() -> None:
-    answer = allocate(GpuRequest(all=True), MIG, {})
+    answer = allocate(GpuRequest(count="all"), MIG, {})
     assert isinstance(answer, Allocation)
     assert {gpu.uuid for gpu in answer.gpus} == {"MIG-a", "MIG-b", "GPU-1"}
     assert "cut into MIG instances" in refused(allocate(GpuRequest(ids=("0",)), MIG, {}))
@@ -188,7 +188,7 @@ def test_without_gpus_a_run_uses_the_cpu_and_says_why(host: GpuReading | None) -
     [
         (GpuRequest(count=1, required=True), "1 GPU asked for, but this machine has no GPU"),
         (GpuRequest(count=2, explicit=True), "2 GPUs asked for"),
-        (GpuRequest(all=True, explicit=True), "all GPUs asked for"),
+        (GpuRequest(count="all", explicit=True), "all GPUs asked for"),
         (GpuRequest(ids=("0", "1"), explicit=True), "GPU 0,1 asked for"),
     ],
 )

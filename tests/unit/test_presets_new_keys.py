@@ -111,27 +111,6 @@ def test_a_command_s_length_may_be_stated_and_gives_progress(tmp_path: Path) -> 
     assert course.progress(100.0, 40, None).fraction == 0.5, "a step without a total says nothing"
 
 
-def test_old_names_of_keys_are_read_with_a_word_about_the_new_ones(tmp_path: Path) -> None:
-    spec = load(
-        tmp_path,
-        "launcher: command\ncommand: echo\nterminal: true\ngpus: {count: 1, foreign: true}\n"
-        "parameters: {bs: 4}\nscaling: {batch: bs, counts: each}\nmetrics: {higher: [score]}\n"
-        "estimate: {time: 1h, doubt: a guess}\n",
-    )
-    assert spec.terminal and spec.gpus.foreign and spec.metrics.higher == ("score",)
-    assert spec.scaling is not None and spec.scaling.per == "device"
-    assert spec.estimate.doubt == "a guess"
-    new = (
-        "tty",
-        "gpus.allow_foreign",
-        "scaling.per",
-        "metrics.higher_is_better",
-        "estimate.caveat",
-    )
-    assert all(any(f"`{name}`" in warning for warning in spec.warnings) for name in new)
-    assert len(spec.warnings) == 5
-
-
 def batch_spec(tmp_path: Path, batch: int, *overrides: str) -> RunSpec:
     return load(
         tmp_path,

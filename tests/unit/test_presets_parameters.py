@@ -1,12 +1,16 @@
 """Parameters become command-line words."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runners.model.errors import WrongInput
 from runners.model.parameters import arguments_of
 from runners.presets.parameters import build_parameter
-from runners.presets.schema_program import ParameterKeys
+from runners.presets.reading.diagnostics import Diagnostics
+
+SOURCE = Diagnostics(Path("a.yaml"), {})
 
 
 @pytest.mark.parametrize(
@@ -23,28 +27,28 @@ from runners.presets.schema_program import ParameterKeys
         (True, ["--p"]),
         ([], []),
         ([1, "b", True], ["--p", "1", "b", "true"]),
-        (ParameterKeys(value=5, flag="--lr="), ["--lr=5"]),
-        (ParameterKeys(value=[1, 2], flag="--sizes="), ["--sizes=1,2"]),
-        (ParameterKeys(value=[], flag="--sizes="), []),
-        (ParameterKeys(value=None, flag="--lr="), []),
-        (ParameterKeys(value="data", flag=""), ["data"]),
-        (ParameterKeys(value=["a", "b"], flag=""), ["a", "b"]),
-        (ParameterKeys(value=True, flag=""), []),
-        (ParameterKeys(value="optim=adam", flag="+x="), ["+x=optim=adam"]),
-        (ParameterKeys(value=1, type="float"), ["--p", "1.0"]),
-        (ParameterKeys(value=7, type="str"), ["--p", "7"]),
+        ({"value": 5, "flag": "--lr="}, ["--lr=5"]),
+        ({"value": [1, 2], "flag": "--sizes="}, ["--sizes=1,2"]),
+        ({"value": [], "flag": "--sizes="}, []),
+        ({"value": None, "flag": "--lr="}, []),
+        ({"value": "data", "flag": ""}, ["data"]),
+        ({"value": ["a", "b"], "flag": ""}, ["a", "b"]),
+        ({"value": True, "flag": ""}, []),
+        ({"value": "optim=adam", "flag": "+x="}, ["+x=optim=adam"]),
+        ({"value": 1, "type": "float"}, ["--p", "1.0"]),
+        ({"value": 7, "type": "str"}, ["--p", "7"]),
     ],
 )
 def test_a_parameter_s_words(keys: Any, words: list[str]) -> None:
-    assert arguments_of(build_parameter("p", keys)) == words
+    assert arguments_of(build_parameter("p", keys, SOURCE)) == words
 
 
 def test_a_parameter_without_a_value_may_have_a_type() -> None:
-    parameter = build_parameter("p", ParameterKeys(value=None, type="float", minimum=0))
+    parameter = build_parameter("p", {"value": None, "type": "float", "minimum": 0}, SOURCE)
     assert (parameter.type, parameter.value, parameter.minimum) == ("float", None, 0)
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "-x", "a=b", "ä b"])
 def test_a_name_that_would_be_no_flag_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="a parameter's name"):
-        build_parameter(name, 1)
+    with pytest.raises(WrongInput, match="a parameter's name"):
+        build_parameter(name, 1, SOURCE)

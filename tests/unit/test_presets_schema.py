@@ -77,13 +77,13 @@ def test_what_is_called_beyond_a_schema_is_a_mistake_that_exists() -> None:
 
 def test_the_commented_example_shows_every_key() -> None:
     text = (SHIPPED_PRESETS / "example.yaml").read_text()
-    missing = {key for key in keys_of("PresetKeys") if not re.search(rf"\b{key}: ?\S?", text)}
+    missing = {key for key in keys_of("RunSpec") if not re.search(rf"\b{key}: ?\S?", text)}
     assert not missing, "example.yaml documents every key"
 
 
 @pytest.mark.parametrize(
     "definition",
-    ["GpuKeys", "ShareKeys", "StopKeys", "RestartKeys", "LimitKeys", "AfterKeys", "EstimateKeys"],
+    ["GpuRequest", "GpuShare", "StopRule", "RestartRule", "Limits", "After", "PresetEstimate"],
 )
 def test_the_commented_example_shows_every_inner_key(definition: str) -> None:
     text = (SHIPPED_PRESETS / "example.yaml").read_text()

@@ -3,7 +3,7 @@
 import pytest
 
 from runners.model.gpus import GpuReading, GpuSnapshot
-from runners.model.spec import After, GpuRequest
+from runners.model.spec import After, GpuRequest, GpuShare
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
@@ -116,7 +116,7 @@ def test_drained_means_nothing_starts_and_says_since_when() -> None:
 
 
 def test_sharing_runs_stand_side_by_side_within_the_memory() -> None:
-    share = GpuRequest(ids=("0",), share_memory=30 * GIB)
+    share = GpuRequest(ids=("0",), share=GpuShare(30 * GIB))
     three = [want(f"s{i}", created=float(i), request=share) for i in range(3)]
     verdicts = decide(three, reading(), {}, {})
     assert [gpus(verdicts[f"s{i}"]) for i in range(3)] == [[0], [0], None]
@@ -124,7 +124,7 @@ def test_sharing_runs_stand_side_by_side_within_the_memory() -> None:
 
 
 def test_an_exclusive_run_and_a_sharing_one_never_meet() -> None:
-    share = GpuRequest(ids=("0",), share_memory=GIB)
+    share = GpuRequest(ids=("0",), share=GpuShare(GIB))
     assert gpus(decide([want("s", request=share)], reading(), held(0), {})["s"]) is None
     exclusive = want("e", request=GpuRequest(ids=("0",)))
     assert gpus(decide([exclusive], reading(), held(0, share=GIB), {})["e"]) is None

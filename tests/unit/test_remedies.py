@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from runners.diagnosis.remedy import surroundings
@@ -13,7 +14,7 @@ from runners.diagnosis.remedy.remedies import FUNCTIONS
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.diagnosis.signatures import load_signatures
 from runners.model.plan import AssignedGpu
-from runners.model.spec import ConfigFile, Parameter, ResumeRule, RunSpec, Scaling
+from runners.model.spec import ConfigFile, GpuRequest, Parameter, ResumeRule, RunSpec, Scaling
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.support import make_plan, make_run
@@ -194,7 +195,8 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert treated("show-gpus", case(environment={"CUDA_VISIBLE_DEVICES": "9", "A": "1"})) == {
         "A": "1"
     }
-    assert "--gpus 1" in declined("show-gpus", case())
+    on_cpu = msgspec.structs.replace(case().spec, gpus=GpuRequest())
+    assert "--gpus 1" in declined("show-gpus", case()._replace(spec=on_cpu))
     monkeypatch.setattr(surroundings, "default_interface", lambda: "ens3")
     assert treated("interface", case()) == {
         "NCCL_SOCKET_IFNAME": "ens3",

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from runners.model.course import complete_ladder, parse_rung
+from runners.model.program import parse_gpu_request
 from runners.model.spec import GpuRequest, Rung
-from runners.presets.reading.units import (
-    build_stop_rule,
+from runners.model.units import (
     parse_duration,
     parse_gpu_ids,
-    parse_gpu_request,
-    parse_rung,
 )
 
 
@@ -82,7 +81,7 @@ def test_a_list_of_indices_comes_back_in_its_order(indices: list[int]) -> None:
     [
         (2, GpuRequest(count=2)),
         ("0", GpuRequest(count=0)),
-        ("all", GpuRequest(all=True)),
+        ("all", GpuRequest(count="all")),
         ("0-1", GpuRequest(ids=("0", "1"))),
         ("3,", None),
     ],
@@ -131,9 +130,9 @@ def test_every_stop_rule_ends_in_sigkill_and_has_it_nowhere_else(ladder: list[st
     hard = [i for i, text in enumerate(ladder) if "kill" in text.lower()]
     if hard and hard[0] != len(ladder) - 1:
         with pytest.raises(ValueError, match="SIGKILL must be the last rung"):
-            build_stop_rule(ladder, "leader")
+            complete_ladder(ladder)
         return
-    hows = [rung.how for rung in build_stop_rule(ladder, "leader").ladder]
+    hows = [parse_rung(text).how for text in complete_ladder(ladder)]
     assert hows[-1] == "SIGKILL" and "SIGKILL" not in hows[:-1]
     assert len(hows) == len(ladder) + (not hard)
 

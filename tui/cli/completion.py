@@ -262,7 +262,7 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
         }
     if key not in parameters:
         return {}
-    from runners.presets.build import as_text
+    from runners.model.units import as_text
 
     one = parameters[key]
     values = one.choices or ((True, False) if one.type == "bool" else (one.value,))

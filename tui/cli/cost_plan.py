@@ -114,7 +114,7 @@ def _taken(spec: RunSpec, gpus: tuple[GpuSnapshot, ...]) -> tuple[GpuSnapshot, .
     """As many GPUs as it would take of those that are here, whoever holds them now."""
     cut = {gpu.mig_parent for gpu in gpus}
     usable = tuple(gpu for gpu in gpus if gpu.uuid not in cut)
-    return usable if spec.gpus.all else usable[: len(spec.gpus.ids) or spec.gpus.count]
+    return usable if spec.gpus.all else usable[: len(spec.gpus.ids) or spec.gpus.number]
 
 
 def _print(lines: list[PlanRow], budget: Decimal | None) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from runners.host.files import replace
 from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
-from runners.presets.reading.units import parse_duration
 from runners.state.layout import StateDirectory
 from tui.cli.host import local_place
 from tui.cli.host_run import output_there

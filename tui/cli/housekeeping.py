@@ -9,7 +9,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.prune import Criteria, Pruned, prune
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
-from runners.presets.reading.units import parse_duration
+from runners.model.units import parse_duration
 from runners.state.layout import StateDirectory
 from tui.cli.output import print_json, say
 from tui.views.format import memory

@@ -69,11 +69,12 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
     tend(state)
     judged_by = judging_metric(arguments.stop_hopeless)
     specs = specs_from(arguments)
-    if specs[0].node_hosts and specs[0].nodes is None:
+    wanted = specs[0].nodes
+    if wanted is not None and specs[0].node is None:
         from tui.cli.host_nodes import launch_on_hosts
 
-        arguments.hosts = ",".join(specs[0].node_hosts)
-        arguments.master_port = specs[0].node_port
+        arguments.hosts = ",".join(wanted.hosts)
+        arguments.master_port = wanted.port
         return launch_on_hosts(arguments)
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]

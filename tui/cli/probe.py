@@ -9,7 +9,7 @@ from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.presets.reading.units import parse_duration
+from runners.model.units import parse_duration
 from runners.probe.probe import ProbeWatcher, probe, rate_for, request_for
 from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory

@@ -10,11 +10,12 @@ from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_sev
 from runners.lifecycle.launch.variation import CHANGEABLE, varied, with_flags
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
+from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
+from runners.model.units import parse_gpu_ids
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
-from runners.presets.reading.units import parse_gpu_ids, parse_gpu_request
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import say
@@ -147,7 +148,7 @@ def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
     change is said.
     """
     present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
-    alone = msgspec.structs.replace(spec, nodes=None)
+    alone = msgspec.structs.replace(spec, node=None)
     before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)
     changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
     for name, value in changes.items():

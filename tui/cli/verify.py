@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import Any
 
+from runners.model.declared_checks import CHECK_GROUPS
 from runners.model.errors import ExitCode, WrongInput
-from runners.presets.declared_checks import GROUPS
 from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
 from runners.verify.verify import Verification, verify
@@ -18,9 +18,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
     """Print PASS, WARN and FAIL with what to do; exit 1 when something fails."""
     specs = specs_from(arguments)
     for group in arguments.only or ():
-        if group not in GROUPS:
-            known = f"the groups are {', '.join(GROUPS)}"
-            raise WrongInput(f"--only {group}: no such checks{nearest(group, GROUPS)}", known)
+        if group not in CHECK_GROUPS:
+            known = f"the groups are {', '.join(CHECK_GROUPS)}"
+            raise WrongInput(f"--only {group}: no such checks{nearest(group, CHECK_GROUPS)}", known)
     found = verify(StateDirectory().create(), specs, arguments.only or ())
     if arguments.json:
         print_json({"passed": not _failed(found), "runs": [_to_json(one) for one in found]})

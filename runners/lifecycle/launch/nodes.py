@@ -25,16 +25,16 @@ def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
         )
     if not 0 <= nodes.rank < nodes.count:
         raise WrongInput(f"--node-rank {nodes.rank}: expected 0 to {nodes.count - 1}")
-    return msgspec.structs.replace(spec, nodes=nodes)
+    return msgspec.structs.replace(spec, node=nodes)
 
 
 def require_place(spec: RunSpec) -> None:
     """WrongInput for a spec for several machines together that does not say which this is."""
-    if spec.node_hosts and spec.nodes is None:
+    if spec.nodes is not None and spec.node is None:
         raise WrongInput(
-            f"`{spec.preset}` runs on {', '.join(spec.node_hosts)} together",
+            f"`{spec.preset}` runs on {', '.join(spec.nodes.hosts)} together",
             f"`fresnel-tui launch {spec.preset}` starts it there; one machine's plan: --nodes "
-            f"{len(spec.node_hosts)} --node-rank 0 --master-addr ADDRESS",
+            f"{len(spec.nodes.hosts)} --node-rank 0 --master-addr ADDRESS",
         )
 
 

@@ -160,7 +160,7 @@ def _completed(
     variables: _Variables, spec: RunSpec, argv: Sequence[str], run: Path, processes: int
 ) -> _Variables:
     """With what several nodes and the watching of the run need, where nobody has chosen it."""
-    variables = variables.filled_up(node_environment(spec.nodes, variables.whole))
+    variables = variables.filled_up(node_environment(spec.node, variables.whole))
     return variables.filled_up(watched_environment(spec, argv, run, processes, variables.whole))
 
 
@@ -173,9 +173,9 @@ def _masked(spec: RunSpec, added: Mapping[str, str]) -> dict[str, str]:
 
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
     """What a person should know before the run starts, each once."""
-    everywhere = processes * (spec.nodes.count if spec.nodes else 1)
+    everywhere = processes * (spec.node.count if spec.node else 1)
     batch = batch_notes(spec, everywhere) if allocation.gpus else ()
-    batch = (*nodes_note(spec.nodes, processes), *batch)
+    batch = (*nodes_note(spec.node, processes), *batch)
     memory = memory_notes(spec.expect, allocation.gpus)
     return tuple(dict.fromkeys((*spec.warnings, *allocation.notes, *batch, *memory)))
 
@@ -261,7 +261,7 @@ def _argv(
         processes,
         texts.port,
         on_gpu,
-        spec.nodes,
+        spec.node,
     )
     return wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
 

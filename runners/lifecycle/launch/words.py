@@ -114,7 +114,7 @@ def words_of(
     # Only where one is used: between finding a port and using it, another program may take it.
     needs_port = traits_of(spec.launcher).starts_processes
     if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
-        words["port"] = str(spec.nodes.port if spec.nodes else find_free_port())
+        words["port"] = str(spec.node.port if spec.node else find_free_port())
     return words | _parameter_words(spec, words)
 
 

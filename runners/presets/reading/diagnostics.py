@@ -2,37 +2,18 @@
 nearest valid key.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
-
-import msgspec
+from typing import TypeVar
 
 from runners.model.errors import WrongInput
-from runners.model.spec import CheckGroup, MetricReader, ParameterValue
 from runners.presets.reading.yaml_lines import Lines, read_yaml
 
 T = TypeVar("T")
 
-_READABLE = {
-    "`object`": "a mapping (key: value)",
-    "`array`": "a list",
-    "`str`": "text",
-    "`int`": "a whole number",
-    "`float`": "a number",
-    "`bool`": "true or false",
-    "`null`": "nothing",
-}
-_CHOICES = {
-    "launcher": ["python", "torchrun", "accelerate", "command"],
-    "metrics": list(get_args(MetricReader)),
-    "on": ["success", "failure", "any"],
-    "target": ["leader", "group", "workers"],
-    "type": ["int", "float", "str", "bool", "list"],
-    "verify": list(get_args(CheckGroup)),
-}
+KeyPath = tuple[str | int, ...]
+"""Where a value stands: the keys and indices that lead to it."""
 
 
 class Diagnostics:
@@ -41,10 +22,9 @@ class Diagnostics:
     def __init__(self, path: Path, lines: Lines) -> None:
         self.path = path
         self.lines = lines
-        self.flags: dict[tuple[str | int, ...], str] = {}
-        self.defaults: dict[str, ParameterValue] = {}  # of parameters that were overridden
+        self.flags: dict[KeyPath, str] = {}
 
-    def error(self, key: tuple[str | int, ...], message: str) -> WrongInput:
+    def error(self, key: KeyPath, message: str) -> WrongInput:
         """A WrongInput for the value at `key`."""
         for end in range(len(key), -1, -1):
             if key[:end] in self.flags:
@@ -57,21 +37,12 @@ class Diagnostics:
             ": ".join([str(self.path), *([".".join(map(str, key))] if key else []), message])
         )
 
-    def attempt(self, key: tuple[str | int, ...], make: Callable[[], T]) -> T:
+    def attempt(self, key: KeyPath, make: Callable[[], T]) -> T:
         """The result of `make()`, its ValueError turned into an error at `key`."""
         try:
             return make()
         except ValueError as error:
             raise self.error(key, str(error)) from None
-
-    def convert(self, value: Any, kind: Any, key: tuple[str | int, ...]) -> Any:
-        """`value` as `kind`; WrongInput says what is wrong, and where, in a person's words."""
-        try:
-            return msgspec.convert(value, kind, strict=True)
-        except msgspec.ValidationError as error:
-            message, _, place = str(error).partition(" - at `$")
-            below = _parse_place(place.rstrip("`"))
-            raise self.error(*_explain(message, (*key, *below), fields_of(kind, below))) from None
 
 
 @contextmanager
@@ -100,67 +71,3 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(word, list(words), 1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""
-
-
-def fields_of(kind: Any, place: tuple[str | int, ...]) -> list[str]:
-    """The keys that a value of `kind` may have at `place`, found in the types themselves."""
-    for part in place:
-        kind = _step(kind, part)
-    for struct in _structs_in(kind):
-        return list(struct.__struct_fields__)
-    return []
-
-
-def _step(kind: Any, part: str | int) -> Any:
-    for struct in _structs_in(kind):
-        hints = get_type_hints(struct, include_extras=True)
-        if part in hints:
-            return hints[str(part)]
-    return kind
-
-
-def _structs_in(kind: Any) -> Iterator[Any]:
-    """The Struct classes inside annotations, unions and lists."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        yield kind
-    for inner in get_args(kind):
-        yield from _structs_in(inner)
-
-
-def _explain(
-    message: str, key: tuple[str | int, ...], fields: list[str]
-) -> tuple[tuple[str | int, ...], str]:
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
-    if unknown:
-        hint = nearest(unknown[1], fields) or f"; the keys here are {', '.join(fields)}"
-        return (*key, unknown[1]), f"unknown key{hint}"
-    missing = re.fullmatch(r"Object missing required field `(.*)`", message)
-    if missing:
-        choices = _CHOICES.get(missing[1])
-        return key, f"the key `{missing[1]}` is missing" + (f" ({_or(choices)})" if choices else "")
-    for word, readable in _READABLE.items():
-        message = message.replace(word, readable)
-    message = re.sub(r"`([^`]*)`", lambda m: _readable_union(m[1]), message)
-    if "Invalid enum value" in message:
-        value_text = message.removeprefix("Invalid enum value ").strip("'`")
-        named = next((str(part) for part in reversed(key) if str(part) in _CHOICES), "")
-        choices = _CHOICES.get(named, ["all, or a whole number"])
-        message = (
-            f"expected one of {', '.join(choices)}, got "
-            f"{value_text!r}{nearest(value_text, choices)}"
-        )
-    return key, message[:1].lower() + message[1:]
-
-
-def _or(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _readable_union(union: str) -> str:
-    words = [_READABLE.get(f"`{word.strip()}`", word.strip()) for word in union.split("|")]
-    return " or ".join(words)
-
-
-def _parse_place(place: str) -> tuple[str | int, ...]:
-    parts = re.findall(r"\.([\w-]+)|\[(\d+)\]", place)
-    return tuple(name if name else int(index) for name, index in parts)

@@ -112,6 +112,8 @@ def check_settings(text: str) -> Settings:
 
 def _convert(values: Any, source: "Diagnostics") -> Settings:
     """The settings; WrongInput names every mistake, each in a line of its own."""
+    from runners.presets.reading.typed import decode
+
     if values is not None and not isinstance(values, dict):
         raise source.error((), f"expected sections: {', '.join(Settings.__struct_fields__)}")
     problems = []
@@ -119,10 +121,10 @@ def _convert(values: Any, source: "Diagnostics") -> Settings:
         parts = [{name: value} for name, value in keys.items()] if isinstance(keys, dict) else []
         for part in parts or [keys]:
             try:
-                source.convert({section: part}, Settings, ())
+                decode({section: part}, Settings, (), source)
             except WrongInput as error:
                 problems.append(error.message)
     if problems:
         raise WrongInput("\n".join(dict.fromkeys(problems)))
-    settings: Settings = source.convert(values or {}, Settings, ())
+    settings: Settings = decode(values or {}, Settings, (), source)
     return settings

@@ -12,7 +12,7 @@ from textual.message import Message
 
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.spec import GpuRequest
-from runners.presets.reading.units import parse_gpu_ids
+from runners.model.units import parse_gpu_ids
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.row_list import RowList

@@ -11,6 +11,7 @@ import msgspec
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
 from runners.lifecycle.launch.variation import CHANGEABLE, varied
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
@@ -21,7 +22,6 @@ from runners.presets.command_line import (
     split_safely,
 )
 from runners.presets.load import command_spec
-from runners.presets.reading.units import parse_gpu_request
 from runners.presets.sweeps import SampleRange, varied_keys
 from tui.panel.command_log import gpu_words
 from tui.panel.widgets.gpu.picker import spell_request
@@ -139,8 +139,7 @@ class RunDraft:
         except ValueError as error:
             raise WrongInput(f"GPUs: {error}") from None
         kept = {
-            name: getattr(self.base.gpus, name)
-            for name in ("memory", "model", "share_memory", "foreign")
+            name: getattr(self.base.gpus, name) for name in ("memory", "model", "share", "foreign")
         }
         return msgspec.structs.replace(wish, explicit=True, **kept)
 

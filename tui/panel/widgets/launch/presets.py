@@ -104,7 +104,7 @@ def _needs(request: GpuRequest) -> str:
         return "all GPUs"
     if request.ids:
         return f"GPU {request.ids[0] if len(request.ids) == 1 else spell_ids(request.ids)}"
-    return f"{request.count} GPU{'s' if request.count > 1 else ''}"
+    return f"{request.number} GPU{'s' if request.number > 1 else ''}"
 
 
 def _estimate(specs: Sequence[RunSpec]) -> str:

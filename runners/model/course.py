@@ -1,0 +1,180 @@
+"""Parts of a spec that say how a run proceeds, how long it is, and how it ends."""
+
+import signal
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+
+from runners.model.spelling import Bytes, Dollars, Positive, Seconds, key, spelled
+from runners.model.units import parse_duration, parse_percent_range
+
+StopTarget = Literal["leader", "group", "workers"]
+
+
+class Rung(msgspec.Struct, frozen=True):
+    """One step of a stop ladder: how to ask, and how many seconds to wait before the next step."""
+
+    how: str
+    wait_s: float
+
+
+def parse_rung(text: str) -> Rung:
+    """A stop rung such as `stop-file 600s` or `SIGINT 60s`; ValueError says which there are."""
+    how, _, wait = text.strip().partition(" ")
+    name = how.upper()
+    if how == "stop-file":
+        name = how
+    else:
+        name = name if name.startswith("SIG") else f"SIG{name}"
+        if name not in signal.Signals.__members__:
+            raise ValueError(f"expected stop-file or a signal such as SIGINT, got {how!r}")
+    if not wait.strip() and name != "SIGKILL":
+        raise ValueError(f"the rung {how!r} needs a wait, e.g. '{how} 60s'")
+    return Rung(name, parse_duration(wait) if wait.strip() else 5.0)
+
+
+def complete_ladder(rungs: list[Any]) -> list[Any]:
+    """Texts of rungs that end in SIGKILL; ValueError where it stands before another one."""
+    kills = [i for i, text in enumerate(rungs) if _is_kill(text)]
+    if kills and kills[0] < len(rungs) - 1:
+        raise ValueError("SIGKILL must be the last rung: nothing is left to stop after it")
+    return rungs if kills or not rungs else [*rungs, "SIGKILL 5s"]
+
+
+def _is_kill(text: object) -> bool:
+    return str(text).strip().partition(" ")[0].upper().removeprefix("SIG") == "KILL"
+
+
+class StopRule(msgspec.Struct, frozen=True):
+    """How the run is stopped: who is signalled, from the gentlest rung of a ladder to the last."""
+
+    ladder: Annotated[
+        tuple[Annotated[Rung, spelled(parse_rung, str)], ...],
+        spelled(complete_ladder, list),
+        key(
+            "Rungs in order, each 'HOW WAIT': HOW is stop-file or a signal such as SIGINT; WAIT is "
+            "how long before the next rung, e.g. 'stop-file 600s'. SIGKILL is added when it is "
+            "missing.",
+            min_length=1,
+        ),
+    ] = (Rung("SIGINT", 30.0), Rung("SIGTERM", 15.0), Rung("SIGKILL", 5.0))
+    # SIGINT first, as from Ctrl-C: Python raises KeyboardInterrupt, on which a program can still
+    # save, whereas SIGTERM ends it at once.
+    target: Annotated[
+        StopTarget,
+        key(
+            "Who gets the signals: the process that was started (leader; the default for Python "
+            "programs), its process group as Ctrl+C does (group; the default for launcher "
+            "command), or the worker processes below it (workers). SIGKILL always goes to "
+            "everything the run started."
+        ),
+    ] = "leader"
+
+
+DEFAULT_STOP = StopRule()
+
+
+class RestartRule(msgspec.Struct, frozen=True):
+    """Starting again after a failure; never after a stop that was asked for."""
+
+    short: ClassVar = "times"
+
+    times: Annotated[int, key("How often at most.", ge=0)] = 0
+    backoff_s: Annotated[Seconds, key("Wait before the first restart; doubled each time.")] = (
+        msgspec.field(default=30.0, name="backoff")
+    )
+    arguments: Annotated[
+        tuple[str, ...],
+        key(
+            "Added once a complete checkpoint is there, e.g. [--resume, '${checkpoint}']. Default: "
+            "as the key `resume` says."
+        ),
+    ] = ()
+    boot: Annotated[
+        bool,
+        key(
+            "Start it again after a reboot of the machine too, from its newest checkpoint (needs "
+            "`fresnel-tui service install`)."
+        ),
+    ] = False
+
+
+class ResumeRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the program resumes from a checkpoint: by a parameter, or by arguments."""
+
+    parameter: Annotated[
+        str, key("The parameter that takes the checkpoint's path, e.g. resume.")
+    ] = ""
+    arguments: Annotated[
+        tuple[str, ...], key("Arguments instead, e.g. [--model, '${checkpoint}'].")
+    ] = ()
+
+
+class Total(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long the run is, by a parameter or as a number: progress, ETA, estimates follow it."""
+
+    parameter: Annotated[str, key("The parameter, e.g. epochs or niter.")] = ""
+    unit: Annotated[Literal["epoch", "step"], key("What it counts.")] = "epoch"
+    count: Annotated[Positive | None, key("The number, where no parameter has it.")] = None
+
+
+class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is expected of a run, or of one stage of it; None where nothing is said."""
+
+    utilization: Annotated[
+        Annotated[tuple[float, float | None], spelled(parse_percent_range, str, int)] | None,
+        key("Mean use of each GPU in percent: '60-80%' or '90%'."),
+    ] = None
+    memory: Annotated[Bytes | None, key("VRAM on each GPU, e.g. 40G.")] = None
+    samples_per_second_per_gpu: Annotated[float | None, key("Training speed of each GPU.")] = None
+    epoch_s: Annotated[Seconds | None, key("Time of an epoch, e.g. 2m.")] = msgspec.field(
+        default=None, name="per_epoch"
+    )
+    stages: Annotated[dict[str, "Expectation"], key("The same for stages of a run, by name.")] = {}
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """Which checkpoints stay on disk; the others are deleted while the run proceeds."""
+
+    last: Annotated[int, key("The newest ones.", ge=1)] = 3
+    best: Annotated[int, key("Those whose name says best, newest first.", ge=0)] = 1
+    every: Annotated[int, key("Every how many epochs one stays for good; 0: none.", ge=0)] = 0
+
+
+class StallRule(msgspec.Struct, frozen=True):
+    """What happens when the run is silent for too long; without it, an alert by its own rhythm."""
+
+    after_s: Annotated[
+        Seconds, key("Silence (no output, no event) from which it may have stalled.", gt=0)
+    ] = msgspec.field(name="after")
+    stop: Annotated[bool, key("Stop it then by its stop ladder, its stacks saved before.")] = False
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What ends the run by its stop ladder."""
+
+    seconds: Annotated[Seconds | None, key("At most this long.")] = msgspec.field(
+        default=None, name="time"
+    )
+    usd: Annotated[Dollars | None, key("At most this many US dollars.")] = msgspec.field(
+        default=None, name="cost"
+    )
+
+
+class After(msgspec.Struct, frozen=True):
+    """Waiting for another run."""
+
+    short: ClassVar = "run"
+
+    run: Annotated[str, key("A run's id, the beginning of one, a name (its newest run), or last.")]
+    on: Annotated[Literal["success", "failure", "any"], key("Which end it waits for.")] = "success"
+
+
+class PresetEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the author expects the run to take; shown before launch as the preset's estimate."""
+
+    seconds: Annotated[Seconds | None, key("How long.")] = msgspec.field(default=None, name="time")
+    usd: Annotated[Dollars | None, key("US dollars.")] = msgspec.field(default=None, name="cost")
+    doubt: Annotated[str, key("What speaks against it, shown beside it.")] = msgspec.field(
+        default="", name="caveat"
+    )

@@ -1,0 +1,179 @@
+"""Parts of a spec that say what is started, with which parameters, and on which GPUs."""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from runners.model.spelling import Bytes, Positive, Word, key, spelled
+from runners.model.units import parse_gpu_ids
+
+ParameterType = Literal["int", "float", "str", "bool", "list"]
+ScalingRule = Literal["linear", "sqrt", "program", "none"]
+Scalar = bool | int | float | str | None
+ParameterValue = Scalar | list[bool | int | float | str]
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One editable parameter of a preset: its value, its flag, and what values make sense."""
+
+    short: ClassVar = "value"
+
+    name: str
+    value: Annotated[
+        ParameterValue,
+        key(
+            "The default. null leaves the flag away; true gives the bare flag; false leaves it "
+            "away."
+        ),
+    ] = None
+    default: ParameterValue = None
+    type: Annotated[ParameterType, key("The type; taken from the value when not given.")] = "str"
+    flag: Annotated[
+        str, key("The command-line flag; --NAME when not given; '' passes it bare.")
+    ] = ""
+    minimum: Annotated[float | None, key("Smallest value allowed.")] = None
+    maximum: Annotated[float | None, key("Largest value allowed.")] = None
+    choices: Annotated[tuple[bool | int | float | str, ...], key("The only values allowed.")] = ()
+    help: Annotated[str, key("One line shown in the launch form.")] = ""
+    config_key: str = ""
+    """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
+
+
+class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What must be installed before the program can run."""
+
+    packages: Annotated[
+        tuple[str, ...],
+        key("Python packages, by the names they are imported by: [torch, PIL]."),
+    ] = ()
+    install: Annotated[
+        str, key("The command that installs them. Default: pip of the preset's interpreter.")
+    ] = ""
+
+
+class GpuShare(msgspec.Struct, frozen=True):
+    """Running beside other sharing runs on one GPU."""
+
+    memory: Annotated[Bytes, key("This run's share of the VRAM, e.g. 20G.")]
+
+
+class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A request for GPUs: a count, all of them, or named ones (indices or UUIDs).
+
+    `explicit` marks a request from the command line or the GPU picker, which is never silently
+    replaced by the CPU.
+    """
+
+    count: Annotated[Annotated[int, Meta(ge=0)] | Literal["all"], key("How many GPUs.")] = 0
+    ids: Annotated[
+        tuple[Word, ...],
+        spelled(parse_gpu_ids, str, int, list),
+        key("Which ones: '0-6,7', a list of indices, or UUIDs."),
+    ] = ()
+    required: Annotated[
+        bool, key("Refuse a machine without GPUs instead of running on its CPU.")
+    ] = False
+    memory: Annotated[Bytes | None, key("VRAM that must be free on each, e.g. 40G.")] = None
+    model: Annotated[str, key("A part of the GPU's name, e.g. H100.")] = ""
+    share: Annotated[GpuShare | None, key("Share a GPU with other sharing runs.")] = None
+    foreign: Annotated[bool, key("Take GPUs on which somebody else computes.")] = msgspec.field(
+        default=False, name="allow_foreign"
+    )
+    explicit: bool = False
+
+    @property
+    def all(self) -> bool:
+        """True when every GPU of the machine is asked for."""
+        return self.count == "all"
+
+    @property
+    def number(self) -> int:
+        """How many GPUs are asked for by number alone."""
+        return 0 if self.count == "all" else self.count
+
+    @property
+    def share_memory(self) -> int | None:
+        """Bytes of a GPU's VRAM that are this run's share; None where it does not share."""
+        return None if self.share is None else self.share.memory
+
+    @property
+    def wants_gpus(self) -> bool:
+        """True when at least one GPU is asked for."""
+        return self.all or bool(self.ids) or self.number > 0
+
+
+def parse_gpu_request(value: int | str) -> GpuRequest:
+    """The short forms: `2`, `all`, `0-6`; two or more indices need a dash or comma."""
+    text = str(value).strip()
+    if text == "all":
+        return GpuRequest(count="all")
+    if isinstance(value, int) and value < 0:
+        raise ValueError(f"expected 0 or more GPUs, got {value}")
+    if re.fullmatch(r"\d+", text):
+        return GpuRequest(count=int(text))
+    return GpuRequest(ids=parse_gpu_ids(text))
+
+
+Gpus = Annotated[GpuRequest, spelled(parse_gpu_request, int, str)]
+
+
+class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A configuration file of the program, YAML or JSON, whose keys are parameters too."""
+
+    path: Annotated[str, key("The file; relative to working_directory. It is never changed.")] = (
+        msgspec.field(name="file")
+    )
+    flag: Annotated[str, key("The flag that hands it to the program; '' passes it bare.")] = (
+        "--config"
+    )
+    parameters: Annotated[
+        dict[str, Parameter],
+        key(
+            "Keys of the file that people edit, e.g. {train.batch_size: {minimum: 1}}; the value "
+            "comes from the file where none is given."
+        ),
+    ] = {}
+    """Empty in a spec: they are among its parameters then."""
+
+
+class Scaling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How batch size and learning rate go with the number of GPUs; offered, never done silently."""
+
+    batch: Annotated[str, key("The parameter that holds the batch size.")]
+    per: Annotated[
+        Literal["global", "device"],
+        key("Whether that is the batch of all devices together (global) or of each."),
+    ] = "global"
+    learning_rate: Annotated[str, key("The parameter that holds the learning rate.")] = ""
+    rule: Annotated[
+        ScalingRule,
+        key("How the learning rate follows the batch; program: the program scales it by itself."),
+    ] = "none"
+    base_batch: Annotated[Positive | None, key("The global batch at which base_rate is good.")] = (
+        None
+    )
+    base_rate: Annotated[float | None, key("The learning rate that is good at base_batch.")] = None
+
+
+class NodeHosts(msgspec.Struct, frozen=True):
+    """The rented machines that run it together, and where they meet."""
+
+    hosts: Annotated[
+        tuple[str, ...],
+        key(
+            "The machines, as `fresnel-tui host list` names them; they meet on the first.",
+            min_length=2,
+        ),
+    ]
+    port: Annotated[int, key("Where they meet.", ge=1, le=65535)] = 29500
+
+
+class NodePlace(msgspec.Struct, frozen=True):
+    """A machine's place among those that run one program, from 0, and where rank 0 listens."""
+
+    count: int
+    rank: int
+    address: str
+    port: int

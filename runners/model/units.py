@@ -1,0 +1,103 @@
+"""Small grammars that presets and flags share: lengths of time, sizes, ranges, money, GPU lists.
+
+Each raises ValueError, which says what is expected.
+"""
+
+import re
+
+_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_MOST_GPUS = 1024
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
+
+
+def parse_duration(value: str | int | float) -> float:
+    """Seconds in `90`, `90s`, `10m`, `1h30m`, `2d`."""
+    text = str(value).strip().lower()
+    position, seconds = 0, 0.0
+    for match in _DURATION_PART.finditer(text):
+        if match.start() != position or not match.group():
+            break
+        seconds += float(match.group(1)) * _UNITS[match.group(2)]
+        position = match.end()
+        while position < len(text) and text[position] == " ":
+            position += 1
+    if not text or position != len(text):
+        raise ValueError(f"expected a length of time such as 90s, 10m or 2h, got {value!r}")
+    return seconds
+
+
+def parse_size(value: str | int) -> int:
+    """Bytes in `20G`, `512M` (binary units, as memory has them) or a plain number."""
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"expected an amount of memory such as 20G, got {value!r}")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def parse_range(value: str | int) -> tuple[int, int | None]:
+    """`500` as (500, 500), `450-500` as (450, 500), `500-` as (500, None)."""
+    return _range(value, sizes=False)
+
+
+def parse_size_range(value: str | int) -> tuple[int, int | None]:
+    """The same of sizes, in bytes: `10K-`, `1M-2M`."""
+    return _range(value, sizes=True)
+
+
+def _range(value: str | int, sizes: bool) -> tuple[int, int | None]:
+    low, dash, high = str(value).strip().partition("-")
+    parse = parse_size if sizes else int
+    try:
+        least = parse(low.strip())
+        most = None if dash else least
+        if high.strip():
+            most = parse(high.strip())
+    except ValueError:
+        example = "10K- or 1M-2M" if sizes else "500, 500- or 450-500"
+        raise ValueError(f"expected a range such as {example}, got {value!r}") from None
+    if least < 0 or (most is not None and most < least):
+        raise ValueError(f"expected the smaller end first, got {value!r}")
+    return least, most
+
+
+def parse_percent_range(value: str | int) -> tuple[float, float | None]:
+    """`60-80%` as (60, 80), `90%` as (90, None)."""
+    match = _PERCENT.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"expected a share such as 60-80% or 90%, got {value!r}")
+    low, high = float(match[1]), None if match[2] is None else float(match[2])
+    if low > 100 or (high is not None and not low <= high <= 100):
+        raise ValueError(f"expected percent from 0 to 100, lower end first, got {value!r}")
+    return low, high
+
+
+def parse_dollars(value: str | int | float) -> str:
+    """US dollars as decimal text, because a float of dollars would not add up exactly."""
+    if not re.fullmatch(r"\d+(\.\d+)?", str(value)):
+        raise ValueError(f"expected US dollars such as 0.17, got {value!r}")
+    return str(value)
+
+
+def parse_gpu_ids(value: str | int | list[int | str]) -> tuple[str, ...]:
+    """GPU indices and UUIDs in `0-6,7`, `3`, or a list of these."""
+    parts = value if isinstance(value, list) else str(value).split(",")
+    ids: list[str] = []
+    for part in (str(part).strip() for part in parts):
+        span = re.fullmatch(r"(\d+)-(\d+)", part)
+        if span and int(span[1]) <= int(span[2]) < _MOST_GPUS:
+            ids += [str(i) for i in range(int(span[1]), int(span[2]) + 1)]
+        elif re.fullmatch(r"\d+|(?:GPU|MIG|SIM|AMD)-[\w./-]+", part):
+            ids.append(part)
+        else:
+            raise ValueError(f"expected GPU indices such as 0-6,7 or UUIDs, got {part!r}")
+    doubled = {i for i in ids if ids.count(i) > 1}
+    if doubled:
+        raise ValueError(f"GPU {', '.join(sorted(doubled))} is named twice")
+    return tuple(ids)
+
+
+def as_text(value: object) -> str:
+    """A YAML scalar as text for the environment."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,213 @@
+"""YAML values as the types that declare their keys; one clear error for what does not fit.
+
+Written for its errors: msgspec's own name neither the place of a key in a mapping nor the nearest.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from runners.model.spelling import Spelling
+from runners.presets.reading.diagnostics import Diagnostics, KeyPath, nearest
+
+_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping (key: value)",
+    NoneType: "nothing",
+}
+
+
+class KeyType(NamedTuple):
+    """A declared type taken apart: the type itself, its annotations, how else it is spelled."""
+
+    type: Any
+    metas: tuple[Meta, ...]
+    spelling: Spelling | None
+
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The types of a union, else the type alone."""
+        is_union = get_origin(self.type) in (Union, UnionType)
+        return get_args(self.type) if is_union else (self.type,)
+
+    @property
+    def description(self) -> str:
+        """What is said of it in the documentation; empty for what is no key."""
+        return next((meta.description for meta in self.metas if meta.description), "")
+
+
+def key_type(kind: Any) -> KeyType:
+    """Take a declared type apart."""
+    if get_origin(kind) is not Annotated:
+        return KeyType(kind, (), None)
+    inner, *annotations = get_args(kind)
+    metas = tuple(meta for meta in annotations if isinstance(meta, Meta))
+    spellings = (meta.extra["spelling"] for meta in metas if meta.extra)
+    return KeyType(inner, metas, next(spellings, None))
+
+
+@cache
+def keys_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """The keys that a struct declares: its fields with a description, by their names in YAML."""
+    fields = msgspec.structs.fields(struct)
+    return {one.encode_name: one for one in fields if key_type(one.type).description}
+
+
+def short_key(struct: Any) -> msgspec.structs.FieldInfo | None:
+    """The key of a struct that a bare value in place of the mapping stands for."""
+    name = getattr(struct, "short", None)
+    return None if name is None else keys_of(struct)[name]
+
+
+def is_struct(kind: Any) -> bool:
+    """Whether `kind` is a class of structs."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def decode(value: Any, kind: Any, key: KeyPath, source: Diagnostics) -> Any:
+    """`value`, which stands at `key`, as `kind`; WrongInput says what is wrong, and where."""
+    declared = key_type(kind)
+    spelling, stands_for_list = declared.spelling, False
+    if spelling is not None and type(value) in spelling.takes:
+        read = spelling.read
+        stands_for_list = not isinstance(value, list)
+        value = source.attempt(key, lambda: read(value))
+        if not isinstance(value, (list, dict)):
+            _check_bounds(value, declared, key, source)
+            return value
+    member = next((one for one in declared.members if _accepts(value, one)), None)
+    if member is None or (get_origin(member) is Literal and value not in get_args(member)):
+        raise source.error(key, _refusal(value, kind))
+    if len(declared.members) > 1:
+        found = decode(value, member, key, source)
+    else:
+        found = _decode_member(value, member, key, source, stands_for_list)
+    _check_bounds(found, declared, key, source)
+    return found
+
+
+def decode_keys(
+    values: dict[str, Any], struct: Any, key: KeyPath, source: Diagnostics
+) -> dict[str, Any]:
+    """The given keys of a mapping as the fields of `struct`, by the fields' names."""
+    keys = keys_of(struct)
+    for name in values:
+        if name not in keys:
+            hint = nearest(name, keys) or f"; the keys here are {', '.join(keys)}"
+            raise source.error((*key, name), f"unknown key{hint}")
+    for name, field in keys.items():
+        if field.required and name not in values:
+            *others, last = _choices(field.type) or [""]
+            choices = f" ({', '.join(others)} or {last})" if others else ""
+            raise source.error(key, f"the key `{name}` is missing{choices}")
+    return {
+        keys[name].name: decode(value, keys[name].type, (*key, name), source)
+        for name, value in values.items()
+    }
+
+
+def _decode_member(
+    value: Any, kind: Any, key: KeyPath, source: Diagnostics, stands_for_list: bool
+) -> Any:
+    if is_struct(kind):
+        short = short_key(kind)
+        if short is not None and not isinstance(value, dict):
+            return kind(**{short.name: decode(value, short.type, key, source)})
+        return kind(**decode_keys(value, kind, key, source))
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (list, tuple):
+        # A text that stands for a list of one has no index of its own.
+        places = [key if stands_for_list else (*key, i) for i in range(len(value))]
+        items = zip(value, places, strict=True)
+        return origin(decode(item, inner[0], place, source) for item, place in items)
+    if origin is dict:
+        return {name: decode(item, inner[1], (*key, name), source) for name, item in value.items()}
+    return float(value) if kind is float else value
+
+
+def _accepts(value: Any, kind: Any) -> bool:
+    """Whether `value` has the form of `kind`, so that what is wrong with it lies further in."""
+    declared = key_type(kind)
+    if declared.spelling is not None and type(value) in declared.spelling.takes:
+        return True
+    if len(declared.members) > 1:
+        return any(_accepts(value, one) for one in declared.members)
+    plain = declared.type
+    if is_struct(plain):
+        short = short_key(plain)
+        is_long = isinstance(value, dict) and bool(keys_of(plain))
+        return is_long or (short is not None and _accepts(value, short.type))
+    origin = get_origin(plain)
+    if origin is Literal:
+        return isinstance(value, str)
+    if origin in (list, tuple):
+        return isinstance(value, list)
+    if plain is float:
+        return type(value) in (int, float)
+    return type(value) is (origin or plain)
+
+
+def _refusal(value: Any, kind: Any) -> str:
+    choices, forms = _choices(kind), list(dict.fromkeys(_forms(kind)))
+    if choices and isinstance(value, str):
+        expected = ", or ".join([", ".join(choices), *forms])
+        return f"expected one of {expected}, got {value!r}{nearest(value, choices)}"
+    known = f" (one of {', '.join(choices)})" if choices else ""
+    forms = [_NAMES[str], *forms] if choices else forms
+    return f"expected {' or '.join(forms)}, got {_NAMES.get(type(value), repr(value))}{known}"
+
+
+def _choices(kind: Any) -> list[str]:
+    declared = key_type(kind)
+    if get_origin(declared.type) is Literal:
+        return list(get_args(declared.type))
+    members = declared.members if len(declared.members) > 1 else ()
+    return [choice for one in members for choice in _choices(one)]
+
+
+def _forms(kind: Any) -> Iterator[str]:
+    """What may stand there, in words; choices and an optional key's nothing left out."""
+    declared = key_type(kind)
+    plain, spelling = declared.type, declared.spelling
+    if spelling is not None and spelling.form:
+        yield spelling.form
+        return
+    if len(declared.members) > 1:
+        for member in declared.members:
+            if member is not NoneType:
+                yield from _forms(member)
+    elif is_struct(plain):
+        short = short_key(plain)
+        if short is not None:
+            yield from _forms(short.type)
+        if keys_of(plain):
+            yield _NAMES[dict]
+    elif get_origin(plain) is not Literal:
+        yield _NAMES.get(get_origin(plain) or plain, "a value")
+    if spelling is not None:
+        yield from (_NAMES[kind] for kind in spelling.takes)
+
+
+def _check_bounds(value: Any, declared: KeyType, key: KeyPath, source: Diagnostics) -> None:
+    for meta in declared.metas:
+        if meta.min_length is not None and len(value) < meta.min_length:
+            raise source.error(key, f"expected a list of length >= {meta.min_length}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        form = next(iter(_forms(declared.type)))
+        for bound, sign, holds in (
+            (meta.ge, ">=", meta.ge is None or value >= meta.ge),
+            (meta.gt, ">", meta.gt is None or value > meta.gt),
+            (meta.le, "<=", meta.le is None or value <= meta.le),
+        ):
+            if not holds:
+                raise source.error(key, f"expected {form} {sign} {bound}, got {value!r}")
