@@ -3,6 +3,7 @@
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
@@ -10,6 +11,7 @@ from tests.remote.machines import RentedMachine
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.dialogs import LineScreen
+from tui.panel.screens.gpu_detail import GpuDetailScreen
 from tui.panel.screens.run_detail import RunDetailScreen
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -55,6 +57,13 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
 
         await pilot.press("h")
         await until(pilot, lambda: "rented" in str(gpus.border_title) and len(gpus.keys) == 2)
+        gpus.focus()
+        await press(pilot, app, "enter", GpuDetailScreen)
+        details = app.screen.query_one("#gpu-detail", Static)
+        await until(pilot, lambda: "a far" in str(details.visual))
+        assert "0000:05:00.0" in str(details.visual)
+        await back(pilot, app, "escape")
+        pane.focus()
         await pilot.press("h", "h")
         await until(pilot, lambda: not gpus.machines and "rented" not in str(gpus.border_title))
 

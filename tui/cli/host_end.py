@@ -12,8 +12,8 @@ from runners.cost.prices import PriceEntry, list_prices
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.fetch import ask_manifests
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.remote_ledger import take_in_ledger
 from runners.places.ssh.ssh import Ssh
-from runners.places.ssh.their_ledger import take_in_ledger
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import output_there
 from tui.cli.output import print_json, say

@@ -68,6 +68,13 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     drained: str = ""
     """Since when nothing may start, in words; empty when things may."""
     ended: EndedRows = EndedRows()
+    remote_names: dict[str, str] = {}
+    """What live runs of other machines are called, by their ids, where their GPUs are shown."""
+
+    def name_of(self, run_id: str) -> str:
+        """What a run is called; empty of one that is not known."""
+        names = (view.run.name for view in self.runs if view.run.id == run_id)
+        return next(names, "") or self.remote_names.get(run_id, "")
 
 
 @runtime_checkable

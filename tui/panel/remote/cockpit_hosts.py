@@ -149,7 +149,11 @@ class CockpitHosts:
             reading=_reading(host),
             leases={} if host.snapshot is None else remote_leases(host.name, host.snapshot),
             letters=self.rows().letters,
+            remote_names=self._names(),
         )
+
+    def _names(self) -> dict[str, str]:
+        return {row.id: row.name for row in self.rows().live}
 
     def _every_gpu(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         here = snapshot.reading
@@ -168,7 +172,13 @@ class CockpitHosts:
             reading, time=time.time(), gpus=tuple(gpus), problem=problem or reading.problem
         )
         letters = {**snapshot.letters, **self.rows().letters}
-        return msgspec.structs.replace(snapshot, reading=reading, leases=leases, letters=letters)
+        return msgspec.structs.replace(
+            snapshot,
+            reading=reading,
+            leases=leases,
+            letters=letters,
+            remote_names=self._names(),
+        )
 
     # ---- money
 

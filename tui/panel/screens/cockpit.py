@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -319,11 +320,10 @@ class CockpitScreen(PaintedOnce[None]):
         from tui.panel.screens.gpu_detail import GpuDetailScreen
 
         machine = self.query_one(GpuPane).machines.get(message.uuid, "")
-        if machine:
-            words = f"`fresnel-tui gpus --host {machine}` shows everything about its GPUs"
-            self.notify(words, timeout=6, markup=False)
-        elif self.snapshot is not None:
-            self.app.push_screen(GpuDetailScreen(self.parts.state, self.snapshot, message.uuid))
+        hosts = self.remote.hosts
+        of = partial(hosts.gpu_snapshot, where=machine) if machine and hosts else None
+        if self.snapshot is not None:
+            self.app.push_screen(GpuDetailScreen(self.parts.state, self.snapshot, message.uuid, of))
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""

@@ -4,7 +4,7 @@ process on it.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -44,10 +44,18 @@ class GpuDetailScreen(ModalScreen[None]):
         Binding("right,n", "move(1)", "next GPU"),
     ]
 
-    def __init__(self, state: StateDirectory, snapshot: PanelSnapshot, uuid: str) -> None:
+    def __init__(
+        self,
+        state: StateDirectory,
+        snapshot: PanelSnapshot,
+        uuid: str,
+        of: Callable[[PanelSnapshot], PanelSnapshot] | None = None,
+    ) -> None:
+        """`of` puts the GPUs of another machine in place of this one's."""
         super().__init__()
         self._state = state
-        self._snapshot = snapshot
+        self._of = of or (lambda shown: shown)
+        self._snapshot = self._of(snapshot)
         self._uuid = uuid
         self._samples: list[tuple[float, dict[str, GpuSample]]] = []
 
@@ -67,7 +75,7 @@ class GpuDetailScreen(ModalScreen[None]):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot."""
-        self._snapshot = snapshot
+        self._snapshot = self._of(snapshot)
         self._describe()
 
     def action_move(self, rows: int) -> None:
@@ -189,8 +197,7 @@ def _processes(
 
 def _called(snapshot: PanelSnapshot, run_id: str) -> str:
     """A run as it is called everywhere: its letter and its name."""
-    name = next((view.run.name for view in snapshot.runs if view.run.id == run_id), "")
-    return f"{snapshot.letters.get(run_id, '')} {name or run_id}".strip()
+    return f"{snapshot.letters.get(run_id, '')} {snapshot.name_of(run_id) or run_id}".strip()
 
 
 def _holders(snapshot: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:

@@ -13,7 +13,7 @@ from runners.model.run import Progress, Run, RunRecord
 from runners.places.run_row import RunRow
 from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
-from tui.panel.remote.far_curves import FarCurveStore
+from tui.panel.remote.curves import RemoteCurveStore
 from tui.panel.remote.links import LinkedHost
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
@@ -34,10 +34,10 @@ class HostMetricsScreen(MetricsScreen):
     ) -> None:
         """`runs` are drawn at first; `letters` tells those of live runs of all other machines."""
         self._host = host
-        self._far_letters = letters
-        self._store = FarCurveStore(host, self._curves_came)
+        self._remote_letters = letters
+        self._store = RemoteCurveStore(host, self._curves_came)
         marked = [self._view(run) for run in runs]
-        super().__init__(state, self._with_far(snapshot) if snapshot else None, marked)
+        super().__init__(state, self._with_remote(snapshot) if snapshot else None, marked)
         self._book = ChartModel(self._store)
 
     def on_unmount(self) -> None:
@@ -47,7 +47,7 @@ class HostMetricsScreen(MetricsScreen):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """What this machine and the other have now."""
-        super().show(self._with_far(snapshot))
+        super().show(self._with_remote(snapshot))
         self._show_line()
 
     def _curves_came(self) -> None:
@@ -60,11 +60,11 @@ class HostMetricsScreen(MetricsScreen):
         if self.is_mounted:
             self._changed.set()
 
-    def _with_far(self, snapshot: PanelSnapshot) -> PanelSnapshot:
+    def _with_remote(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         told = self._host.snapshot
-        far = [self._view(run) for run in told.newest_first] if told is not None else []
-        letters = {**snapshot.letters, **self._far_letters()}
-        return msgspec.structs.replace(snapshot, runs=(*far, *snapshot.runs), letters=letters)
+        remote = [self._view(run) for run in told.newest_first] if told is not None else []
+        letters = {**snapshot.letters, **self._remote_letters()}
+        return msgspec.structs.replace(snapshot, runs=(*remote, *snapshot.runs), letters=letters)
 
     def _view(self, row: RunRow) -> RunView:
         """A run of the machine as this page shows it; its plan is known once its curves came."""

@@ -209,7 +209,7 @@ def _holder(
 
 def _name_of(snapshot: PanelSnapshot, lease: Lease) -> str:
     """What the run that holds a GPU is called."""
-    return next((one.run.name for one in snapshot.runs if one.run.id == lease.run), lease.preset)
+    return snapshot.name_of(lease.run) or lease.preset
 
 
 def _named(others: list[GpuProcess], width: int) -> str:

@@ -54,7 +54,7 @@ class FollowedCurves:
         return self._reader.line
 
 
-class FarCurveStore(CurveStore):
+class RemoteCurveStore(CurveStore):
     """What is known of the runs of one other machine that are drawn, and of this one's."""
 
     def __init__(self, host: LinkedHost, changed: Callable[[], None]) -> None:
@@ -66,13 +66,13 @@ class FarCurveStore(CurveStore):
     def read(self, runs: Sequence[Run]) -> bool:
         """Follow those of the machine, no others; read on in those of this one."""
         prefix = f"{self._host.name}/"
-        far = {run.id: run.id.removeprefix(prefix) for run in runs if run.id.startswith(prefix)}
-        for run_id in self._followed.keys() - far.keys():
+        remote = {run.id: run.id.removeprefix(prefix) for run in runs if run.id.startswith(prefix)}
+        for run_id in self._followed.keys() - remote.keys():
             self._host.link.cancel(self._followed.pop(run_id)[0])
-        for run_id in far.keys() - self._followed.keys():
-            curves = FollowedCurves(far[run_id], self._changed)
+        for run_id in remote.keys() - self._followed.keys():
+            curves = FollowedCurves(remote[run_id], self._changed)
             self._followed[run_id] = self._host.link.subscribe(curves), curves
-        return super().read([run for run in runs if run.id not in far])
+        return super().read([run for run in runs if run.id not in remote])
 
     def close(self) -> None:
         """Follow none any longer."""
