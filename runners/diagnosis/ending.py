@@ -27,8 +27,11 @@ Others without one only repeat the exit status in other words.
 _LONGEST = 160
 
 
-def cause_of(run: Run, code: int) -> dict[str, str] | None:
-    """Why the program of `run` ended with `code`, by class and in words; None: not known."""
+def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
+    """Why the program of `run` ended with `code`, by class, in words, and in which rank.
+
+    None when it is not known.
+    """
     if run.record is None:
         return None
     record = msgspec.structs.replace(
@@ -42,7 +45,7 @@ def cause_of(run: Run, code: int) -> dict[str, str] | None:
         return None
     words = cause_words(verdict, _place(ended))
     words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
-    return {"class": verdict.kind, "summary": words}
+    return {"class": verdict.kind, "summary": words, "rank": verdict.rank}
 
 
 def _place(run: Run) -> str:

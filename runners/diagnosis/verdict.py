@@ -42,11 +42,10 @@ class NotKnown(msgspec.Struct, frozen=True, tag=True):
 
 
 def cause_words(verdict: Diagnosis, step: str = "") -> str:
-    """The cause for a row or a notice: `rank 3: out of GPU memory after step 812 (line 48)`."""
-    whose = "" if verdict.rank is None else f"rank {verdict.rank}: "
+    """The cause for a row or a notice: `out of GPU memory after step 812 (line 48)`."""
     after = f" after {step}" if step else ""
     line = "" if verdict.line_number is None else f" (line {verdict.line_number:,})"
-    return f"{whose}{verdict.headline}{after}{line}"
+    return f"{verdict.headline}{after}{line}"
 
 
 def remedies_for(verdict: Diagnosis | NotKnown) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class Guard:
     def _troubles(self, rule: GuardRule) -> list[str]:
         """Other problems than those observed: full disk, failed warning, refusing webhook."""
         found = []
-        if self._unwritten is not None or disk_is_full(self.state.guard):
+        if self._has_no_room():
             found.append(full_disk_text(self.state))
         warning = read_claim(marker_of(self.state, rule.id, WARN))
         if warning.exit:
@@ -141,11 +141,14 @@ class Guard:
             found.append(self._posts.problem)
         return found
 
+    def _has_no_room(self) -> bool:
+        return self._unwritten is not None or disk_is_full(self.state.guard)
+
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
     def _act(self, action: Action, rule: GuardRule, progress: GuardState, now: Moment) -> None:
         # First of all: the webhook needs no disk, and may be the only way to say so.
-        if full_disk_text(self.state) in progress.problems:
+        if self._has_no_room():
             self._announce(rule, progress, "trouble", full_disk_text(self.state))
         if action is Action.WARN:
             self._warn(rule, progress)

@@ -60,8 +60,9 @@ class Ending(_Cause, total=False):
     error: str
     """The line of the program's own output that says why."""
     rank: int
-    """Which rank torchrun saw fail first, and with which exit code (128 + signal)."""
+    """Which rank failed first: by the diagnosis, else by torchrun's report."""
     rank_code: int
+    """With which exit code (128 + signal), where it is torchrun that says so."""
     memory_kills: int
     """Processes of the run that the kernel killed for want of memory, by its control group."""
     by: str
@@ -114,7 +115,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
         case EndingCause.COMPLETED:
             return ""
         case EndingCause.FAILED | EndingCause.SIGNALLED:
-            return ending.get("summary") or _program_text(ending, code)
+            return _program_text(ending, code)
         case EndingCause.STOPPED:
             killed = ending.get("forced") and ending.get("signal") == "SIGKILL"
             return f"{'killed' if killed else 'stopped'}{_by(ending)}"
@@ -151,8 +152,10 @@ def _by(ending: Ending) -> str:
 
 
 def _program_text(ending: Ending, code: int | None) -> str:
+    rank, summary = ending.get("rank"), ending.get("summary")
+    if summary:
+        return summary if rank is None else f"rank {rank}: {summary}"
     parts = [ending.get("error", "")]
-    rank = ending.get("rank")
     if rank is not None:
         parts.append(f"rank {rank} failed first: {code_text(ending.get('rank_code'))}")
     parts.append(code_text(code, ending.get("memory_kills")))

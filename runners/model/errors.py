@@ -40,6 +40,10 @@ class NotFound(FresnelError):
     exit_code = ExitCode.NOT_FOUND
 
 
+class UnknownPreset(NotFound):
+    """No preset has the name that was given."""
+
+
 class DeniedError(FresnelError):
     """What was asked is not possible here and now.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from runners.model.errors import FresnelError, NotFound, WrongInput
+from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.groups import load_group
 from runners.presets.load import open_preset, spec_of
@@ -47,8 +47,9 @@ def list_presets() -> list[PresetEntry]:
 
 
 def find_preset(name: str) -> Path:
-    """The file of the preset `name`, which may also be a path to a YAML file; NotFound names the
-    nearest.
+    """The file of the preset `name`, which may also be a path to a YAML file.
+
+    Raises UnknownPreset, which names the nearest.
     """
     direct = Path(name).expanduser()
     if direct.suffix in (".yaml", ".yml") and os.path.lexists(direct):
@@ -62,7 +63,7 @@ def find_preset(name: str) -> Path:
     import difflib  # only mistakes need it
 
     close = difflib.get_close_matches(name, names, 1)
-    raise NotFound(
+    raise UnknownPreset(
         f"no preset `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""),
         f"presets: {', '.join(names) or 'none'}; looked in {', '.join(map(str, preset_folders()))}",
     )

@@ -59,11 +59,10 @@ class Granted(msgspec.Struct, frozen=True):
 class Waiting(msgspec.Struct, frozen=True):
     """Why a candidate has to wait, in words.
 
-    `obstacle` is what prevents it, and `hint` what may be done about it.
+    `hint` is what may be done about it.
     """
 
     reason: str
-    obstacle: str = ""
     hint: str = ""
     place: int = 0
 
@@ -129,8 +128,8 @@ def decide(
 def _limit_reached(candidate: Candidate, started: Mapping[str, int]) -> Waiting | None:
     if not candidate.parallel or started[candidate.group] < candidate.parallel:
         return None
-    words = f"waits: {candidate.group} runs {candidate.parallel} at a time"
-    return Waiting(words, words, "launch with a greater --parallel")
+    words = f"{candidate.group} runs {candidate.parallel} at a time"
+    return Waiting(words, "launch with a greater --parallel")
 
 
 def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -172,7 +171,7 @@ def _decide_unit(
     found = decisions[other.run]
     # The members that could have started say whom they wait for.
     words = f"starts together with {other.shown}: {reason_of(found)}"
-    together = Denied(words) if isinstance(found, Denied) else Waiting(words, words)
+    together = Denied(words) if isinstance(found, Denied) else Waiting(words)
     return {
         run: together if isinstance(decision, Granted) else decision
         for run, decision in decisions.items()
@@ -224,13 +223,13 @@ def _decide_one(
         if waiting is not None:
             return waiting
     if drained:
-        words = f"draining {drained}: no new runs start"
-        return Waiting(words, words)
+        words = f"draining since {drained}: no new runs start"
+        return Waiting(words)
     answer = allocate(candidate.request, reading, held, reserved)
     if isinstance(answer, Allocation):
         return Granted(answer)
     if isinstance(answer, Busy):
-        return Waiting(f"waits: {answer.reason}", answer.reason, answer.hint)
+        return Waiting(answer.reason, answer.hint)
     return answer
 
 
@@ -238,7 +237,7 @@ def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting 
     ending = endings.get(after.run)
     if ending is None:
         words = f"waits for the end of {after.run} ({after.on})"
-        return Waiting(words, words)
+        return Waiting(words)
     # `success` wants DONE and `failure` anything else, so the two comparisons must agree.
     if after.on == "any" or (after.on == "success") == (ending is State.DONE):
         return None

@@ -74,3 +74,70 @@ def test_a_public_function_has_a_docstring(folder: str) -> None:
         and not ast.get_docstring(node)
     ]
     assert not missing
+
+
+_OWN_WORDS = {"reason", "remark", "note", "obstacle"}
+"""What sentences of our own are called, as a variable, a field or a key."""
+_OWN_FIELDS = _OWN_WORDS | {"words", "cause", "summary", "detail", "message", "hint", "headline"}
+_READERS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition"}
+
+
+def _is_own_sentence(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name in _OWN_FIELDS
+        case ast.Name(id=name):
+            return name in _OWN_WORDS
+        case _:
+            return False
+
+
+def _is_words(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=str(text)):
+            return any(letter.isalpha() for letter in text)
+        case ast.Tuple(elts=parts):
+            return any(_is_words(part) for part in parts)
+        case _:
+            return False
+
+
+def _reads_back(node: ast.AST) -> bool:
+    """Whether it decides something by what one of our own sentences says."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=said, attr=method), args=[words, *_]):
+            return method in _READERS and _is_own_sentence(said) and _is_words(words)
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
+            return _is_words(left) and _is_own_sentence(right)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+            pairs = ((left, right), (right, left))
+            return any(_is_own_sentence(one) and _is_words(other) for one, other in pairs)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'run.reason.startswith("guard:")',
+        'reason.startswith(("could not start", "the launch was"))',
+        'row.remark.removeprefix("waits: ")',
+        '[note for note in notes if note.startswith("batch ")]',
+        'told["reason"].partition(": ")[0] == run.reason or "rank" in ending.reason',
+        'error.message == "no preset"',
+    ],
+)
+def test_the_rule_sees_what_it_forbids(code: str) -> None:
+    assert any(_reads_back(node) for node in ast.walk(ast.parse(code)))
+
+
+def test_our_own_sentences_are_never_read_back() -> None:
+    """What a sentence says is kept beside it as an enum or a field: rewording breaks nothing."""
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}: {ast.unparse(node)}"
+        for folder in ("tui", "runners")
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.expr) and _reads_back(node)
+    ]
+    assert not found

@@ -328,7 +328,7 @@ class World:
             health = Health(condition, words, self.now - 700, self.now - age_s, drawn.attempt)
             directory.health.write_bytes(msgspec.json.encode(health))
         if drawn.state is State.QUEUED:
-            waits = QueueStatus("waits: no GPU is free", drawn.place, self.now, drawn.never)
+            waits = QueueStatus("no GPU is free", drawn.place, self.now, drawn.never)
             directory.waits.write_bytes(msgspec.json.encode(waits))
         if gpus:
             use = [

@@ -112,7 +112,11 @@ def test_who_lost_the_connection_is_not_the_cause() -> None:
     nodes = [node("a", "failed", lost, 10.0), node("b", "failed", "killed by SIGKILL", 10.5, 1)]
     assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: killed by SIGKILL")
     told = "rank 0: another rank ended, or the network broke (line 12)"
-    nodes = [node("a", "failed", told, 10.0), node("b", "failed", "has had enough", 10.5, 1)]
+    kind = "peer_rank_died_or_network"
+    nodes = [
+        node("a", "failed", told, 10.0, None, kind),
+        node("b", "failed", "has had enough", 10.5, 1),
+    ]
     assert find_cause(nodes) == (1, "node 1 on b failed: rank 1: has had enough")
     nodes = [node("a", "failed", "rank 0: out of memory", 11.0), node("b", "failed", "no", 10.0)]
     assert find_cause(nodes) == (1, "node 1 on b failed: no")

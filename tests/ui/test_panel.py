@@ -186,7 +186,7 @@ def test_refused_launch_says_who_holds_the_gpus(
     panel = show()
     panel.wait_for(r"▶ running\s+holder")
     panel.press("n")
-    panel.wait_for("queued: waits: 1 GPU asked for")
+    panel.wait_for("queued: 1 GPU asked for")
     panel.wait_for(r"\[ \] GPU 0 .* A holder")
 
 

@@ -111,7 +111,7 @@ def test_a_run_that_waits_for_another_run_keeps_no_gpus_from_the_others() -> Non
 
 
 def test_drained_means_nothing_starts_and_says_since_when() -> None:
-    verdict = decide([want("r")], reading(), {}, {}, drained="since 02:10")["r"]
+    verdict = decide([want("r")], reading(), {}, {}, drained="02:10")["r"]
     assert isinstance(verdict, Waiting) and "since 02:10" in verdict.reason
 
 

@@ -73,7 +73,7 @@ def test_columns_fill_the_width_and_never_more(width: int, wanted: str) -> None:
 
 def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> None:
     cells = fit_columns(42)
-    waits = row(state=State.QUEUED, remark="waits: GPU 2 held by big", last=None, started=None)
+    waits = row(state=State.QUEUED, remark="GPU 2 held by big", last=None, started=None)
     start, end = remark_span(waits, cells)
     assert end - start >= 14
     assert remark_span(row(), cells) == (0, 0)

@@ -92,7 +92,7 @@ def test_at_most_so_many_of_a_sweep_start_and_the_others_say_why_they_wait() -> 
     verdicts = decide(candidates(4, 2), None, {}, {}, running={"g": 1})
     assert [type(verdicts[f"r{i}"]) for i in range(4)] == [Granted, Waiting, Waiting, Waiting]
     waits = verdicts["r1"]
-    assert isinstance(waits, Waiting) and waits.reason == "waits: g runs 2 at a time"
+    assert isinstance(waits, Waiting) and waits.reason == "g runs 2 at a time"
     unlimited = decide(candidates(4, 0), None, {}, {}, running={"g": 9})
     assert all(isinstance(one, Granted) for one in unlimited.values())
 

@@ -36,9 +36,15 @@ def _ending(state: StateDirectory, run: Run) -> dict[str, Any]:
     return {
         "state": str(run.state),
         "reason": run.reason,
+        "diagnosis": run.ending.get("diagnosis") if run.ending else None,
         "ended": run.ended,
-        "rank": None if run.state is State.DONE else _failed_rank(state, run),
+        "rank": _failed_rank(state, run) if _is_rank_wanted(run) else None,
     }
+
+
+def _is_rank_wanted(run: Run) -> bool:
+    """Whether a rank may have failed that the reason does not name."""
+    return run.state is not State.DONE and (run.ending is None or "rank" not in run.ending)
 
 
 def _failed_rank(state: StateDirectory, run: Run) -> int | None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from runners.model.errors import ExitCode, FresnelError, NotFound
+from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
 from tui.cli.elsewhere import is_elsewhere, take_host
@@ -44,7 +44,7 @@ def run_command(words: Sequence[str]) -> int:
     except FresnelError as error:
         usage = error.usage if isinstance(error, UsageError) else ""
         hint = error.hint
-        if isinstance(error, NotFound) and error.message.startswith("no preset"):
+        if isinstance(error, UnknownPreset):
             hint = dashes_hint(mine[0], mine[1:], command) or hint
         return _fail(error.exit_code, error.message, hint, as_json, usage)
     except KeyboardInterrupt:

@@ -93,7 +93,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             say(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
-            say(f"{run.id} {run.reason}")
+            say(f"{run.id} is queued: {run.reason}")
     return runs
 
 

@@ -80,11 +80,11 @@ def run_drain(arguments: argparse.Namespace) -> int:
         say("`drain` alone only shows, since version 0.2; `drain on` lets nothing start")
     since = drained_since(state)
     if arguments.json:
-        print_json({"drained": bool(since), "since": since.removeprefix("since ") or None})
+        print_json({"drained": bool(since), "since": since or None})
     else:
         say(
-            f"draining {since}: running jobs finish, no new ones start; `fresnel-tui drain off` "
-            "ends it"
+            f"draining since {since}: running jobs finish, no new ones start; "
+            "`fresnel-tui drain off` ends it"
             if since
             else "not draining"
         )

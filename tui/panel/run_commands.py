@@ -182,6 +182,6 @@ def _key(place: Place, run: str) -> str:
 
 def _describe_launch(run: Run) -> str:
     if run.state is State.QUEUED:
-        return f"{run.name} {run.reason}"
+        return f"{run.name} is queued: {run.reason}"
     seconds = run.plan.spec.estimate.seconds if run.plan else None
     return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

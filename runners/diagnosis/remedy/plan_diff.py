@@ -5,6 +5,7 @@ from difflib import SequenceMatcher
 
 from runners.diagnosis.remedy.case import FileWork
 from runners.model.plan import LaunchPlan
+from runners.model.scaling import batch_notes
 
 _PORTS = ("--master-port=", "--main_process_port=")
 
@@ -47,7 +48,9 @@ def _rest(plan: LaunchPlan) -> list[str]:
     rest.append(f"directory {plan.working_directory}")
     if plan.spec.resumed_from:
         rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")
-    rest += [f"note: {note}" for note in plan.notes if note.startswith("batch ")]
+    if plan.gpus:
+        everywhere = plan.processes * (plan.spec.node.count if plan.spec.node else 1)
+        rest += [f"note: {note}" for note in batch_notes(plan.spec, everywhere)]
     return rest
 
 

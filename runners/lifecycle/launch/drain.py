@@ -6,10 +6,8 @@ from runners.state.layout import StateDirectory
 
 
 def drained_since(state: StateDirectory) -> str:
-    """Since when nothing may start, in words; empty when things may."""
+    """Since when nothing may start, as local date and time; empty when things may."""
     try:
-        return "since " + time.strftime(
-            "%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime)
-        )
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(state.drain.stat().st_mtime))
     except OSError:
         return ""

@@ -57,8 +57,8 @@ class PlannedRun(NamedTuple):
         match self.decision:
             case Denied(reason=reason, hint=hint):
                 return DeniedError(reason, hint)
-            case Waiting(obstacle=obstacle, hint=hint) if not queue:
-                return DeniedError(obstacle, hint)
+            case Waiting(reason=reason, hint=hint) if not queue:
+                return DeniedError(reason, hint)
             case Waiting() | Granted():
                 pass
             case _:

@@ -75,11 +75,13 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
         _, output = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
         answer = json.loads(output)
         ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
+        if answer["rank"] is not None:
+            ending["rank"] = int(answer["rank"])
     error = last_error(run.output)
     if error:
         ending["error"] = error
     failed = failed_rank(run.output)
-    if failed is not None:
+    if failed is not None and "rank" not in ending:
         ending["rank"], ending["rank_code"] = failed
 
 

@@ -41,25 +41,40 @@ _ALL_WITHIN_S = 600.0
 """So long for the others to end by their stop ladders: then their machines are not reached."""
 _LOOK_S = 0.2
 _LATELY_S = 14 * 86400.0
-# What is left of a program whose partner went away (gloo, NCCL, torch's store), and what the doctor
-# calls that.
+# What is left of a program whose partner went away: in its own output (gloo, NCCL, torch's store),
+# and as classes of the diagnosis.
 _ECHO = re.compile(
     r"closed by peer|Connection (?:reset|refused|closed)|Broken pipe|remote process (?:exited|has)"
     r"|ncclRemoteError|ncclSystemError|Socket Timeout|recv, 0 bytes|TCPStore|heartbeat|Gloo|gloo"
     r"|DistNetworkError|DistBackendError|DistStoreError|RendezvousC\w+Error|NCCL"
-    r"|another rank (?:ended|did not come)|a (?:collective|barrier) timed out|meeting point",
+)
+_ECHO_CLASSES = frozenset(
+    {
+        "collective_timeout",
+        "peer_rank_died_or_network",
+        "rendezvous_unreachable",
+        "rendezvous_node_missing",
+    }
 )
 
 
 class NodeEnding(msgspec.Struct, frozen=True):
-    """How one node's run ended; `ended` in unix seconds by the clock here, `rank` the one of all
-    that torchrun saw fail first there.
+    """How one node's run ended; `ended` in unix seconds by the clock here.
+
+    `rank` is the one of all that torchrun saw fail first there, where the reason does not name it;
+    `diagnosis` is the class of a known cause.
     """
 
     state: str
     reason: str = ""
     ended: float | None = None
     rank: int | None = None
+    diagnosis: str = ""
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it only lost its connection to another."""
+        return self.diagnosis in _ECHO_CLASSES or _ECHO.search(self.reason) is not None
 
     @property
     def is_failure(self) -> bool:
@@ -88,7 +103,7 @@ class Ended(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether it failed, and of itself."""
-        return self.has_failed and not _ECHO.search(self.ending.reason if self.ending else "")
+        return self.has_failed and not (self.ending is not None and self.ending.is_echo)
 
     @property
     def order(self) -> tuple[bool, float]:
@@ -121,7 +136,8 @@ class _Watched:
             moment = told.get("ended")
             ended = None if moment is None else moment - (self.link.status.clock_offset or 0.0)
             state, reason = str(told["state"]), str(told.get("reason", ""))
-            self.ending = NodeEnding(state, reason, ended, told.get("rank"))
+            kind = str(told.get("diagnosis") or "")
+            self.ending = NodeEnding(state, reason, ended, told.get("rank"), kind)
         return 0
 
     @property
@@ -237,11 +253,11 @@ def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
     if first is not None and first.node == at:
         return first
     ending = one.ending or NodeEnding("lost")
-    rank = "" if ending.rank is None or "rank" in ending.reason else f"rank {ending.rank}: "
+    rank = "" if ending.rank is None else f"rank {ending.rank}: "
     why = ending.reason or "no reason is known"
     text = f"node {at} on {one.node.host} {ending.state}: {rank}{why}"
     gone = [f"node {i} on {other.node.host}" for i, other in enumerate(nodes) if other.is_silent]
-    if gone and _ECHO.search(why):
+    if gone and ending.is_echo:
         text += f"; {', '.join(gone)} is not reached: that may be the cause"
     return Cause(at, text)
 

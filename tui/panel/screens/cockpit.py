@@ -305,7 +305,8 @@ class CockpitScreen(PaintedOnce[None]):
             words = f"{live} live runs go on; no new run starts until drain is ended."
             question = QuestionScreen("Drain?", words, "Drain")
         else:
-            words = f"Drained {snapshot.drained if snapshot else ''}. Waiting runs may start again."
+            since = snapshot.drained if snapshot else ""
+            words = f"Drained since {since}. Waiting runs may start again."
             question = QuestionScreen("End the drain?", words, "Let the queue go on")
         self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
 

@@ -29,7 +29,7 @@ from tui.views.machines.gpu_detail_text import (
     process_heading,
     process_rows,
 )
-from tui.views.machines.gpu_text import gpu_label, trouble
+from tui.views.machines.gpu_text import gpu_label, strangers, trouble
 
 _COURSE = 38
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -189,9 +189,10 @@ def _processes(
         text.append("no process seen on it\n", style="bold")
         return
     text.append(f"\n{process_heading()}\n", style="bold")
+    unknown = strangers(gpu, held)
     for line, process in rows:
         letter = snapshot.letters.get(process.run or "", "")
-        foreign = "yellow" if line.startswith("not ours") else ""
+        foreign = "yellow" if process in unknown else ""
         text.append(f"{line}\n", style=run_colour(letter, theme) if letter else foreign)
 
 

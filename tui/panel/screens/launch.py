@@ -26,6 +26,7 @@ from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import PresetEntry, find_preset
 from runners.scheduling.memory_warning import peak_memory_by_gpu
+from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.screen_keys import LAUNCH_KEYS
@@ -359,7 +360,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         if problem:
             self._show_problem(problem)
         else:
-            plans = [_plan_text(describe_plan(run.plan, run.decision)) for run in planned]
+            plans = [_plan_text(run) for run in planned]
             head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
             self._show_plan_text(Text("\n").join([*head, *plans]))
         taken = {gpu.uuid: gpu.logical for run in planned for gpu in run.plan.gpus}
@@ -381,10 +382,10 @@ def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
     )
 
 
-def _plan_text(pairs: list[tuple[str, str]]) -> Text:
-    text = Text()
+def _plan_text(run: PlannedRun) -> Text:
+    text, pairs = Text(), describe_plan(run.plan, run.decision)
+    loud = {"note"} if isinstance(run.decision, Granted) else {"note", "GPUs"}
     for name, value in sorted(pairs, key=lambda pair: pair[0] not in _HEADERS):
         text.append(f"{name:<12}", style="dim")
-        warns = name == "note" or value.startswith(("denied", "queued"))
-        text.append(f"{value}\n", style="yellow" if warns else "")
+        text.append(f"{value}\n", style="yellow" if name in loud else "")
     return text

@@ -20,7 +20,7 @@ def queue_lines(
         key=lambda one: (-_priority(one), one.run.created, one.run.id),
     )
     ids = [one.run.id for one in queue]
-    lines = [f"It is queued: {run.reason.removeprefix('waits: ') or 'not looked at yet'}."]
+    lines = [f"It is queued: {run.reason or 'not looked at yet'}."]
     place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""

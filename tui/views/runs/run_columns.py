@@ -234,9 +234,8 @@ def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | No
 
 
 def brief_remark(row: RunRow) -> str:
-    """Its reason without what is said elsewhere, runs by their names and not by their ids."""
-    words = _RUN_ID.sub(r"\1", row.remark)
-    return words.removeprefix("waits: ") if row.state is State.QUEUED else words
+    """Its reason, with runs by their names and not by their ids."""
+    return _RUN_ID.sub(r"\1", row.remark)
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.age import price_age
+from runners.model.endings import Ending, EndingCause
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
 from runners.model.states import State
@@ -123,8 +124,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     pairs = [("run", run.id), ("state", f"{run.state.sign} {run.state}{code}")]
     pairs += label_pairs(run)
     line = view.diagnosis.line if view.diagnosis is not None else ""
-    said_below = waits or (line and run.reason.startswith(line))
-    if run.reason and run.reason != f"exit code {run.exit_code}" and not said_below:
+    if run.reason and not waits and not _is_told_beside(run.ending, line):
         pairs.append(("reason", run.reason))
     pairs += [("queue", line) for line in waits]
     pairs += health_pairs(view.health)
@@ -146,6 +146,14 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
         step = f"{stop.rung}, step {stop.step} of {stop.steps}, the next in {left}"
         pairs.append(("stopping", f"{step}; asked by {stop.asked_by or DASH}"))
     return pairs
+
+
+def _is_told_beside(ending: Ending | None, line: str) -> bool:
+    """Whether state and error say the reason: a mere exit code, or the program's own `line`."""
+    if ending is None or ending["cause"] is not EndingCause.FAILED or ending.get("summary"):
+        return False
+    own = ending.get("error", "")
+    return own.startswith(line) if line and own else not own and "rank" not in ending
 
 
 def label_pairs(run: Run) -> Pairs:
