@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
-from runners.model.quantities import gib_text
+from runners.model.quantities import gib_text, gpus_text
 from runners.verify.facts import CheckpointFacts, FileFacts, LaunchFacts
 
 _SHOWN = 3
@@ -150,8 +150,8 @@ def _checkpoint_problems(found: CheckpointFacts, gpus: int) -> Iterator[tuple[st
         number = device.partition(":")[2]
         if number.isdigit() and int(number) >= gpus:
             yield (
-                f"its tensors were on {device}, the run sees {gpus} GPUs; programs that do not map "
-                "them elsewhere cannot load it",
+                f"its tensors were on {device}, the run sees {gpus_text(gpus)}; programs that do "
+                "not map them elsewhere cannot load it",
                 f"fresnel-tui checkpoint remap {found.path}",
             )
     if found.wrappers and not any("module" in key.split(".") for key in found.current):

@@ -178,7 +178,7 @@ class OutputFacts(msgspec.Struct, frozen=True):
 
 
 class LaunchFacts(msgspec.Struct, frozen=True):
-    """Everything collected for one run; `waits` says why its GPUs are not to be had now."""
+    """Everything collected for one run; `waits` says why it has no GPUs now."""
 
     spec: RunSpec
     plan: LaunchPlan

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check
+from runners.model.quantities import gpus_text
 from runners.model.vendors import PLATFORMS, VendorCheck
 from runners.verify.facts import LaunchFacts, TorchFacts
 
@@ -69,12 +70,12 @@ def check_torch(facts: LaunchFacts) -> Iterator[Check]:
     elif not given:
         words = "the run is given none"
         if facts.waits:
-            words = f"not looked at, its GPUs are not to be had now: {facts.waits}"
+            words = f"not checked, none are free for it now: {facts.waits}"
         yield Check("torch", "WARN" if facts.waits else "PASS", f"{build}; GPUs: {words}")
     elif _simulated(facts):
         yield Check("torch", "PASS", f"{build}; the run's GPUs are simulated, it sees none of them")
     elif len(torch.devices) < given:
-        words = f"{build} sees {len(torch.devices)} of the {given} GPUs the run is given"
+        words = f"{build} sees {len(torch.devices)} of the {gpus_text(given)} the run is given"
         yield Check("torch", "FAIL", words, _why_none(facts, torch))
     else:
         names = ", ".join(dict.fromkeys(device.name for device in torch.devices))
@@ -192,7 +193,9 @@ def check_ordinal(facts: LaunchFacts) -> Iterator[Check]:
         return
     for name, number in ordinals(facts):
         if number >= given:
-            sees = "1 GPU, which it calls 0" if given == 1 else f"{given} GPUs, 0 to {given - 1}"
+            sees = (
+                "1 GPU, which it calls 0" if given == 1 else f"{gpus_text(given)}, 0 to {given - 1}"
+            )
             words = f"{name}: {number}, but the run sees {sees}"
             yield Check("GPU number", "FAIL", words, f"set {name} to 0: --set {name}=0")
         else:

@@ -143,7 +143,7 @@ def test_energy_is_the_counter_s_where_there_is_one_and_power_s_where_it_jumps(
     counted = msgspec.structs.replace(use, counted_s=10.0)
     assert energy_pairs([counted, counted])[0][1] == "0.0026 kWh by the GPUs' own counters"
     assert energy_pairs([counted, msgspec.structs.replace(use, energy_wh=None)])[0][1].endswith(
-        ", 1 GPUs unknown"
+        ", 1 GPU unknown"
     )
     assert energy_pairs([]) == []
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
+from runners.model.quantities import gpus_text
 from tui.views.format import (
     DASH,
     dollars,
@@ -54,7 +55,7 @@ def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
     total = sum(use.energy_wh or 0.0 for use in known) / 1000
     counted = all(use.counted_s > 0.9 * use.energy_s for use in known)
     how = "by the GPUs' own counters" if counted else "by power readings"
-    missing = f", {len(usage) - len(known)} GPUs unknown" if len(known) < len(usage) else ""
+    missing = f", {gpus_text(len(usage) - len(known))} unknown" if len(known) < len(usage) else ""
     return [("energy", f"{total:.3g} kWh {how}{missing}")]
 
 
