@@ -2,6 +2,7 @@
 
 import re
 
+from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.spec import GpuRequest, MetricPattern, RunSpec
 from runners.presets.reading.diagnostics import Diagnostics, KeyPath, nearest
 
@@ -32,12 +33,15 @@ def check_gpus(request: GpuRequest, key: KeyPath, source: Diagnostics) -> None:
 
 
 def _check_what_runs(spec: RunSpec, source: Diagnostics) -> None:
-    if spec.launcher == "command":
+    traits = traits_of(spec.launcher)
+    if not traits.runs_python:
         if not spec.command:
-            raise source.error((), "launcher command needs the key `command`")
+            raise source.error((), f"launcher {spec.launcher} needs the key `command`")
         for key in ("script", "module"):
             if getattr(spec, key):
-                raise source.error((key,), "launcher command runs `command`; remove this key")
+                raise source.error(
+                    (key,), f"launcher {spec.launcher} runs `command`; remove this key"
+                )
     else:
         if spec.command or spec.shell:
             key = "command" if spec.command else "shell"
@@ -47,14 +51,13 @@ def _check_what_runs(spec: RunSpec, source: Diagnostics) -> None:
         if bool(spec.script) == bool(spec.module):
             wrong = "not both" if spec.script else "one of them is missing"
             raise source.error((), f"launcher {spec.launcher} needs `script` or `module`: {wrong}")
-    if spec.launcher in ("torchrun", "accelerate"):
+    if traits.starts_processes:
         return
+    others = " and ".join(PROCESS_LAUNCHERS)
     if spec.launcher_arguments:
-        raise source.error(
-            ("launcher_arguments",), "only torchrun and accelerate take launcher arguments"
-        )
+        raise source.error(("launcher_arguments",), f"only {others} take launcher arguments")
     if spec.processes is not None:
-        raise source.error(("processes",), "only torchrun and accelerate start several processes")
+        raise source.error(("processes",), f"only {others} start several processes")
 
 
 def _check_environment(spec: RunSpec, source: Diagnostics) -> None:
