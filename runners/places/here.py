@@ -102,6 +102,7 @@ class HerePlace:
 
     name = ""
     obstacle = ""
+    address = ""
     clock_offset = 0.0
 
     def __init__(
@@ -143,6 +144,13 @@ class HerePlace:
                 done(found, "")
 
         self._in_thread(look)
+
+    def reach(self) -> None:
+        """Nothing to do."""
+
+    def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
+        """None: everything is where the preset says."""
+        return []
 
     def log_path(self, run: str) -> Path:
         """The output of a run."""

@@ -16,6 +16,7 @@ from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.model.health import Condition
 from runners.model.run import Checkpoint
 from runners.model.states import State
+from runners.places.remote import as_of, remote_gpus, remote_leases, remote_row
 from runners.places.run_row import RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh import thinning
@@ -35,7 +36,6 @@ from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.snapshot.place import place_snapshot
-from tui.snapshot.remote import as_of, remote_gpus, remote_leases, remote_row
 from tui.views.runs.run_query import parse_query
 from tui.views.runs.run_row import row_of_view
 

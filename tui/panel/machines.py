@@ -21,7 +21,7 @@ from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.machines import MachineLine, MachinesScreen
 
 if TYPE_CHECKING:
-    from tui.panel.remote.links import LinkedHost
+    from runners.places.place import WatchedPlace
 
 _COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 _ADD = "NAME user@address, as for `fresnel-tui host add`; its flags may follow"
@@ -57,7 +57,7 @@ class Machines:
         elif what == "retry":
             host = self._parts.remote.open().links.hosts.get(machine)
             if host is not None:
-                host.link.retry_now()
+                host.place.reach()
         else:
             self._in_terminal(["host", what, machine])
 
@@ -78,7 +78,7 @@ class Machines:
             MachineLine(name, _words(host), host.is_reached) for name, host in links.hosts.items()
         ]
         words = "not set up: u sets it up"
-        return lines + [MachineLine(host.name, words, False) for host in links.not_set_up]
+        return lines + [MachineLine(name, words, False) for name in links.not_set_up]
 
     # ---- launching there
 
@@ -100,7 +100,7 @@ class Machines:
 
             host.place.command(["presets", "--json"], read)
 
-    def _take_presets(self, host: LinkedHost, outcome: Outcome) -> None:
+    def _take_presets(self, host: WatchedPlace, outcome: Outcome) -> None:
         try:
             presets = [str(preset["name"]) for preset in json.loads(outcome.output)]
         except (ValueError, KeyError, TypeError):
@@ -110,7 +110,7 @@ class Machines:
 
     def _open_launch(
         self,
-        host: LinkedHost,
+        host: WatchedPlace,
         title: str,
         presets: Sequence[str] = (),
         again: Sequence[str] = (),
@@ -121,7 +121,7 @@ class Machines:
             if words is not None:
                 self._parts.commands.command(host.place, words, selects=True)
 
-        screen = PlaceLaunchScreen(host.place, title, presets, again, host.pushed)
+        screen = PlaceLaunchScreen(host.place, title, presets, again, host.place.preset_flags)
         self._parts.app.push_screen(screen, answered)
 
     # ---- in the terminal, as somebody may have to type there
@@ -153,7 +153,6 @@ class Machines:
         parts.screen.call_later(partial(parts.remote.open().links.refresh))
 
 
-def _words(host: LinkedHost) -> str:
-    """A machine's address, its link, and what is wrong."""
-    parts = [host.host.address, host.status_words, host.host.price, host.problem]
-    return " · ".join(part for part in parts if part)
+def _words(host: WatchedPlace) -> str:
+    """Where it is, and how it is reached."""
+    return " · ".join(part for part in (host.place.address, host.status_words) if part)

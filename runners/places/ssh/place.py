@@ -16,6 +16,7 @@ from runners.places.actions import (
 from runners.places.ssh.link import Link, LinkState, RemoteRequest
 from runners.places.ssh.mirror import MirroredLog
 from runners.places.ssh.older import AgentQuestion
+from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.status_text import link_text
 
 _CHANGING = (DeleteRuns, RestoreRuns, ApplyRemedy)
@@ -85,6 +86,21 @@ class SshPlace:
 
         asked = {"do": "ask", "question": question, "words": list(words)}
         numbers.append(self.link.subscribe(AgentQuestion(asked, taken)))
+
+    @property
+    def address(self) -> str:
+        """Its ssh address and its price."""
+        host = self.link.ssh.host
+        return " · ".join(part for part in (host.address, host.price) if part)
+
+    def reach(self) -> None:
+        """Try again without waiting."""
+        self.link.retry_now()
+
+    def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
+        """The flags with which a pushed preset finds its things there."""
+        ssh = self.link.ssh
+        return pushed_overrides(ssh.registry, ssh.host, preset, given)
 
     # ---- output
 

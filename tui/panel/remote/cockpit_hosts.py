@@ -13,15 +13,14 @@ import msgspec
 from textual.app import App
 
 from runners.model.gpus import UNREAD, GpuReading
+from runners.places.place import WatchedPlace
+from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
-from runners.places.ssh.link import LinkState
 from runners.places.ssh.node_watch import start_watchers
-from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
 from tui.panel.notifications import Notification, notify_error
-from tui.panel.remote.links import LinkedHost, LinkedHosts
+from tui.panel.remote.links import LinkedHosts
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.remote import RemoteRows, remote_gpus, remote_leases
 from tui.views.format import dollars
 
 ALL = "*"
@@ -60,7 +59,9 @@ class CockpitHosts:
             self._rows = key, self._joined(hosts, rows)
         return self._rows[1]
 
-    def _joined(self, hosts: Sequence[LinkedHost], rows: Sequence[Sequence[RunRow]]) -> RemoteRows:
+    def _joined(
+        self, hosts: Sequence[WatchedPlace], rows: Sequence[Sequence[RunRow]]
+    ) -> RemoteRows:
         every = [row for each in rows for row in each]
         live = tuple(row for row in every if row.is_live)
         ended = tuple(row for row in every if not row.is_live)
@@ -82,9 +83,8 @@ class CockpitHosts:
         named = [word[5:] for word in text.split() if word.startswith("host:")]
         for one in self.links.hosts.values():
             if one.hidden and (not named or any(word in one.name for word in named)):
-                if one.older.problem:
-                    words = f"{one.name}: {one.older.problem}; fresnel-tui host setup {one.name}"
-                    notify_error(self._app, words)
+                if one.older_problem:
+                    notify_error(self._app, one.older_problem)
                 one.load_older()
 
     def _letters(self, live: Sequence[RunRow]) -> dict[str, str]:
@@ -112,10 +112,12 @@ class CockpitHosts:
 
     def open_metrics(self, rows: Sequence[RunRow]) -> None:
         """The curves of runs of one machine, beside those of this one."""
+        from runners.places.ssh.machine import LinkedHost
         from tui.panel.screens.host_metrics import HostMetricsScreen
 
         host = self.links.hosts.get(rows[0].machine)
-        if host is None:
+        if not isinstance(host, LinkedHost):
+            notify_error(self._app, f"curves of {rows[0].machine} cannot be followed")
             return
         found = [host.run(row.run_id) for row in rows]
         runs = [run for run in found if run is not None]
@@ -190,7 +192,7 @@ class CockpitHosts:
         meters = [one.snapshot.meter for one in hosts if one.snapshot is not None]
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
-        down = [one.name for one in hosts if one.status.state is LinkState.DOWN]
+        down = [one.name for one in hosts if one.is_down]
         words = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
         full = [words] + ([f"{dollars(rate)}/h"] if rate else [])
         full += [f"spent {dollars(total)}"] if total else []
@@ -208,7 +210,7 @@ def _letters() -> Iterator[str]:
         yield from (f"{letter}{turn if turn > 1 else ''}" for letter in ascii_lowercase)
 
 
-def _reading(host: LinkedHost) -> GpuReading:
+def _reading(host: WatchedPlace) -> GpuReading:
     """The machine's reading, as old as it came."""
     snapshot = host.snapshot
     reading = snapshot.reading if snapshot is not None else None
@@ -217,5 +219,5 @@ def _reading(host: LinkedHost) -> GpuReading:
     else:
         gpus = tuple(remote_gpus(host.name, snapshot, host.clock_offset))
         reading = msgspec.structs.replace(reading, time=host.came, gpus=gpus)
-    problem = reading.problem if host.is_reached else link_text(host.status)
+    problem = reading.problem if host.is_reached else host.status_words
     return msgspec.structs.replace(reading, problem=problem)

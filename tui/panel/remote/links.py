@@ -1,200 +1,51 @@
-"""The links of all machines, for as long as the panel lives once somebody asked for them."""
+"""The places of all kinds, for as long as the panel lives once somebody asked for them."""
 
 import atexit
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from textual.app import App
 
-from runners.places.run_row import RunRow
-from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.link import Link, LinkState, LinkStatus
-from runners.places.ssh.older import OlderRuns
-from runners.places.ssh.place import SshPlace
-from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.pushed import pushed_overrides
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
-from runners.places.ssh.ssh import Ssh
-from runners.places.ssh.status_text import link_text, offset_text
+from runners.places.place import WatchedPlace
+from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
-from tui.snapshot.remote import remote_row
-
-_CLOCK_STEP_S = 1.0
-
-
-class LinkedHost:
-    """One machine: where its link stands, and what it showed last."""
-
-    def __init__(self, app: App[Any], ssh: Ssh, mirror: Path, changed: Callable[[], None]) -> None:
-        self._app = app
-        self.host: RemoteHost = ssh.host
-        self.snapshot: PlaceSnapshot | None = None
-        self.came = 0.0
-        """When, in unix seconds."""
-        self.rows: tuple[RunRow, ...] = ()
-        """Its runs as rows of a table, newest first; made anew with every snapshot."""
-        self.problem = ""
-        self._changed = changed
-        self._reader = SnapshotReader()
-        self.clock_offset = 0.0
-        self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
-        self.link = Link(ssh, self._status_changed)
-        self.older = OlderRuns(self.link, self._older_came)
-        self.place = SshPlace(self.link, mirror, self.older.renew)
-        self.link.subscribe(self)
-        self.link.start()
-
-    @property
-    def name(self) -> str:
-        """What it is called here."""
-        return self.host.name
-
-    @property
-    def status(self) -> LinkStatus:
-        """Where its link stands."""
-        return self.link.status
-
-    @property
-    def status_words(self) -> str:
-        """The same in words, and how far its clock is off."""
-        words = (link_text(self.status), offset_text(self.status.clock_offset))
-        return " · ".join(word for word in words if word)
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether what is shown is as it is now."""
-        return self.link.status.state is LinkState.UP
-
-    # ---- called in the link's thread: the link's status, and the subscription to its snapshots
-
-    def _status_changed(self, status: LinkStatus) -> None:
-        if abs((status.clock_offset or 0.0) - self.clock_offset) > _CLOCK_STEP_S:
-            self.clock_offset = status.clock_offset or 0.0
-            self._make_rows()
-        self._changed()
-
-    def _make_rows(self) -> None:
-        older, offset, rows = self._older_rows
-        if older is not self.older.runs or offset != self.clock_offset:
-            rows = self._rows_of(self.older.runs.values())
-            self._older_rows = self.older.runs, self.clock_offset, rows
-        self.rows = self._rows_of(self.snapshot.newest_first if self.snapshot else ()) + rows
-
-    def _rows_of(self, runs: Iterable[RunRow]) -> tuple[RunRow, ...]:
-        return tuple([remote_row(self.name, run, self.clock_offset) for run in runs])
-
-    def _older_came(self) -> None:
-        self._make_rows()
-        self._changed()
-
-    def request(self) -> dict[str, object]:
-        """What to ask for, after every break too: everything, and then what changes."""
-        return {"do": "watch", "layout": LAYOUT}
-
-    def take(self, frame: LinkMessage) -> int:
-        """Take in what changed."""
-        try:
-            if "error" in frame.fields:
-                raise ValueError(str(frame.fields["error"]))
-            snapshot = self._reader.take(frame.fields)
-        except ValueError as error:
-            self.problem = f"{error}: fresnel-tui host setup {self.name}"
-        else:
-            self.problem = ""
-            if snapshot is not None:
-                self.older.follow(self.snapshot, snapshot)
-                self.snapshot, self.came = snapshot, time.time()
-                self._make_rows()
-        self._changed()
-        return 0
-
-    is_over = False
-
-    # ---- what a screen asks for
-
-    def run(self, run_id: str) -> RunRow | None:
-        """A run there, by its id there."""
-        found = self.snapshot.runs.get(run_id) if self.snapshot is not None else None
-        return found or self.older.runs.get(run_id)
-
-    @property
-    def hidden(self) -> int:
-        """How many ended runs there are not told of; 0 while it is not reached."""
-        return self.older.hidden(self.snapshot) if self.is_reached else 0
-
-    def load_older(self) -> None:
-        """Have some more of them told."""
-        if self.snapshot is not None and self.is_reached:
-            self.older.load(self.snapshot)
-
-    def pushed(self, preset: str, given: Sequence[str]) -> list[str]:
-        """The flags with which a pushed preset finds its things there."""
-        return pushed_overrides(self.link.ssh.registry, self.host, preset, given)
-
-    def stop(self) -> None:
-        """End the link, without waiting, and every log that goes through it."""
-        self.link.stop(patience_s=0.0)
-        self.place.keep_logs(())
 
 
 class LinkedHosts:
-    """Every machine that was added and set up."""
+    """Every place but this machine, by name."""
 
     def __init__(self, app: App[Any], state: StateDirectory) -> None:
-        self._registry = RemoteRegistry(state)
-        mirrors = state.remote / ".mirror"
-        _clear(mirrors)
-        self._mirrors = mirrors / str(os.getpid())
-        self.hosts: dict[str, LinkedHost] = {}
-        self.not_set_up: list[RemoteHost] = []
         self._app = app
         self._listeners: list[Callable[[], None]] = []
         self._is_told = False
-        self._stamps: dict[str, int] = {}
+        self._kinds = open_kinds(state, self._tell)
+        self.hosts: dict[str, WatchedPlace] = {}
         self.refresh()
         atexit.register(self.stop)
+
+    @property
+    def not_set_up(self) -> list[str]:
+        """The names of those that cannot be used yet."""
+        return [name for kind in self._kinds for name in kind.not_set_up]
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Have `changed` called in the app's own thread when something is new."""
         self._listeners.append(changed)
 
-    def unlisten(self, changed: Callable[[], None]) -> None:
-        """Have it called no more."""
-        if changed in self._listeners:
-            self._listeners.remove(changed)
-
     def refresh(self) -> None:
-        """Take in machines that were added, changed or removed meanwhile."""
-        stamps = self._registry.stamps()
-        if stamps == self._stamps:
-            return
-        self._stamps = stamps
-        known = {host.name: host for host in self._registry.all()}
-        for name in [name for name, one in self.hosts.items() if known.get(name) != one.host]:
-            self.hosts.pop(name).stop()
-        self.not_set_up = [host for host in known.values() if not host.command]
-        for host in known.values():
-            if host.command and host.name not in self.hosts:
-                ssh = Ssh(self._registry, host)
-                mirror = self._mirrors / host.name
-                self.hosts[host.name] = LinkedHost(self._app, ssh, mirror, self._tell)
+        """Take in places that were added, changed or removed meanwhile."""
+        for kind in self._kinds:
+            kind.refresh()
+        self.hosts = {name: place for kind in self._kinds for name, place in kind.places.items()}
 
     def stop(self) -> None:
-        """Have every link end, without waiting: each is in a thread that may be in a line's
-        hands.
-        """
+        """Have every place let go, without waiting."""
         atexit.unregister(self.stop)
-        for one in self.hosts.values():
-            one.stop()
-        shutil.rmtree(self._mirrors, ignore_errors=True)
+        for kind in self._kinds:
+            kind.stop()
 
     def _tell(self) -> None:
-        """Called in a link's thread: have the screens look, in the app's own, once for many."""
+        """Called in any thread: have the screens look, in the app's own, once for many."""
         if self._app.is_running and not self._is_told:
             self._is_told = True
             self._app.call_later(self._told)
@@ -203,14 +54,3 @@ class LinkedHosts:
         self._is_told = False
         for changed in tuple(self._listeners):
             changed()
-
-
-def _clear(mirrors: Path) -> None:
-    """Remove what panels left behind that are gone."""
-    try:
-        found = list(mirrors.iterdir())
-    except OSError:
-        return
-    for folder in found:
-        if not folder.name.isdigit() or not Path("/proc", folder.name).exists():
-            shutil.rmtree(folder, ignore_errors=True)

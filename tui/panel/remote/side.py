@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +11,7 @@ from textual.screen import Screen
 
 from runners.places.place import Place
 from runners.places.run_row import RunRow
+from runners.places.table import any_place
 from runners.state.layout import StateDirectory
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
@@ -52,7 +52,7 @@ class RemoteSide:
             self._take_rows()
             self._paint()
             return self._gpus(snapshot)
-        if not self._is_loading and self._snapshots >= _FIRST_LOOK and any_host(self._state):
+        if not self._is_loading and self._snapshots >= _FIRST_LOOK and any_place(self._state):
             self._is_loading = True
             self._screen.run_worker(self._load, thread=True, group="hosts")
         return snapshot
@@ -147,7 +147,7 @@ class RemoteSide:
         if snapshot is None:
             return
         if self.hosts is None or not self.hosts.links.hosts:
-            known = any_host(self._state)
+            known = any_place(self._state)
             words = "no rented machine yet: H adds one"
             screen.notify("connecting…" if known else words, timeout=4, markup=False)
             return
@@ -203,12 +203,3 @@ class RemoteSide:
         """The curves of runs of one machine, beside those of this one."""
         if self.hosts is not None:
             self.hosts.open_metrics(rows)
-
-
-def any_host(state: StateDirectory) -> bool:
-    """Whether a machine was ever added; looks at one folder."""
-    try:
-        with os.scandir(state.remote) as entries:
-            return any(not entry.name.startswith(".") for entry in entries)
-    except OSError:
-        return False

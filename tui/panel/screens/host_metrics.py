@@ -11,10 +11,10 @@ import msgspec
 from runners.cost.run_costs import RunCost
 from runners.model.run import Progress, Run, RunRecord
 from runners.places.run_row import RunRow
+from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
 from tui.panel.remote.curves import RemoteCurveStore
-from tui.panel.remote.links import LinkedHost
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.snapshot.feed import PanelSnapshot

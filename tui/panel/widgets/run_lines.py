@@ -11,10 +11,10 @@ from rich.text import Text
 from textual.theme import Theme
 
 from runners.model.states import State
+from runners.places.remote import RemoteRows, as_of
 from runners.places.run_row import RunRow
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.remote import RemoteRows, as_of
 from tui.views.runs.ended_index import EndedRows
 from tui.views.runs.run_columns import Cell, Look, fit_columns, headings_agree, short_names
 from tui.views.runs.run_row import row_of_view

@@ -1,0 +1,190 @@
+"""The machines of one state folder that are reached by ssh: what each showed last, and its link."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from runners.places.remote import remote_row
+from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.link import Link, LinkState, LinkStatus
+from runners.places.ssh.older import OlderRuns
+from runners.places.ssh.place import SshPlace
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
+from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.status_text import link_text, offset_text
+from runners.state.layout import StateDirectory
+
+_CLOCK_STEP_S = 1.0
+
+
+class LinkedHost:
+    """One machine: where its link stands, and what it showed last."""
+
+    def __init__(self, ssh: Ssh, mirror: Path, changed: Callable[[], None]) -> None:
+        self.host: RemoteHost = ssh.host
+        self.snapshot: PlaceSnapshot | None = None
+        self.came = 0.0
+        """When, in unix seconds."""
+        self.rows: tuple[RunRow, ...] = ()
+        """Its runs as rows of a table, newest first; made anew with every snapshot."""
+        self.problem = ""
+        self._changed = changed
+        self._reader = SnapshotReader()
+        self.clock_offset = 0.0
+        self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
+        self.link = Link(ssh, self._status_changed)
+        self.older = OlderRuns(self.link, self._older_came)
+        self.place = SshPlace(self.link, mirror, self.older.renew)
+        self.link.subscribe(self)
+        self.link.start()
+
+    @property
+    def name(self) -> str:
+        """What it is called here."""
+        return self.host.name
+
+    @property
+    def status(self) -> LinkStatus:
+        """Where its link stands."""
+        return self.link.status
+
+    @property
+    def status_words(self) -> str:
+        """The same in words, and how far its clock is off."""
+        words = (link_text(self.status), offset_text(self.status.clock_offset), self.problem)
+        return " · ".join(word for word in words if word)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether what is shown is as it is now."""
+        return self.link.status.state is LinkState.UP
+
+    # ---- called in the link's thread: the link's status, and the subscription to its snapshots
+
+    def _status_changed(self, status: LinkStatus) -> None:
+        if abs((status.clock_offset or 0.0) - self.clock_offset) > _CLOCK_STEP_S:
+            self.clock_offset = status.clock_offset or 0.0
+            self._make_rows()
+        self._changed()
+
+    def _make_rows(self) -> None:
+        older, offset, rows = self._older_rows
+        if older is not self.older.runs or offset != self.clock_offset:
+            rows = self._rows_of(self.older.runs.values())
+            self._older_rows = self.older.runs, self.clock_offset, rows
+        self.rows = self._rows_of(self.snapshot.newest_first if self.snapshot else ()) + rows
+
+    def _rows_of(self, runs: Iterable[RunRow]) -> tuple[RunRow, ...]:
+        return tuple([remote_row(self.name, run, self.clock_offset) for run in runs])
+
+    def _older_came(self) -> None:
+        self._make_rows()
+        self._changed()
+
+    def request(self) -> dict[str, object]:
+        """What to ask for, after every break too: everything, and then what changes."""
+        return {"do": "watch", "layout": LAYOUT}
+
+    def take(self, frame: LinkMessage) -> int:
+        """Take in what changed."""
+        try:
+            if "error" in frame.fields:
+                raise ValueError(str(frame.fields["error"]))
+            snapshot = self._reader.take(frame.fields)
+        except ValueError as error:
+            self.problem = f"{error}: fresnel-tui host setup {self.name}"
+        else:
+            self.problem = ""
+            if snapshot is not None:
+                self.older.follow(self.snapshot, snapshot)
+                self.snapshot, self.came = snapshot, time.time()
+                self._make_rows()
+        self._changed()
+        return 0
+
+    is_over = False
+
+    # ---- what a screen asks for
+
+    def run(self, run_id: str) -> RunRow | None:
+        """A run there, by its id there."""
+        found = self.snapshot.runs.get(run_id) if self.snapshot is not None else None
+        return found or self.older.runs.get(run_id)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it was tried and not reached."""
+        return self.status.state is LinkState.DOWN
+
+    @property
+    def older_problem(self) -> str:
+        """Why older runs did not come; empty when they did."""
+        words = f"{self.name}: {self.older.problem}; fresnel-tui host setup {self.name}"
+        return words if self.older.problem else ""
+
+    @property
+    def hidden(self) -> int:
+        """How many ended runs there are not told of; 0 while it is not reached."""
+        return self.older.hidden(self.snapshot) if self.is_reached else 0
+
+    def load_older(self) -> None:
+        """Have some more of them told."""
+        if self.snapshot is not None and self.is_reached:
+            self.older.load(self.snapshot)
+
+    def stop(self) -> None:
+        """End the link, without waiting, and every log that goes through it."""
+        self.link.stop(patience_s=0.0)
+        self.place.keep_logs(())
+
+
+class SshMachines:
+    """Every machine that was added and set up."""
+
+    def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
+        self._registry = RemoteRegistry(state)
+        mirrors = state.remote / ".mirror"
+        _clear(mirrors)
+        self._mirrors = mirrors / str(os.getpid())
+        self._changed = changed
+        self._stamps: dict[str, int] = {}
+        self.places: dict[str, LinkedHost] = {}
+        self.not_set_up: list[str] = []
+
+    def refresh(self) -> None:
+        """Take in machines that were added, changed or removed meanwhile."""
+        stamps = self._registry.stamps()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        known = {host.name: host for host in self._registry.all()}
+        for name in [name for name, one in self.places.items() if known.get(name) != one.host]:
+            self.places.pop(name).stop()
+        self.not_set_up = [host.name for host in known.values() if not host.command]
+        for host in known.values():
+            if host.command and host.name not in self.places:
+                ssh = Ssh(self._registry, host)
+                mirror = self._mirrors / host.name
+                self.places[host.name] = LinkedHost(ssh, mirror, self._changed)
+
+    def stop(self) -> None:
+        """Have every link end, without waiting: each is in a thread that a line may hold up."""
+        for host in self.places.values():
+            host.stop()
+        shutil.rmtree(self._mirrors, ignore_errors=True)
+
+
+def _clear(mirrors: Path) -> None:
+    """Remove what panels left behind that are gone."""
+    try:
+        found = list(mirrors.iterdir())
+    except OSError:
+        return
+    for folder in found:
+        if not folder.name.isdigit() or not Path("/proc", folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)

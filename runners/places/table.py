@@ -1,0 +1,46 @@
+"""The table of the kinds of places besides this machine; each is imported when it is used."""
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
+
+from runners.places.place import PlaceKind
+from runners.state.layout import StateDirectory
+
+
+class KindRow(NamedTuple):
+    """One kind of places: MODULE:CLASS that opens them, called with the state folder and a function
+    to call when something is new; and whether a state folder has any.
+    """
+
+    opened_by: str
+    is_used: Callable[[StateDirectory], bool]
+
+
+def _has_machines(state: StateDirectory) -> bool:
+    """Whether a machine was ever added; looks at one folder."""
+    try:
+        with os.scandir(state.remote) as entries:
+            return any(not entry.name.startswith(".") for entry in entries)
+    except OSError:
+        return False
+
+
+KINDS: dict[str, KindRow] = {
+    "ssh": KindRow("runners.places.ssh.machine:SshMachines", _has_machines),
+}
+
+
+def any_place(state: StateDirectory) -> bool:
+    """Whether runs may live elsewhere than here."""
+    return any(kind.is_used(state) for kind in KINDS.values())
+
+
+def open_kinds(state: StateDirectory, changed: Callable[[], None]) -> list[PlaceKind]:
+    """The places of every kind; `changed` is called in any thread when one shows something new."""
+    opened: list[PlaceKind] = []
+    for row in KINDS.values():
+        module, _, name = row.opened_by.partition(":")
+        opened.append(getattr(import_module(module), name)(state, changed))
+    return opened
