@@ -4,6 +4,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+from runners.places.ssh.link import Link, LinkState
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.ssh import Ssh
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
@@ -89,3 +94,26 @@ def test_a_machine_that_is_off_is_not_reached(line: CommandLine, rented: RentedM
     rented.wire.close()
     refused = line.run("list", "--host", "rented", exits=4).stderr
     assert "rented is not reached" in refused
+
+
+def test_an_agent_that_is_not_understood_is_told_of_and_the_link_lives(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    agent = rented.home / "odd-agent"
+    agent.write_text(
+        '#!/bin/sh\nprintf \'\\036fresnel-tui link 1\\n{"id":1,"answer":[7]}\\n\'; cat\n'
+    )
+    agent.chmod(0o755)
+    registry = RemoteRegistry(line.state)
+    host = msgspec.structs.replace(registry.find("rented"), command=str(agent))
+    registry.save(host)
+    link = Link(Ssh(registry, host)).start()
+    try:
+        eventually(lambda: "not understood" in link.status.reason)
+        assert link.status.state is LinkState.DOWN and "host setup rented" in link.status.hint
+        command = str(rented.install())
+        link.ssh.host = msgspec.structs.replace(host, command=command)
+        link.retry_now()
+        eventually(lambda: link.status.state is LinkState.UP)
+    finally:
+        link.stop()

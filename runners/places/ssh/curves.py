@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.model.run import Run
+from runners.places.ssh.frames import decoded
 from runners.watch.metrics.series import Series
 
 _MOST = 1000
@@ -130,19 +131,16 @@ class CurveReader:
 
     def take(self, fields: Mapping[str, Any], data: bytes) -> None:
         """Take in a message. ValueError when it means something else by it than we do."""
-        try:
-            runs = [run for run, _ in self.line]
-            if "runs" in fields:
-                runs = msgspec.convert(fields["runs"], list[Run])
-            parts = msgspec.convert(fields.get("curves", []), list[CurvePart])
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from None
+        runs = [run for run, _ in self.line]
+        if "runs" in fields:
+            runs = decoded(fields["runs"], list[Run])
+        parts = decoded(fields.get("curves", []), list[CurvePart])
         before = [] if fields.get("anew") else [dict(series) for _, series in self.line]
         every = before + [{} for _ in range(len(runs) - len(before))]
         at = 0
         for part in parts:
             size = 8 * 4 * part.count
-            if not 0 <= part.of < len(every) or len(data) - at < size:
+            if not 0 <= part.of < len(every) or not 0 <= size <= len(data) - at:
                 raise ValueError("curves that are not whole")
             series = every[part.of]
             series[part.name] = _longer(series.get(part.name), part, data[at : at + size])

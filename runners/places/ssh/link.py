@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.connection import AgentConnection, LineLost, RefusedThere, refuse
+from runners.places.ssh.frames import Hello, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.requests import REQUEST
@@ -218,16 +219,24 @@ class Link:
         self._greeted_at = time.time()
         connection.send({"do": "hello", "id": _HELLO})
 
-    def _take_hello(self, connection: AgentConnection, told: dict[str, Any]) -> None:
+    def _take_hello(self, connection: AgentConnection, answer: object) -> None:
         """The first answer says that it is there; the second, which waits for nothing that is
         still being loaded, how its clock stands.
         """
         now = time.time()
+        try:
+            hello = decoded(answer, Hello)
+        except ValueError as error:
+            raise RemoteTrouble(
+                Trouble.NO_AGENT,
+                f"{self.ssh.host.name}: its agent is not understood: {error}",
+                f"`fresnel-tui host setup {self.ssh.host.name}` sets it up again",
+            ) from None
         if self.status.state is LinkState.UP:
-            offset = float(told["time"]) - (self._greeted_at + now) / 2
+            offset = hello.time - (self._greeted_at + now) / 2
             self._set(self.status._replace(clock_offset=offset))
             return
-        self._set(LinkStatus(LinkState.UP, now, version=str(told.get("version", ""))))
+        self._set(LinkStatus(LinkState.UP, now, version=hello.version))
         self._greet(connection)
 
     def _serve(self, connection: AgentConnection) -> None:

@@ -6,7 +6,7 @@ and refused where it is something else, or too much.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metr
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.curves import CurvePart
 from runners.places.ssh.difference import apply
+from runners.places.ssh.frames import decoded
 
 LAYOUT = "-".join(fingerprint(kind) for kind in (PlaceSnapshot, CurvePart, Run))
 """What both ends have to agree on."""
@@ -25,8 +26,6 @@ _MOST_RUNS = 10_000
 _MOST_GPUS = 1024
 _FIELDS = RunRow.__struct_fields__
 _PACKED, _HEADLINE, _LAST, _BEST = map(_FIELDS.index, ("packed", "headline", "last", "best"))
-
-T = TypeVar("T")
 
 
 def require_layout(asked: Mapping[str, Any]) -> None:
@@ -65,10 +64,10 @@ def rows_of(trees: Sequence[Any]) -> list[RunRow]:
 
 def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
     """The snapshot that a tree tells. ValueError when it tells something else, or too much."""
-    runs = _converted(tree.get("runs", {}), dict[str, list[Any]])
+    runs = decoded(tree.get("runs", {}), dict[str, list[Any]])
     if len(runs) > _MOST_RUNS:
         raise ValueError(f"{len(runs):,} runs")
-    snapshot = _converted({**tree, "runs": {}}, PlaceSnapshot)
+    snapshot = decoded({**tree, "runs": {}}, PlaceSnapshot)
     if len(snapshot.gpus) > _MOST_GPUS:
         raise ValueError(f"{len(snapshot.gpus):,} GPUs")
     return msgspec.structs.replace(snapshot, runs={key: _row(row) for key, row in runs.items()})
@@ -77,23 +76,16 @@ def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
 def _row(tree: Any) -> RunRow:
     if not isinstance(tree, list) or len(tree) != len(_FIELDS):
         raise ValueError("a row of other fields")
-    metrics = _converted(tree[_PACKED], dict[str, MetricValues])
+    metrics = decoded(tree[_PACKED], dict[str, MetricValues])
     if len(metrics) > MOST_METRICS:
         raise ValueError(f"{len(metrics):,} metrics")
     values = list(tree)
     values[_PACKED] = b""
-    row = _converted(values, RunRow)
+    row = decoded(values, RunRow)
     row.packed = pack_metrics(metrics, row.headline)
     if row.last is None and row.best is None and row.headline in metrics:
         row.last, row.best, _ = metrics[row.headline]
     return row
-
-
-def _converted(value: Any, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
 
 
 class SnapshotReader:
