@@ -29,6 +29,8 @@ GROUPS = {
     "trainer": "trainer",
 }
 README = Path(__file__).with_name("README.md")
+BY_HAND = "\n## Durations of the suite"
+"""Where the part of the README begins that is not written by this program."""
 METHOD = """\
 Medians of five with the range in brackets, unless a row says otherwise (launches 15, lists 7, keys 10 or 40, a hundred
 runs 3, the trainer 3); one warm-up before. Whatever is compared was measured in this same run, in turns or side by
@@ -66,7 +68,8 @@ def main() -> int:
     text = _document(tables, chosen.quick, load, time.monotonic() - began)
     target = chosen.markdown or (README if not chosen.names and not chosen.quick else None)
     if target is not None:
-        target.write_text(text)
+        _, heading, by_hand = README.read_text().partition(BY_HAND)
+        target.write_text(text + heading + by_hand if target == README else text)
         write(f"written: {target.name}")
     return int(failed)
 
@@ -105,7 +108,7 @@ def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> 
     head = [
         "# Bench",
         "",
-        "Written by `make bench` (`tests/bench/run_all.py`): do not edit.",
+        "Written by `make bench` (`tests/bench/run_all.py`), but for the last section: do not edit.",
         "",
         f"* machine: {machine()}",
         f"* date: {time.strftime('%-d %B %Y')}, commit {revision()}, took {seconds / 60:.0f} min, "

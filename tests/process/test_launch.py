@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
 from runners.state.layout import RunDirectory
 from tests.process.conftest import SAFE_PATH, STUBBORN, CommandLine, leader, record
+from tests.screen_text import NO_RUNS, run_row
 from tests.support import SLEEPS_IN, eventually
 
 RUN_KEYS = {
@@ -127,11 +129,11 @@ def test_launch_prints_the_id_alone(cli: CommandLine) -> None:
 
 def test_lists_and_tables_stay_off_stderr_and_empty_lists_off_stdout(cli: CommandLine) -> None:
     empty = cli.run("list")
-    assert empty.stdout == "" and "no runs yet" in empty.stderr
+    assert empty.stdout == "" and NO_RUNS in empty.stderr
     assert cli.json("list") == []
     cli.run("launch", "--gpus", "0", "--wait", "--", "true")
     full = cli.run("list")
-    assert "✔ done" in full.stdout and full.stderr == ""
+    assert run_row(State.DONE) in full.stdout and full.stderr == ""
 
 
 def test_follow_shows_the_output_then_a_summary(cli: CommandLine) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import run_row
 from tests.stubs import nvml as stub
 from tests.terminal import headless
 from tests.ui.conftest import Show
@@ -136,7 +138,7 @@ def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
         "launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300"
     )
     assert started.returncode == 0, started.stderr
-    panel.wait_for(r"▶ running\s+onward")
+    panel.wait_for(run_row(State.RUNNING, "onward"))
     panel.wait_for("it goes on")
     panel.press("1", "Enter")
     panel.wait_for("Launching on the CPU, stopping and logs go on")
@@ -145,7 +147,7 @@ def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
     panel.press("s")
     panel.wait_for("Stop onward")
     panel.press("y")
-    panel.wait_for(r"■ stopped\s+onward")
+    panel.wait_for(run_row(State.STOPPED, "onward"))
 
 
 def test_a_course_is_scaled_to_what_is_possible_and_gaps_stay_gaps() -> None:

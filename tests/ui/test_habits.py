@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import NO_RUNS, RUNS_HELP, run_row
 from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
@@ -32,14 +34,14 @@ def test_read_only_shows_and_touches_nothing(show: Show) -> None:
         == 0
     )
     panel = show("--read-only")
-    panel.wait_for(r"▶ running\s+mine")
+    panel.wait_for(run_row(State.RUNNING, "mine"))
     panel.wait_for("here")
     panel.wait_for("read-only")
     assert "n Launch" not in panel.text and "s Stop" not in panel.text
     panel.press("n", "s", "a", "?")
-    panel.wait_for("Runs: here")
+    panel.wait_for(RUNS_HELP)
     panel.press("Escape")
-    panel.wait_gone("Runs: here")
+    panel.wait_gone(RUNS_HELP)
     assert "Launch a run" not in panel.text and "Stop mine" not in panel.text
     panel.press("q")
     assert panel.wait_end() == 0
@@ -48,7 +50,7 @@ def test_read_only_shows_and_touches_nothing(show: Show) -> None:
 
 def test_read_only_needs_no_folder_it_may_write(show: Show, tmp_path: Path) -> None:
     panel = show("--read-only", FRESNEL_STATE_DIR=str(tmp_path / "nowhere"))
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("q")
     assert panel.wait_end() == 0 and not (tmp_path / "nowhere").exists()
 
@@ -61,17 +63,17 @@ def test_what_was_done_becomes_a_script_that_does_it(show: Show, tmp_path: Path)
         "flag: ''}}\n"
     )
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for(r"x +1 ")
     panel.press("Enter")
     panel.wait_for("x: a word")
     panel.press("5", "F2")
-    panel.wait_for(r"▶ running\s+aa-mine")
+    panel.wait_for(run_row(State.RUNNING, "aa-mine"))
     panel.press("s")
     panel.wait_for("Stop aa-mine")
     panel.press("y")
-    panel.wait_for(r"■ stopped\s+aa-mine")
+    panel.wait_for(run_row(State.STOPPED, "aa-mine"))
     panel.press("c")
     panel.wait_for(r"fresnel-tui launch aa-mine --set x=5")
     (run,) = json.loads(headless("list", "--json").stdout)
@@ -92,7 +94,7 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(
 ) -> None:
     settings(tmp_path, "panel: {theme: ansi-dark, mouse: false}\n")
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     assert not re.search(rb"[34]8;[25];", panel.raw), "sixteen colours only"
     assert MOUSE_ON not in panel.raw
     panel.press("Ctrl+P")
@@ -111,7 +113,7 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(
     panel.press("Ctrl+Q")
     assert panel.wait_end() == 0
     again = show(COLORTERM="truecolor")
-    again.wait_for("no runs yet")
+    again.wait_for(NO_RUNS)
     assert b"48;2;255;255;255" in again.raw
 
 
@@ -124,7 +126,7 @@ def test_wrong_settings_are_said_before_anything_opens(show: Show, tmp_path: Pat
 
 def test_the_mouse_is_given_back_and_taken_again(show: Show) -> None:
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     taken = panel.raw.count(MOUSE_ON)
     assert taken and MOUSE_OFF not in panel.raw
     panel.press("M")
@@ -141,7 +143,7 @@ def test_an_ending_rings_and_asks_for_a_desktop_notice(show: Show) -> None:
     assert launched.returncode == 0, launched.stderr
     directory = Path(json.loads(headless("list", "--json").stdout)[0]["directory"])
     panel = show()
-    panel.wait_for(r"▶ running")
+    panel.wait_for(run_row(State.RUNNING))
     assert b"\x1b]9;" not in panel.raw
     working = Path(json.loads((directory / "plan.json").read_text())["working_directory"])
     (working / "go").touch()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import run_row
 from tests.support import eventually
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show, sized
@@ -60,7 +62,7 @@ def test_a_command_is_typed_named_launched_edited_and_launched_again(
     panel.press(str(tmp_path))
     panel.wait_for(rf"directory +{tmp_path}")
     panel.press("F2")
-    panel.wait_for(r"✔ done\s+mine")
+    panel.wait_for(run_row(State.DONE, "mine"))
     panel.wait_for(r"hello  world")
     first = plan_of("mine")
     assert first["argv"][-1] == "echo 'hello  world'; pwd"
@@ -75,7 +77,7 @@ def test_a_command_is_typed_named_launched_edited_and_launched_again(
     panel.press("other")
     panel.wait_for(r"command +\S*echo second")
     panel.press("F2")
-    panel.wait_for(r"✔ done\s+other")
+    panel.wait_for(run_row(State.DONE, "other"))
     second = plan_of("other")
     assert second["argv"][-1] == "second"
     assert second["working_directory"] == str(tmp_path), "it runs where the first one ran"
@@ -101,7 +103,7 @@ def test_ticks_stay_when_a_busy_gpu_is_chosen(show: Show, monkeypatch: pytest.Mo
     held = headless("launch", "--gpu-ids", "1", "--name", "holder", "--", "sleep", "600")
     assert held.returncode == 0, held.stderr
     panel = show()
-    panel.wait_for(r"▶ running\s+holder")
+    panel.wait_for(run_row(State.RUNNING, "holder"))
     panel.press("n")
     panel.wait_for(r"\[x\] GPU 2 .*→ device 1")
     panel.press("Enter")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.screen_text import NO_RUNS
 from tests.support import eventually
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
@@ -13,7 +14,7 @@ from tests.ui.conftest import Show
 @pytest.fixture
 def panel(show: Show, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
-    yield show(columns=100, rows=30, until="no runs yet")
+    yield show(columns=100, rows=30, until=NO_RUNS)
     headless("guard", "off")
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import NO_RUNS, RUNS_HELP, run_row
 from tests.support import eventually
 from tests.terminal import REPOSITORY, Terminal, headless, panel_command
 from tests.ui.conftest import Show
@@ -43,13 +45,13 @@ def runs() -> list[dict[str, object]]:
 
 def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     panel = show(FRESNEL_GPUS="sim:4xMI300X")
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for("Launch a run")
     panel.wait_for("aa-counter")
     panel.wait_for("Plan: exactly what runs")
     panel.press("F2")
-    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for(r"counting \d+")
     panel.wait_for("A:0")
     panel.press("q")
@@ -58,14 +60,14 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     (run,) = runs()
     assert run["state"] == "running"
     again = show(FRESNEL_GPUS="sim:4xMI300X")
-    again.wait_for(r"▶ running\s+aa-counter")
+    again.wait_for(run_row(State.RUNNING, "aa-counter"))
     before = eventually(lambda: counted(again) + 1, what="a number")
     eventually(lambda: counted(again) > before + 5, what="the log going on")
     again.press("s")
     again.wait_for("Stop aa-counter")
     again.wait_for("Newest checkpoint: none seen on disk")
     again.press("y")
-    again.wait_for(r"■ stopped\s+aa-counter")
+    again.wait_for(run_row(State.STOPPED, "aa-counter"))
     again.press("q")
     assert again.wait_end() == 0
     assert [run["state"] for run in runs()] == ["stopped"]
@@ -73,7 +75,7 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
 
 def test_launch_option_selects_the_new_run_and_quitting_leaves_it(show: Show) -> None:
     panel = show("--launch", "aa-counter", "--set", "gpus=0")
-    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for(r"counting \d+")
     panel.press("Ctrl+Q")
     assert panel.wait_end() == 0
@@ -82,7 +84,7 @@ def test_launch_option_selects_the_new_run_and_quitting_leaves_it(show: Show) ->
 
 def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> None:
     panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for(r"unused\s+3")
     panel.press("Enter")
@@ -94,7 +96,7 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> N
     panel.press("Home", "\x0b", "2-3")
     panel.wait_for("GPU 2 → device 0, GPU 3 → device 1")
     panel.press("F2")
-    panel.wait_for(r"▶ running\s+aa-counter\s+2-3")
+    panel.wait_for(run_row(State.RUNNING, r"aa-counter\s+2-3"))
     (run,) = runs()
     assert run["gpus"] == [2, 3]
     assert run["simulated"] is True
@@ -117,7 +119,7 @@ def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
     (presets / "aa-counter.yaml").unlink()
     (presets / "aa-scaled.yaml").write_text(SCALED)
     panel = show(FRESNEL_GPUS="sim:4xH100", columns=120, rows=40)
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for(r"\[x\] GPU 1 .*→ device 1")
     panel.press("Enter")
@@ -139,7 +141,7 @@ def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
     panel.wait_for(r"\[x\] GPU 3 .*→ device 0")
     panel.wait_for(r"✎ bs +8 ")
     panel.press("F2")
-    panel.wait_for(r"▶ running\s+aa-scaled\s+3 ")
+    panel.wait_for(run_row(State.RUNNING, r"aa-scaled\s+3 "))
     panel.wait_for(r"got --bs 8 --lr 0\.0002")
     (run,) = runs()
     assert run["gpus"] == [3]
@@ -150,7 +152,7 @@ def test_a_run_is_launched_again_as_it_was_or_varied(show: Show) -> None:
                      "command=echo first")  # fmt: skip
     assert first.returncode == 0, first.stderr
     panel = show(columns=120, rows=40)
-    panel.wait_for(r"✔ done\s+old")
+    panel.wait_for(run_row(State.DONE, "old"))
     panel.press("a")
     panel.wait_for("old again")
     panel.wait_for(r"as 20\S+-old-\w+ was launched")
@@ -184,7 +186,7 @@ def test_refused_launch_says_who_holds_the_gpus(
         == 0
     )
     panel = show()
-    panel.wait_for(r"▶ running\s+holder")
+    panel.wait_for(run_row(State.RUNNING, "holder"))
     panel.press("n")
     panel.wait_for("queued: 1 GPU asked for")
     panel.wait_for(r"\[ \] GPU 0 .* A holder")
@@ -199,7 +201,7 @@ def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(
         "stop: {ladder: [SIGINT 90s, SIGKILL 5s]}\n"
     )
     panel = show("--launch", "stubborn", columns=160, rows=40)
-    panel.wait_for(r"▶ running\s+stubborn")
+    panel.wait_for(run_row(State.RUNNING, "stubborn"))
     panel.wait_for("up")
     panel.press("s")
     panel.wait_for("Stop stubborn")
@@ -208,16 +210,16 @@ def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(
     panel.press("s")
     panel.wait_for(r"It is stopping: step 1 of 2, SIGINT")
     panel.press("y")
-    panel.wait_for(r"■ stopped\s+stubborn")
+    panel.wait_for(run_row(State.STOPPED, "stubborn"))
 
 
 def test_help_palette_search_and_zoom(show: Show) -> None:
     panel = show("--launch", "aa-counter", "--set", "gpus=0")
     eventually(lambda: counted(panel) > 12, what="something to look for")
     panel.press("?")
-    panel.wait_for("Runs: here")
+    panel.wait_for(RUNS_HELP)
     panel.press("PageDown")
-    panel.wait_gone("Runs: here")
+    panel.wait_gone(RUNS_HELP)
     panel.press("Escape")
     panel.wait_gone("Keys ─")
     panel.press("3/")
@@ -241,7 +243,7 @@ def test_sizes_show_gpus_runs_log_and_keys(show: Show, size: tuple[int, int]) ->
     panel = show(
         "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
     )
-    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for("GPUs · simulated")
     panel.wait_for(r"7 .*free")
     panel.wait_for("n Launch")
@@ -256,7 +258,7 @@ def test_without_gpus_the_pane_shows_the_cpu(show: Show) -> None:
 
 def test_terminal_gone_ends_the_panel_and_not_the_run(show: Show) -> None:
     panel = show("--launch", "aa-counter", "--set", "gpus=0")
-    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     os.kill(panel.child.pid, signal.SIGHUP)
     panel.wait_end()
     assert [run["state"] for run in runs()] == ["running"]

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import run_row
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
 
@@ -24,7 +26,7 @@ def panel(tmp_path: Path, show: Show) -> Terminal:
 
 
 def test_d_says_why_a_run_failed_and_enter_launches_it_mended(panel: Terminal) -> None:
-    panel.wait_for("✘ failed +oom")
+    panel.wait_for(run_row(State.FAILED, "oom"))
     panel.press("d")
     panel.wait_for("Why oom ended")
     panel.wait_for("GPU has not enough memory")

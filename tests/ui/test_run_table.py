@@ -8,7 +8,9 @@ import pytest
 
 from runners.host.files import replace
 from runners.host.identity import host_name
+from runners.model.states import State
 from runners.state.layout import StateDirectory
+from tests.screen_text import run_row
 from tests.support import eventually, make_plan
 from tests.terminal import headless
 from tests.ui.conftest import Show
@@ -63,7 +65,7 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     panel.wait_for(r"state +name +prog +loss +ETA")
     panel.wait_for(r"(?m)│ *state.*\n.*│A ▶ running +alive")
     panel.wait_for(r"alive · output\.log")
-    panel.wait_for(r"✘ failed +broken +RuntimeError: no")
+    panel.wait_for(run_row(State.FAILED, "broken +RuntimeError: no"))
     panel.wait_for("1 live · 132 in all")
     panel.press("End")
     panel.wait_for("old-129 · output.log")
@@ -92,7 +94,7 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
 
 def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:
     panel = show(columns=120, rows=40)
-    panel.wait_for(r"✘ failed +broken")
+    panel.wait_for(run_row(State.FAILED, "broken"))
     panel.wait_for("131 in all")
     panel.press("Enter")
     panel.wait_for(r"command +python train\.py broken")
@@ -133,8 +135,8 @@ def test_a_queued_run_says_why_it_waits_where_its_log_will_be(show: Show) -> Non
         )
         assert done.returncode == 0, done.stderr
     panel = show()
-    panel.wait_for(r"▶ running +holder")
-    panel.wait_for(r"◷ queued +waiter +GPU 0 held by h")
+    panel.wait_for(run_row(State.RUNNING, "holder"))
+    panel.wait_for(run_row(State.QUEUED, "waiter +GPU 0 held by h"))
     panel.press("j")
     panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
     panel.wait_for(r"Place 1 of 1 in the queue")

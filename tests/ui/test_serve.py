@@ -20,6 +20,7 @@ import psutil
 import pyte
 import pytest
 
+from tests.screen_text import NO_RUNS, RUNS_HELP
 from tests.support import CEILING_S, REPOSITORY, eventually
 
 if sys.version_info >= (3, 11):
@@ -143,9 +144,9 @@ async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         page = Page()
         async with served.socket(client) as socket:
-            await until(socket, page, "no runs yet")
+            await until(socket, page, NO_RUNS)
             await socket.send_json(["stdin", "?"])
-            await until(socket, page, "Runs: here")
+            await until(socket, page, RUNS_HELP)
             assert len(served.panels()) == 1
     await asyncio.to_thread(
         eventually, lambda: not served.panels(), what="the panel gone with its page"
@@ -245,7 +246,7 @@ async def test_through_a_tunnel_from_another_port_the_page_finds_its_parts(
         async with client.get(f"{served.base}/", headers={"Host": there}) as answer:
             assert f'"ws://{there}{served.place}/ws"' in await answer.text()
         async with served.socket(client, Host=there, Origin=f"http://{there}") as socket:
-            await until(socket, Page(), "no runs yet")
+            await until(socket, Page(), NO_RUNS)
 
 
 async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(
@@ -255,7 +256,7 @@ async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(
     async with served.visitor() as client:
         for nonsense in ("no json", "{}", "[]", '["resize", 3]', '["stdin", null]'):
             async with served.socket(client) as socket:
-                await until(socket, Page(), "no runs yet")
+                await until(socket, Page(), NO_RUNS)
                 await socket.send_str(nonsense)
                 async with timeout(CEILING_S):
                     while (await socket.receive()).type not in (
@@ -264,7 +265,7 @@ async def test_nonsense_on_the_websocket_ends_the_page_and_not_the_server(
                     ):
                         pass
         async with served.socket(client) as socket:
-            await until(socket, Page(), "no runs yet")
+            await until(socket, Page(), NO_RUNS)
 
 
 async def test_read_only_is_passed_on(serve: Callable[..., Served]) -> None:
@@ -288,7 +289,7 @@ async def test_a_run_launched_here_knows_nothing_of_the_page_and_outlives_the_se
     served = serve()
     page = Page()
     async with served.visitor() as client, served.socket(client) as socket:
-        await until(socket, page, "no runs yet")
+        await until(socket, page, NO_RUNS)
         await socket.send_json(["stdin", "n"])
         await until(socket, page, "aa-env(.|\n)*Plan: exactly what runs")
         await socket.send_json(["stdin", "\x1bOQ"])
@@ -317,7 +318,7 @@ async def test_ctrl_c_ends_the_server_and_its_panels(
 ) -> None:
     served = serve()
     async with served.visitor() as client, served.socket(client) as socket:
-        await until(socket, Page(), "no runs yet")
+        await until(socket, Page(), NO_RUNS)
         panels = served.panels()
         served.process.send_signal(how)
         assert await asyncio.to_thread(served.process.wait, CEILING_S) == 0
@@ -459,7 +460,7 @@ async def test_a_real_browser_shows_the_panel_and_a_key_without_a_click_reaches_
         for domain in ("Network", "Page", "Runtime"):
             await window.call(f"{domain}.enable")
         await window.call("Page.navigate", url=served.url)
-        await window.shows("no runs yet")
+        await window.shows(NO_RUNS)
         address = await window.call(
             "Runtime.evaluate", expression="location.href + '|' + document.cookie"
         )
@@ -475,7 +476,7 @@ async def test_a_real_browser_shows_the_panel_and_a_key_without_a_click_reaches_
         await window.until(has_focus)
         before = await window.picture()
         await window.press("?")
-        await window.shows("Runs: here")
+        await window.shows(RUNS_HELP)
 
         async def looks_otherwise() -> bool:
             return await window.picture() != before

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.screen_text import NO_RUNS
 from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
@@ -18,7 +19,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def show(show: Show) -> Show:
-    return sized(show, 200, 40, until="no runs yet")
+    return sized(show, 200, 40, until=NO_RUNS)
 
 
 def test_a_setting_is_saved_and_comments_stay(show: Show, file: Path) -> None:

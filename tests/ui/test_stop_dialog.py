@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
+from tests.screen_text import run_row
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
 
@@ -19,7 +21,7 @@ def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
     launched = headless("launch", "--gpus", "0", "--name", "deaf", "--", "sh", "-c", script)
     assert launched.returncode == 0, launched.stderr
     panel = show()
-    panel.wait_for(r"▶ running\s+deaf")
+    panel.wait_for(run_row(State.RUNNING, "deaf"))
     panel.wait_for("up")
     panel.press("s")
     panel.wait_for("Stop deaf")
@@ -30,7 +32,7 @@ def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
     panel.press("k")
     panel.wait_for("Kill it now")
     panel.press("y")
-    panel.wait_for(r"■ stopped\s+deaf")
+    panel.wait_for(run_row(State.STOPPED, "deaf"))
     (run,) = json.loads(headless("list", "--json", "--all").stdout)
     assert run["reason"].startswith("killed")
     panel.press("c")
@@ -57,7 +59,7 @@ def test_leaving_says_what_goes_on(show: Show, tmp_path: Path) -> None:
         done = headless("launch", "--gpus", "0", "--name", name, "--", "sleep", "600")
         assert done.returncode == 0
     panel = show()
-    panel.wait_for(r"▶ running\s+one")
+    panel.wait_for(run_row(State.RUNNING, "one"))
     panel.press("q")
     panel.wait_for("2 runs go on; `fresnel-tui` shows them")
     assert panel.wait_end() == 0

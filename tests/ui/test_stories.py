@@ -17,8 +17,10 @@ import pytest
 
 from runners.host.files import replace
 from runners.host.identity import host_name
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.conftest import FAILED
+from tests.screen_text import RUNS_HELP, run_row
 from tests.support import eventually, make_plan
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.warm import COMMANDS
@@ -143,7 +145,7 @@ class Stage:
             command("launch", "--gpu-ids", "0", "--name", name, "--", "sleep", "900")
         panel = Terminal(panel_command(), self.columns, self.rows, **own)
         scene = self._scene = Scene(panel, self.columns, state, command)
-        panel.wait_for(r"▶ running +holder")
+        panel.wait_for(run_row(State.RUNNING, "holder"))
         panel.wait_for(f"2 live · {OLD + 5} in all")
         return scene
 
@@ -185,7 +187,7 @@ def test_who_runs_stands_on_top_and_who_holds_a_gpu_has_its_letter(scene: Scene)
 
 def test_what_ended_before_this_panel_kept_its_result(scene: Scene) -> None:
     scene.panel.press("/rate-1e-4")
-    scene.panel.wait_for(r"✔ done +rate-1e-4 .*0\.11")
+    scene.panel.wait_for(run_row(State.DONE, r"rate-1e-4 .*0\.11"))
     scene.panel.press("Escape")
     scene.panel.wait_gone("find:")
 
@@ -193,7 +195,7 @@ def test_what_ended_before_this_panel_kept_its_result(scene: Scene) -> None:
 def test_last_week_s_failure_is_found_and_the_oldest_is_reached(scene: Scene) -> None:
     panel = scene.panel
     scene.choose("state:failed since:7d")
-    panel.wait_for(r"✘ failed +broken")
+    panel.wait_for(run_row(State.FAILED, "broken"))
     scene.back()
     panel.press("End")
     panel.wait_for("the log of old-39")
@@ -228,7 +230,7 @@ def test_the_best_run_is_found_by_sorting(scene: Scene) -> None:
 def test_why_a_run_failed_stands_in_its_row_and_in_its_details(scene: Scene) -> None:
     panel = scene.panel
     panel.press("/broken")
-    panel.wait_for(r"✘ failed +broken +.*RuntimeError")
+    panel.wait_for(run_row(State.FAILED, "broken +.*RuntimeError"))
     panel.press("Enter", "Enter")
     panel.wait_for(r"command +python train\.py --lr 0\.9")
     panel.wait_for(r"RuntimeError: no space left on device")
@@ -256,7 +258,7 @@ def test_the_code_that_was_changed_is_shown(scene: Scene) -> None:
 
 def test_what_a_queued_run_waits_for_is_told_in_full(scene: Scene) -> None:
     panel = scene.panel
-    panel.wait_for(r"◷ queued +waiter +.*GPU 0 held")
+    panel.wait_for(run_row(State.QUEUED, "waiter +.*GPU 0 held"))
     scene.choose("waiter")
     panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
     panel.wait_for("Place 1 of 1 in the queue")
@@ -333,7 +335,7 @@ def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> N
     panel.press("Tab")
     panel.wait_for("name: what the run is called")
     panel.press("mine", "F2")
-    panel.wait_for(r"▶ running +mine")
+    panel.wait_for(run_row(State.RUNNING, "mine"))
     panel.wait_for(r"mine · output\.log")
     panel.press("s")
     panel.wait_for("Stop mine")
@@ -343,7 +345,7 @@ def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> N
     panel.press("s")
     panel.wait_for("Stop mine")
     panel.press("y")
-    panel.wait_for(r"■ stopped +mine")
+    panel.wait_for(run_row(State.STOPPED, "mine"))
     panel.press("x")
     panel.wait_for("Delete 1 run")
     panel.press("y")
@@ -373,9 +375,9 @@ def test_drain_and_guard_are_asked_for_and_stand_in_the_header(scene: Scene) -> 
 def test_help_is_of_the_pane_in_focus_and_settings_are_shown(scene: Scene) -> None:
     panel = scene.panel
     panel.press("2", "?")
-    panel.wait_for("Runs: here")
+    panel.wait_for(RUNS_HELP)
     panel.press("Escape")
-    panel.wait_gone("Runs: here")
+    panel.wait_gone(RUNS_HELP)
     panel.press(",")
     panel.wait_for("F6 edit the file")
     panel.press("Escape")
@@ -398,7 +400,7 @@ def test_leaving_says_what_goes_on(scene: Scene) -> None:
         FRESNEL_STATE_DIR=str(scene.state.root), FRESNEL_GPUS="none",
     )  # fmt: skip
     try:
-        again.wait_for(r"▶ running +holder")
+        again.wait_for(run_row(State.RUNNING, "holder"))
         again.press("q")
         again.wait_for("2 runs go on")
         assert again.wait_end() == 0

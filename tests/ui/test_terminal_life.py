@@ -14,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.process.conftest import end_everything
+from tests.screen_text import NO_RUNS, RUNS_HELP, run_row
 from tests.sshd import Sshd, running_sshd
 from tests.support import eventually
 from tests.terminal import Terminal, headless, panel_command
@@ -104,25 +106,25 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
         f"cd {tmp_path}; stty -a > before; " + (f"sh -c '{panel}; true'" if wrapped else panel),
         "Enter",
     )
-    window.wait_for("no runs yet")
+    window.wait_for(NO_RUNS)
     window.wait_for("1 .*free")
     assert window.ask(MODES) == "1 0 1 1 1"
     window.press("C-z")
     window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
     assert window.ask(MODES) == "0 1 0 0 0"
-    assert "no runs yet" not in window.text
+    assert NO_RUNS not in window.text
     window.press("clear; stty -a > after; cmp before after && echo all the same", "Enter")
     window.wait_for("^all the same")
     window.press("fg", "Enter")
-    window.wait_for("no runs yet")
+    window.wait_for(NO_RUNS)
     window.wait_for("n Launch")
     window.wait_for("1 .*free")
     assert window.ask(MODES) == "1 0 1 1 1"
     assert "all the same" not in window.text
     window.press("?")
-    window.wait_for("Runs: here")
+    window.wait_for(RUNS_HELP)
     window.press("Escape")
-    window.wait_gone("Runs: here")
+    window.wait_gone(RUNS_HELP)
     window.press("q")
     window.wait_for(r"all the same\n(.*\n)*ready>$")
     assert window.ask(MODES) == "0 1 0 0 0"
@@ -132,7 +134,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
 def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tmux]) -> None:
     window = tmux(*SHELL, PS1="ready> ")
     window.press(" ".join(panel_command()), "Enter")
-    window.wait_for("no runs yet")
+    window.wait_for(NO_RUNS)
     panel = panel_of(window.pid)
     panel.send_signal(signal.SIGSTOP)
     window.wait_for("ready>")
@@ -151,34 +153,34 @@ def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tm
 
 def test_continued_without_having_stopped_it_still_ends(show: Show) -> None:
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     for started in range(2, 7):
         os.kill(panel.child.pid, signal.SIGCONT)
         eventually(
             lambda started=started: panel.read() or panel.raw.count(b"\x1b[?1049h") == started
         )
         panel.press("?")
-        panel.wait_for("Runs: here")
+        panel.wait_for(RUNS_HELP)
         panel.press("Escape")
-        panel.wait_gone("Runs: here")
+        panel.wait_gone(RUNS_HELP)
     panel.press("q")
     assert panel.wait_end() == 0
 
 
 def test_without_a_shell_to_come_back_to_ctrl_z_says_so(show: Show) -> None:
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("\x1a")
     panel.wait_for("no shell to come back to")
     panel.press("?")
-    panel.wait_for("Runs: here")
+    panel.wait_for(RUNS_HELP)
 
 
 @needs_tmux
 def test_a_suspended_panel_ends_with_its_terminal(tmux: Callable[..., Tmux]) -> None:
     window = tmux(*SHELL, PS1="ready> ")
     window.press(" ".join(panel_command("--launch", "aa-counter")), "Enter")
-    window.wait_for(r"▶ running\s+aa-counter")
+    window.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel = panel_of(window.pid)
     window.press("C-z")
     window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
@@ -218,7 +220,7 @@ def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(
                 what=f"the picture at {size}",
             )
     window.press("?")
-    window.wait_for("Runs: here")
+    window.wait_for(RUNS_HELP)
 
 
 @needs_tmux
@@ -256,7 +258,7 @@ def test_every_screen_by_keys(show: Show, size: tuple[int, int]) -> None:
     panel = show(
         "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
     )
-    panel.wait_for(r"▶ running\s+aa-counter")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for(r"counting \d+")
     panel.wait_for("7 .*free")
     panel.wait_for("n Launch")
@@ -264,7 +266,7 @@ def test_every_screen_by_keys(show: Show, size: tuple[int, int]) -> None:
     for key, shown, back in (
         ("n", "Plan: exactly what runs", "Escape"),
         ("s", "Newest checkpoint", "Escape"),
-        ("?", "Runs: here", "Escape"),
+        ("?", RUNS_HELP, "Escape"),
         ("c", "This session's actions", "Escape"),
         ("Ctrl+P", "Search for commands", "Escape"),
         ("3/", "search in the log", "Escape"),
@@ -355,21 +357,23 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     panel = show(
         "--launch", "aa-counter", columns=120, rows=40, NO_COLOR="1", FRESNEL_GPUS="sim:2xH100"
     )
-    panel.wait_for(r"▶ running\s+aa-counter")
-    panel.wait_for(r"✘ failed\s+broken")
+    panel.wait_for(run_row(State.RUNNING, "aa-counter"))
+    panel.wait_for(run_row(State.FAILED, "broken"))
     panel.wait_for("1 .*free")
     eventually(
-        lambda: panel.read() or panel.screen.buffer[row_of(panel, "▶ running")][60].reverse,
+        lambda: (
+            panel.read() or panel.screen.buffer[row_of(panel, run_row(State.RUNNING))][60].reverse
+        ),
         what="the cursor's row reversed",
     )
-    below = row_of(panel, "✘ failed") > row_of(panel, "▶ running")
+    below = row_of(panel, run_row(State.FAILED)) > row_of(panel, run_row(State.RUNNING))
     panel.wait_for("┏━ Runs")  # the pane with the keys
     panel.press("1")
     panel.wait_for("┏━ GPUs")
     panel.press("2")
     for key, shown in (
         ("n", "Plan: exactly what runs"),
-        ("?", "Runs: here"),
+        ("?", RUNS_HELP),
         ("Ctrl+P", "Search for commands"),
     ):
         panel.press(key)
@@ -383,7 +387,7 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
 
 def test_colours_are_found_where_they_are_not_refused(show: Show) -> None:
     panel = show()
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     assert colours(bytes(panel.raw))
 
 
@@ -392,16 +396,16 @@ MOUSE = re.compile(rb"\x1b\[\?(?:\d+;)*(1000|1002|1003|1006|1015|1016)h")
 
 def test_no_mouse_leaves_it_to_the_terminal(show: Show) -> None:
     panel = show("--no-mouse")
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("?")
-    panel.wait_for("Runs: here")
+    panel.wait_for(RUNS_HELP)
     panel.press("Escape")
-    panel.wait_gone("Runs: here")
+    panel.wait_gone(RUNS_HELP)
     panel.press("q")
     assert panel.wait_end() == 0
     assert not MOUSE.search(bytes(panel.raw))
     other = show()
-    other.wait_for("no runs yet")
+    other.wait_for(NO_RUNS)
     assert MOUSE.search(bytes(other.raw))
 
 
@@ -417,7 +421,7 @@ def sshd(place: Path) -> Iterator[Sshd]:
 @pytest.mark.parametrize("cut", ["the client is killed", "the server's side is killed"])
 def test_a_cut_connection_ends_the_panel_and_not_the_run(sshd: Sshd, cut: str) -> None:
     there = Terminal(sshd.command(*panel_command("--launch", "aa-counter")), 100, 30)
-    there.wait_for(r"▶ running\s+aa-counter")
+    there.wait_for(run_row(State.RUNNING, "aa-counter"))
     there.wait_for(r"counting \d+")
     panel = panel_of(sshd.process.pid)
     if cut == "the client is killed":

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
+from tests.screen_text import NO_RUNS
 from tests.terminal import Terminal
 from tests.ui.conftest import Show
 
@@ -30,7 +31,7 @@ def panel(tmp_path: Path, presets: Path, show: Show) -> Terminal:
 
 
 def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path) -> None:
-    panel.wait_for("no runs yet")
+    panel.wait_for(NO_RUNS)
     panel.press("n")
     panel.wait_for("aa-checked")
     panel.press("aa-checked", "Enter")

@@ -16,7 +16,7 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
 from tui.cli.output import print_json, print_table, say
-from tui.views.runs.run_columns import COLUMNS, EXTRA, Look, table_text
+from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, Look, table_text
 from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import view_run
 
@@ -47,7 +47,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         _print(rows, columns, arguments.metric)
     elif not ids:
         say(
-            "no runs yet: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists "
+            f"{NO_RUNS}: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists "
             "presets"
         )
     else:

@@ -16,7 +16,7 @@ from runners.places.run_row import RunRow
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
-from tui.views.runs.run_columns import Cell, Look, fit_columns, headings_agree, short_names
+from tui.views.runs.run_columns import NO_RUNS, Cell, Look, fit_columns, headings_agree, short_names
 from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
@@ -32,7 +32,6 @@ _SAMPLE = 200
 """So many rows tell which columns are worth their room."""
 _MARK = "●"
 _AROUND = 40
-_NO_RUNS = "no runs yet: press n to launch one"
 _CHANGING: dict[str, Callable[[RunRow], object]] = {
     "cost": lambda row: row.cost,
     "best": lambda row: row.best is not None,
@@ -182,7 +181,9 @@ class RunLines(Sequence[Text]):
     @property
     def nothing(self) -> str:
         """What to say where there is no line."""
-        return "no run matches; Esc: all runs" if self.choice.query.text else _NO_RUNS
+        if self.choice.query.text:
+            return "no run matches; Esc: all runs"
+        return f"{NO_RUNS}: press n to launch one"
 
     def __len__(self) -> int:
         return len(self.table.keys)

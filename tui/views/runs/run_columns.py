@@ -15,6 +15,7 @@ from tui.views.runs.run_row import age_words
 from tui.views.runs.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
+NO_RUNS = "no runs yet"
 REMARK_ROOM = 20
 """Cells that a reason needs to be worth reading."""
 
