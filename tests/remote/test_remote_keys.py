@@ -1,5 +1,6 @@
 """The keys of the run table on a rented machine's run: the same dialogs, done there."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from tui.panel.screens.compare import CompareScreen
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.panel.screens.machines import MachinesScreen
 from tui.panel.screens.note import NoteScreen
+from tui.panel.screens.pictures import PicturesScreen
 from tui.panel.screens.place_launch import PlaceLaunchScreen
 from tui.panel.screens.remedy import RemedyScreen
 from tui.panel.screens.run_detail import RunDetailScreen
@@ -231,3 +233,17 @@ async def test_a_machine_that_is_not_reached_says_so_and_nothing_is_noted(
         )
         assert panel.app.screen is panel.app.cockpit
         assert panel.app.runs.log.lines == []
+
+
+async def test_pictures_of_a_run_there_are_shown_here(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    code = "from PIL import Image; Image.new('RGB', (8, 8), 'red').save('sample_epoch3.png')"
+    words = ("--gpus", "0", "--name", "paints", "--wait", "--host", "rented", "--")
+    run = line.run("launch", *words, sys.executable, "-c", code).stdout.strip()
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("I", PicturesScreen)
+        box = panel.app.screen.query(".picture-words").first(Static)
+        await panel.until(lambda: "epoch 3" in str(box.content) and "8 × 8" in str(box.content))
+        await panel.back("escape")

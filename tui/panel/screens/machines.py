@@ -50,7 +50,7 @@ class MachinesScreen(ModalScreen[tuple[str, str] | None]):
 
     def compose(self) -> ComposeResult:
         """The machines, and the keys."""
-        with Vertical(classes="dialog wide") as dialog:
+        with Vertical(classes="dialog wide fit") as dialog:
             dialog.border_title = "Rented machines"
             dialog.border_subtitle = "Esc close"
             yield OptionList(id="machines", compact=True)
