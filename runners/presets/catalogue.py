@@ -18,9 +18,7 @@ NOT_PRESETS = frozenset({"prices"})
 
 
 class PresetEntry(msgspec.Struct, frozen=True):
-    """A preset that was found: one run, or several that start together; or a `problem` that says
-    why neither.
-    """
+    """A preset that was found: one run, several that start together, or the `problem` with it."""
 
     name: str
     path: str

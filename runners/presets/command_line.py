@@ -12,8 +12,9 @@ _SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
 
 def split_command(text: str) -> list[str]:
-    """The words of `text`; by a shell where it has what only a shell understands, such as pipes,
-    variables or `cd … && …`. WrongInput when it is empty or a quote never ends.
+    """The words of `text`, or a shell's where it has pipes, variables or `cd … && …`.
+
+    WrongInput when it is empty or a quote never ends.
     """
     try:
         words = shlex.split(text)

@@ -25,9 +25,7 @@ def load_group(
     overrides: Sequence[str] = (),
     name: str = "",
 ) -> list[RunSpec]:
-    """The RunSpecs of the group in `values`, marked as one group; overrides are
-    `MEMBER.KEY=VALUE`.
-    """
+    """The RunSpecs of the group in `values`, marked as one; overrides are `MEMBER.KEY=VALUE`."""
     declared: Group = decode(values, Group, (), source)
     names = [member.name or member.preset for member in declared.runs]
     doubled = {name for name in names if names.count(name) > 1}

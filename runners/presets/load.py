@@ -24,8 +24,9 @@ from runners.presets.reading.yaml_lines import read_yaml
 
 
 def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
-    """The RunSpec of the preset file at `path` with `KEY=VALUE` overrides; WrongInput names what
-    is wrong.
+    """The RunSpec of the preset file at `path` with `KEY=VALUE` overrides.
+
+    WrongInput names what is wrong.
     """
     values, source = open_preset(path)
     return spec_of(path, name, values, overrides, source)
@@ -41,9 +42,7 @@ def open_preset(path: Path) -> tuple[dict[str, Any], Diagnostics]:
 
 
 def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: str = "") -> RunSpec:
-    """The RunSpec of a command without a preset; its words are taken as they stand, `${`
-    included.
-    """
+    """The RunSpec of a command without a preset; its words, `${` too, are taken as they stand."""
     if not command:
         raise WrongInput(
             "no command after --", "for example: fresnel-tui launch -- python train.py"

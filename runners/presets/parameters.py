@@ -30,9 +30,7 @@ def build_parameter(name: str, entry: Any, source: Diagnostics) -> Parameter:
 
 
 def parse_value(parameter: Parameter, text: str) -> ParameterValue:
-    """A value typed by a person for `parameter`, in YAML's spelling; text parameters take it as it
-    stands.
-    """
+    """A value typed by a person for `parameter`, as YAML reads it; text is taken as it stands."""
     if parameter.type == "str":
         return None if text in ("null", "~") else text
     value: ParameterValue = parse_scalar(text)

@@ -38,13 +38,13 @@ class Group(msgspec.Struct, frozen=True):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a preset file, for editors that complete and check YAML."""
     definitions: dict[str, Any] = {}
-    one, several = (_schema(kind, definitions) for kind in (RunSpec, Group))
+    preset, group = (_schema(kind, definitions) for kind in (RunSpec, Group))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "fresnel-tui preset",
         "if": {"required": ["runs"]},
-        "then": several,
-        "else": one,
+        "then": group,
+        "else": preset,
         "$defs": definitions,
     }
 
@@ -65,7 +65,7 @@ def _spelled_forms(declared: KeyType) -> list[dict[str, Any]]:
         item = get_args(declared.type)[0]
         if get_origin(item) is Literal:
             return _member_forms(item, declared, {})
-    return [{"type": _JSON_NAMES[one]} for one in takes if one is not list]
+    return [{"type": _JSON_NAMES[taken]} for taken in takes if taken is not list]
 
 
 def _member_forms(

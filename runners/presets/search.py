@@ -22,7 +22,8 @@ _SENSE = {"max": True, "min": False}
 
 
 def parse_sampler(text: str) -> tuple[str, str, bool | None]:
-    """Name, metric and whether more of it is better (None: not said) of `NAME[:METRIC[:max|min]]`;
+    """Name, metric and whether more is better (None: not given) of `NAME[:METRIC[:max|min]]`.
+
     WrongInput for another name.
     """
     name, _, rest = text.partition(":")
@@ -38,9 +39,7 @@ def parse_sampler(text: str) -> tuple[str, str, bool | None]:
 
 
 def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) -> None:
-    """Raise WrongInput when what the sampler imports is not installed here, or when it cannot
-    choose what varies.
-    """
+    """Raise WrongInput for a sampler that is not installed or cannot choose what varies."""
     missing = [package for package in SAMPLERS[name] if find_spec(package) is None]
     if missing:
         raise WrongInput(

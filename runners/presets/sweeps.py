@@ -64,8 +64,9 @@ def expand(
     samples: int | None = None,
     seed: int = 0,
 ) -> list[Variant]:
-    """The runs that `KEY=VALUE` overrides stand for; one without varied values where none has
-    several. `takes_several` says of a key whether commas and ranges count in its value.
+    """The runs that `KEY=VALUE` overrides stand for; one where no value varies.
+
+    `takes_several` says of a key whether commas and ranges count in its value.
 
     WrongInput for a range without `samples`, samples of nothing, and more than MOST_RUNS.
     """
@@ -98,8 +99,9 @@ def varied_keys(
 def as_sweep(
     members: Sequence[tuple[RunSpec, str]], name: str = "", parallel: int | None = None
 ) -> list[RunSpec]:
-    """Specs, each with what tells it from the others, as one group whose members start by
-    themselves, at most `parallel` at once. WrongInput for a limit below 1.
+    """Specs, each with its label, as one group whose members start by themselves.
+
+    At most `parallel` run at once. WrongInput for a limit below 1.
     """
     if parallel is not None and parallel < 1:
         raise WrongInput(f"--parallel {parallel}: expected 1 or more")

@@ -144,4 +144,4 @@ def test_logs_step_over_the_hole_and_the_ending_is_compact(cli: CommandLine) -> 
 def test_a_limit_that_keeps_nothing_is_wrong_input(cli: CommandLine) -> None:
     said = cli.run("plan", str(chatty(cli)), "--set", "output_limit=10K", exits=2).stderr
     assert "output_limit" in said and "at least 64K" in said
-    assert cli.json("plan", str(chatty(cli)))["output_limit"] == LIMIT
+    assert cli.json("plan", str(chatty(cli)))["spec"]["output_limit"] == LIMIT

@@ -1,6 +1,4 @@
-"""Where a preset's values come from, so that one clear error can name file, line, key and the
-nearest valid key.
-"""
+"""Where a preset's values come from, so that an error can name file, line and nearest key."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -47,8 +45,7 @@ class Diagnostics:
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Give a WrongInput `KEY: …` raised in the block, long after the file at `path` was read, its
-    file and line.
+    """Give a WrongInput `KEY: …` that is raised in the block the line of that key in `path`.
 
     Some mistakes show only when a run is planned: a script that is not there, a variable that is
     not set.

@@ -80,9 +80,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def read_settings() -> Settings:
-    """The settings as the file has them now; defaults where it is missing; WrongInput names file,
-    line and key.
-    """
+    """The settings as the file has them now, or defaults; WrongInput names file, line and key."""
     path = settings_file()
     try:
         changed = path.stat().st_mtime_ns

@@ -1,6 +1,4 @@
-"""Change settings.yaml in place: comments, order and layout stay; what would not load is not
-written.
-"""
+"""Change settings.yaml in place: comments and layout stay; what would not load is not written."""
 
 import json
 from collections.abc import Mapping
@@ -40,9 +38,7 @@ def change_settings(changes: Mapping[tuple[str, str], Any]) -> Settings:
 
 
 def changed_text(text: str, section: str, name: str, value: Any) -> str:
-    """YAML `text` with `section.name` set to `value`. WrongInput when it is no mapping of
-    sections.
-    """
+    """YAML `text` with `section.name` set to `value`; WrongInput when it has no sections."""
     spelled = json.dumps(value, ensure_ascii=False)
     root = _root(text)
     found = _value_of(root, section) if root is not None else None

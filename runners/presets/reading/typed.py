@@ -59,7 +59,7 @@ def key_type(kind: Any) -> KeyType:
 def keys_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     """The keys that a struct declares: its fields with a description, by their names in YAML."""
     fields = msgspec.structs.fields(struct)
-    return {one.encode_name: one for one in fields if key_type(one.type).description}
+    return {field.encode_name: field for field in fields if key_type(field.type).description}
 
 
 def short_key(struct: Any) -> msgspec.structs.FieldInfo | None:
@@ -84,7 +84,7 @@ def decode(value: Any, kind: Any, key: KeyPath, source: Diagnostics) -> Any:
         if not isinstance(value, (list, dict)):
             _check_bounds(value, declared, key, source)
             return value
-    member = next((one for one in declared.members if _accepts(value, one)), None)
+    member = next((kind for kind in declared.members if _accepts(value, kind)), None)
     if member is None or (get_origin(member) is Literal and value not in get_args(member)):
         raise source.error(key, _refusal(value, kind))
     if len(declared.members) > 1:
@@ -140,7 +140,7 @@ def _accepts(value: Any, kind: Any) -> bool:
     if declared.spelling is not None and type(value) in declared.spelling.takes:
         return True
     if len(declared.members) > 1:
-        return any(_accepts(value, one) for one in declared.members)
+        return any(_accepts(value, member) for member in declared.members)
     plain = declared.type
     if is_struct(plain):
         short = short_key(plain)
@@ -171,7 +171,7 @@ def _choices(kind: Any) -> list[str]:
     if get_origin(declared.type) is Literal:
         return list(get_args(declared.type))
     members = declared.members if len(declared.members) > 1 else ()
-    return [choice for one in members for choice in _choices(one)]
+    return [choice for member in members for choice in _choices(member)]
 
 
 def _forms(kind: Any) -> Iterator[str]:

@@ -65,9 +65,7 @@ for _loader in (CoreLoader, FastLoader):
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
-    """Values of the YAML file at `path` and the line of every key; WrongInput names the file and
-    line.
-    """
+    """Values of the YAML file at `path` and the line of every key; WrongInput names the line."""
     try:
         text = read_plain(path, _LONGEST).decode()
     except UnicodeDecodeError as error:
