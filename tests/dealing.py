@@ -6,7 +6,10 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/trainers/", "tests/unit/", "tests/architecture/", "tests/ui/test_stories.py")
+TOGETHER = (
+    *("tests/trainers/", "tests/unit/", "tests/architecture/", "tests/pairs/"),
+    "tests/ui/test_stories.py",
+)
 """Rooms and files that stay whole: trainings and panels are shared by the tests of a file; what
 takes milliseconds is not worth dealing one by one.
 """

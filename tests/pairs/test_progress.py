@@ -3,14 +3,12 @@
 import pytest
 from hypothesis import given, settings
 
-from runners.places.ssh.thinning import DIGITS, digits
+from runners.places.ssh.thinning import DIGITS, ETA_S, digits
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tests.pairs.surfaces import ask_all
 
 LIVE = ("epoch", "epochs", "step", "steps", "fraction", "eta_s", "rate", "phase")
-ETA_STEP_S = 10.0
-"""Over a link the time that is left comes in such steps."""
 ENDED = ("epoch", "epochs", "step", "steps", "fraction")
 
 
@@ -23,7 +21,7 @@ def test_progress_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> Non
             told = found.json["progress"]
             for surface, row in found.rows.items():
                 for name in LIVE if run.is_live else ENDED:
-                    step = ETA_STEP_S if (surface, name) == ("link", "eta_s") else 0.0
+                    step = ETA_S if (surface, name) == ("link", "eta_s") else 0.0
                     assert _agree(getattr(row, name), told[name], step), (surface, name)
 
 
