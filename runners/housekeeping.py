@@ -1,6 +1,4 @@
-"""What every front end does now and then: adopt runs without a supervisor, keep the guard alive,
-find overruns.
-"""
+"""What every front end does now and then: adopt runs, keep the guard alive, find overruns."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def tend(state: StateDirectory) -> list[str]:
-    """Adopt the runs that lost their supervisor, start the guard that is set, have the trash
-    emptied of what is old; return the adopted ids.
+    """Adopt runs, start the guard that is set, empty the trash of what is old; the adopted ids.
 
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """

@@ -1,8 +1,6 @@
-"""Tell somebody who is not looking: a run has ended, or has an alert. By the command and the
-webhook of the settings.
+"""Announce a run's ending or alert by the command and the webhook of the settings.
 
-A short-lived process, begun by the run's supervisor, so that it happens without any panel. What
-came of it is an event of the run.
+A short-lived process, begun by the run's supervisor; the outcome is an event of the run.
 """
 
 import os
@@ -23,9 +21,7 @@ COMMAND_S = 60.0
 
 
 def announce(run: RunDirectory, kind: str, text: str) -> None:
-    """Run the command and post to the webhook, as far as the settings ask for it for notices of
-    this `kind`.
-    """
+    """Run the command and post to the webhook, if the settings ask for notices of this `kind`."""
     try:
         wanted = read_settings().notices
     except FresnelError as error:

@@ -21,11 +21,7 @@ MACHINE = "machine"
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The GPUs (UUIDs) that a run held from one nanosecond to another.
-
-    For those that are not whole cards, `parts` names the card, and the numerator
-    and denominator of the fraction.
-    """
+    """The GPUs (UUIDs) a run held, in nanoseconds; `parts`: card, numerator and denominator."""
 
     run: str
     gpus: tuple[str, ...]
@@ -61,10 +57,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A period's money: `shares` by run and `idle`, held by nobody; together they are `total`.
-
-    `gpu_hours` are by run; of a GPU that several share, each has its part.
-    """
+    """A period's money: `shares` by run and `idle` are `total`; a shared GPU's hours are split."""
 
     total: Fraction
     shares: dict[str, Fraction]
@@ -73,10 +66,7 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def idle_rounded(self) -> Decimal:
-        """Idle money to six places: the rounded total less the shares, each rounded.
-
-        A share is rounded by itself, so that it is the same wherever it is shown.
-        """
+        """Idle money to six places: the rounded total less the shares, each rounded by itself."""
         shares = (to_decimal(share) for share in self.shares.values())
         return to_decimal(self.total) - sum(shares, Decimal(0))
 
@@ -168,10 +158,7 @@ def _most_sharers(changes: _Changes) -> int:
 
 
 def idle_of_cards(period: Period, holdings: Iterable[Usage]) -> Fraction | None:
-    """The idle money of `period`, without its billed units, by how long each card was held at all.
-
-    None where parts of cards, or more cards than the period has, need `apportion`.
-    """
+    """Idle money by how long each card was held, without billed units; None for parts."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for holding in holdings:
         start, end = max(holding.start, period.start), min(holding.end, period.end)
@@ -224,10 +211,7 @@ def _share_out(
     parts: _Sums,
     hours: _Sums,
 ) -> None:
-    """Count `nanoseconds` in which nothing changed.
-
-    Parts that come to more than a card are scaled down to one.
-    """
+    """Count `nanoseconds` in which nothing changed; parts that exceed a card are scaled to one."""
     if not nanoseconds:
         return
     fractions: dict[str, tuple[str, Fraction]] = {}
@@ -258,10 +242,7 @@ def _add_up(parts: _Sums) -> dict[str, Fraction]:
 
 
 def sum_exactly(amounts: Iterable[tuple[int, int]]) -> Fraction:
-    """The sum of numerators over denominators.
-
-    What has one denominator is added as whole numbers, which is many times faster than fractions.
-    """
+    """The sum of numerators over denominators, as whole numbers: far faster than fractions."""
     sums: dict[int, int] = {}
     for numerator, denominator in amounts:
         sums[denominator] = sums.get(denominator, 0) + numerator
@@ -275,10 +256,7 @@ def add_fractions(amounts: Iterable[Fraction]) -> Fraction:
 
 
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
-    """The local calendar days from `start` to `end` (unix nanoseconds): date, start and end.
-
-    A day has 23 or 25 hours where the clocks are changed.
-    """
+    """Local calendar days from `start` to `end` (unix ns), 23 to 25 h each: date, start, end."""
     days = []
     while start < end:
         today = datetime.fromtimestamp(start // SECOND_NS).date()

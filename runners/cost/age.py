@@ -10,10 +10,7 @@ OLD_AFTER_DAYS = {"list": 90, "market": 14}
 
 
 def price_age(price: Price, today: date | None = None) -> str:
-    """`123 days old` for a price that was true too long ago for its kind.
-
-    Empty for a younger one, and for one without a name.
-    """
+    """`123 days old` for a price too old for its kind; empty for a younger one, or one unnamed."""
     if price.name and not price.date:
         return "of unknown age"
     try:

@@ -46,10 +46,7 @@ def forecast(
     price: Price | None,
     devices: Fraction | None = None,
 ) -> Estimate | None:
-    """What `spec` should take on these GPUs (each with a `name`); None when nothing is known.
-
-    `devices` is how many they are to a bill, when some are parts of a card.
-    """
+    """What `spec` should take on `gpus` (each has a `name`), billed as `devices`, or None."""
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
     epochs = _whole(wanted.get(_length_of(spec)))
@@ -102,10 +99,7 @@ def _learn(
     epochs: int | None,
     length: str,
 ) -> tuple[float, float | None] | None:
-    """Seconds that a run with `wanted` parameters would take by this one, and seconds per epoch.
-
-    None when this run does not say.
-    """
+    """Seconds that a run with `wanted` would take by this one, and per epoch; None if unknown."""
     plan = read(run.plan, _plan)
     if plan is None:
         return None

@@ -52,10 +52,7 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         return any(gpu.simulated for gpu in self.gpus)
 
     def span(self, timeline: Timeline, now: Moment) -> tuple[int, int]:
-        """The nanoseconds between which it held its GPUs.
-
-        One whose end nobody saw held them until its last sign of life, and none outlives its boot.
-        """
+        """The nanoseconds in which it held its GPUs: to its end, last sign of life, or reboot."""
         start = timeline.place(self.began)
         end = timeline.place(self.finished or now)
         if self.seen is not None:
@@ -66,10 +63,7 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         return start, max(start, end)
 
     def holding(self, span: tuple[int, int], session: Session) -> Usage:
-        """What it held, as seen from a session.
-
-        On a machine without GPUs, a run on the CPU holds the machine.
-        """
+        """What it held, as seen from a session; on a machine without GPUs, the machine itself."""
         gpus = tuple(gpu.uuid for gpu in self.gpus)
         if not gpus and not session.has_gpus:
             gpus = (MACHINE,)
@@ -107,11 +101,7 @@ _decoder = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class Ledger:
-    """The ledger of one state folder; each look continues where the last one ended.
-
-    With `since` (unix seconds), only the sessions and the runs that ended later: a list of the
-    newest runs must not wait for a long history.
-    """
+    """The ledger of one state folder, read on; `since` (unix s): only runs that ended later."""
 
     def __init__(self, state: StateDirectory, since: float | None = None) -> None:
         self._state = state
@@ -197,10 +187,7 @@ class Ledger:
             self._sessions[entry.session.id] = entry.session
 
     def sessions(self, host: str | None = None) -> list[Session]:
-        """Every session of a host (this one), oldest first.
-
-        The one in session.json replaces its own lines: it is newer.
-        """
+        """Every session of a host (this one), oldest first; session.json replaces older lines."""
         host, found = host or host_name(), dict(self._sessions)
         current = load_session(self._state, host)
         if current is not None:
@@ -223,20 +210,14 @@ def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
 
 
 def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:
-    """Ended runs that the ledger should have and lacks.
-
-    A full disk lost their line; their own record is still there.
-    """
+    """Ended runs whose line the ledger lacks, as a full disk lost it; their own record is there."""
     live = set(live_run_ids(state))
     missing = (one for one in list_run_ids(state) if one not in ledger.runs and one not in live)
     return [line for one in missing if (line := line_of(read_run(state, one))) is not None]
 
 
 def recent_runs(state: StateDirectory) -> list[RunEntry]:
-    """The runs at the ledger's end, at most those of its last 256 KiB.
-
-    A launch must not wait for a long history to be read.
-    """
+    """The runs in the ledger's last 256 KiB: a launch must not wait for a long history."""
     block = read_tail(state.ledger, _RECENT_BYTES)
     found: dict[str, RunEntry] = {}
     for entry in decode_lines(block.split(b"\n"), _decoder):
@@ -246,10 +227,7 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
 
 
 def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
-    """Append every ended run among `runs` that the ledger lacks.
-
-    Returns those that could not be entered, and why.
-    """
+    """Append the ended ones of `runs` that the ledger lacks; which were refused, and why."""
     ledger = Ledger(state)
     ledger.poll()
     refused: dict[str, str] = {}

@@ -74,10 +74,7 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
 
 
 def spent_at(session: Session, left: Decimal | None, now: float) -> float | None:
-    """When (unix seconds) the session's budget is spent at its rate.
-
-    None without a budget or a rate, or when that is after the last possible date.
-    """
+    """When (unix s) the budget is spent at the session's rate; None without these, or past 9999."""
     if left is None or not session.rate:
         return None
     moment = now + float(max(left, Decimal(0)) / session.rate * HOUR_S)

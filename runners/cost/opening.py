@@ -18,9 +18,7 @@ Per = Literal["gpu", "machine"]
 
 
 def rate_caveat(price: str, per: Per, reading: GpuReading, gpus: int | None = None) -> str:
-    """What speaks against the rate that `price` makes here; empty when nothing does. `per` is what
-    a bare amount is for, `gpus` how many GPUs the machine was said to have.
-    """
+    """What speaks against `price` (of an amount: `per`) on these, or `gpus`, GPUs; else empty."""
     entry = find_entry(price)
     counts_gpus = per == "gpu" if entry is None else True
     if not reading.gpus and reading.problem and counts_gpus and gpus is None:
@@ -44,9 +42,7 @@ def fitting_here(reading: GpuReading, instance: Instance) -> list[PriceEntry]:
 
 
 def recognised_price(fitting: Sequence[PriceEntry], instance: Instance) -> PriceEntry | None:
-    """The one price among `fitting` that a known provider asks for this machine; None when that is
-    not clear.
-    """
+    """The one price that a known provider asks for this machine; None when that is not clear."""
     of_machine = [entry for entry in fitting if entry.per == "machine"]
     chosen = of_machine if len(of_machine) == 1 else fitting
     return chosen[0] if instance.provider and len(chosen) == 1 else None

@@ -17,10 +17,7 @@ FACTOR = Decimal("1.5")
 
 
 class Overrun(msgspec.Struct, frozen=True):
-    """What a run will cost at its own pace, and what was expected: dollars as decimal text.
-
-    `text` says it in words.
-    """
+    """What a run will cost at its own pace, what was expected (decimal dollars), and in words."""
 
     will: str
     expected: str

@@ -1,7 +1,4 @@
-"""Prices: estimates of GPU time, each with its source and date, shipped in presets/prices.yaml.
-
-The user's own `prices.yaml` in the configuration folder comes first.
-"""
+"""Prices of GPU time with source and date: the user's own `prices.yaml`, then the shipped."""
 
 import re
 from collections import Counter
@@ -108,10 +105,7 @@ def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceE
 def _completed(
     name: str, keys: Mapping[str, str | None], before: Mapping[str, PriceEntry]
 ) -> dict[str, Any]:
-    """An entry, completed from the shipped one of its name.
-
-    A rate without a source replaces the shipped source and date by none: nobody says since when.
-    """
+    """An entry completed from the shipped one; with a rate of one's own, not source and date."""
     known = before.get(name)
     if known is None:
         return {"name": name, **keys}
@@ -138,10 +132,7 @@ def parse_rate(text: str) -> Decimal:
 def choose_price(
     text: str, basis: Literal["preset", "flag", "session"], per: Literal["gpu", "machine"] = "gpu"
 ) -> Price:
-    """The Price for a name in prices.yaml or an amount per hour.
-
-    Raises WrongInput, with the nearest name, when it is neither.
-    """
+    """The Price for a name in prices.yaml or an amount per hour. Raises WrongInput for neither."""
     try:
         # Before the list is read: an amount must work even when prices.yaml has a mistake.
         return Price(str(parse_rate(text)), per, basis)  # for which no list need be right
@@ -231,10 +222,7 @@ def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
 
 
 def price_caveat(entry: PriceEntry, models: Sequence[str]) -> str:
-    """What speaks against this price on a machine with cards of these `models`; empty if it fits.
-
-    The models are named as their drivers do.
-    """
+    """What speaks against this price for cards of these `models` (drivers' names), or empty."""
     here = " and ".join(
         f"{count} × {model or 'unknown'}" for model, count in Counter(models).items()
     )

@@ -157,9 +157,7 @@ def costs_of(
     now: Moment | None = None,
     ids: Sequence[str] | None = None,
 ) -> Costs:
-    """What `runs` cost at `now`, looked up once; `ids`, of all runs there are, are not listed
-    again.
-    """
+    """What `runs` cost at `now`; `ids`, of all runs there are, are not listed again."""
     return CostReader(state).read(runs, now, ids=ids)
 
 
@@ -277,10 +275,7 @@ class CostReader:
         return [line for run in lost if (line := line_of(run)) is not None]
 
     def _open_statements(self, runs: Iterable[Run], lines: Iterable[RunEntry], now: Moment) -> None:
-        """A statement for this host, and one for every other host whose runs are shown.
-
-        Each host has sessions of its own.
-        """
+        """A statement for this host, and each other whose runs are shown, by its own sessions."""
         assert self._ledger is not None
         shown = list(runs)
         hosts = dict.fromkeys([host_name(), *(line.host for line in lines)])
@@ -288,10 +283,7 @@ class CostReader:
         self._costs = {host: costs_in(one, shown) for host, one in self._statements.items()}
 
     def course(self, run: Run) -> list[tuple[float, float]]:
-        """What a run had cost at each moment at which its rate changed, and now.
-
-        In unix seconds and dollars; empty when it is not known.
-        """
+        """What a run had cost when its rate changed, and now (unix s, dollars); or nothing."""
         costs = self.read([run])
         statement = next((one for one in self._statements.values() if run.id in one.lines), None)
         if statement is None or run.id not in costs.spent:

@@ -1,7 +1,4 @@
-"""A session: a rented machine's billing period, one per host.
-
-It lasts from the boot or a stated start until it is ended.
-"""
+"""A session: a rented machine's billing period, from its boot or a stated start; one per host."""
 
 import time
 from datetime import datetime
@@ -108,10 +105,7 @@ _decoder = msgspec.json.Decoder(Session)
 
 
 class SessionLine(msgspec.Struct, frozen=True, tag_field="type", tag="session"):
-    """A session as the ledger holds it: written when it starts, changes and ends.
-
-    The last line of a session counts.
-    """
+    """A session in the ledger, written when it starts, changes and ends; its last line counts."""
 
     session: Session
 
@@ -123,10 +117,7 @@ def read_session(state: StateDirectory) -> Session | None:
 
 
 def load_session(state: StateDirectory, host: str | None = None) -> Session | None:
-    """The session in the session.json of a host (this one), open or just ended.
-
-    None when there is none, or it is damaged.
-    """
+    """The session in session.json of a host (this one), open or just ended; None if damaged."""
     path = state.session if host is None else state.host.parent / host / state.session.name
     return read(path, _decoder)
 
@@ -188,10 +179,7 @@ def end_session(state: StateDirectory) -> Session:
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:
-    """Give the open session another budget.
-
-    Raises NotFound when there is none, WrongInput for something that is not an amount.
-    """
+    """Give the open session another budget. Raises NotFound without one, WrongInput."""
     return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
 
 
@@ -202,10 +190,7 @@ def change_price(
     gpus: int | None = None,
     caveat: str = "",
 ) -> Session:
-    """Correct the price of the open session, or of the one that ended last, for all of it.
-
-    Raises NotFound when there is none, WrongInput for something that is not a price.
-    """
+    """Correct the price of the open or last session, for all of it. Raises NotFound, WrongInput."""
     from runners.cost.prices import choose_price, stopping_words
 
     session = load_session(state)
@@ -260,10 +245,7 @@ def _parse_since(text: str, now: Moment) -> Moment:
 
 
 def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Moment:
-    """`began`, or the end of the session before it where that is later.
-
-    Raises WrongInput when a stated time overlaps that session.
-    """
+    """`began`, or the later end of the session before. WrongInput when a stated time overlaps."""
     end = before.end if before is not None else None
     if end is None:
         return began

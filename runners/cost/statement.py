@@ -152,10 +152,7 @@ class Statement:
         return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
 
     def run_costs(self) -> dict[str, Fraction]:
-        """What every run cost: its shares of sessions, and its own price outside of them.
-
-        Those of which it is not known are missing.
-        """
+        """What every run cost: shares of sessions, its own price outside; unknown are missing."""
         if self._spent is None:
             costs = {
                 run: own
@@ -195,10 +192,7 @@ class Statement:
         return Spending(runs, presets, dict(sorted(days.items())))
 
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
-        """Dollars per hour that a live run costs now, beside the others that are `live`.
-
-        None when unknown.
-        """
+        """Dollars per hour of a live run now, beside those that are `live`; None when unknown."""
         line = self.lines[run]
         session = next((one for one in self.sessions if one.end is None), None)
         if session is None:
@@ -239,10 +233,7 @@ class Statement:
 def open_statement(
     state: StateDirectory, live: Iterable[Run], now: Moment | None = None
 ) -> Statement:
-    """The statement of this host: its ledger, the `live` runs, and ended ones it lacks.
-
-    The latter are entered in the ledger again.
-    """
+    """The statement of this host: its ledger, `live` runs, and lost lines, entered again."""
     ledger = Ledger(state)
     ledger.poll()
     lost = [] if ledger.problem else unlisted_lines(state, ledger)

@@ -39,10 +39,7 @@ class Timeline:
         return wall_ns(moment.wall)
 
     def place_in_boot(self, wall: float, since: Moment, until: Moment) -> int:
-        """Where a wall time (unix seconds) is that was read between two moments.
-
-        It was read by the latest clock known by then, or the first when none fits.
-        """
+        """Where a wall time (unix s) read between two moments is, by the clock known by then."""
         if since.boot_ns is None or since.boot not in self._clocks:
             return wall_ns(wall)
         latest = until.boot_ns if until.boot == since.boot and until.boot_ns is not None else None

@@ -1,8 +1,4 @@
-"""What `doctor` looks at on the machine: Python, terminal, GPUs, logout, shared memory, limits,
-clock.
-
-What it finds in the state folder stands in `state_checks`.
-"""
+"""What `doctor` checks of the machine's basics, from Python to the clock."""
 
 import os
 import resource

@@ -66,10 +66,7 @@ def read_host(root: Path = Path("/")) -> HostFacts:
 
 
 def clock_synchronized(root: Path = Path("/")) -> bool | None:
-    """Whether a time service keeps the clock; None where none says anything.
-
-    systemd-timesyncd touches its file at every synchronisation, chrony and ntpd keep drift files.
-    """
+    """Whether timesyncd, chrony or ntpd, by their files, keeps the clock; None if none says."""
     if (root / "run/systemd/timesync/synchronized").exists():
         return True
     if any((root / place).exists() for place in ("run/chrony/chronyd.pid", "run/ntpd.pid")):

@@ -9,9 +9,7 @@ _ENABLE = "`loginctl enable-linger` (an administrator: `loginctl enable-linger {
 
 
 class LogoutVerdict(NamedTuple):
-    """What becomes of runs at logout: `safe`, `killed`, or `unknown`; why, and what to do about
-    it.
-    """
+    """What becomes of runs at logout, why, and what to do about it."""
 
     outcome: Literal["safe", "killed", "unknown"]
     reason: str

@@ -1,6 +1,4 @@
-"""What `doctor` looks at beside the basics: drivers, GPU errors and heat, memory, disks, network,
-helpers of ours that are left over or too many, versions.
-"""
+"""What `doctor` checks of drivers, GPUs, memory, disks, network, our own helpers and packages."""
 
 import os
 import re
@@ -159,9 +157,7 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
 
 
 def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
-    """Helper processes of this installation for the state folder `state` that are suspended, or
-    run on code that is gone.
-    """
+    """Helper processes for the folder `state` that are suspended, or run on code that is gone."""
     fine = 0
     for pid, kind in _helpers(state, root):
         letter = process_state(pid)

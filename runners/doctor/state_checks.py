@@ -1,6 +1,4 @@
-"""What `doctor` looks at in the state folder: whose it is, room, locks, and what ended runs left
-behind.
-"""
+"""What `doctor` checks in the state folder: whose it is, room, locks, leftovers of ended runs."""
 
 import fcntl
 import os
@@ -146,9 +144,7 @@ def check_run_folders(state: StateDirectory) -> Iterator[Check]:
 
 
 def check_leftovers(state: StateDirectory) -> Iterator[Check]:
-    """Processes of runs of this folder which have ended: by their mark, or because the run's
-    supervisor knew them and they would not go, or by the run's lock.
-    """
+    """Processes of ended runs: by mark, by the run's lock, or known to its supervisor to stay."""
     left = {
         run: pids
         for run, pids in all_marks().items()

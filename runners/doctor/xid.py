@@ -1,6 +1,4 @@
-"""What NVIDIA advises for an Xid, as sets of codes (NVIDIA, "XID Errors"; recovery actions of its
-catalogue as gpud carries them, October 2025).
-"""
+"""What NVIDIA advises for an Xid ("XID Errors"; the catalogue in gpud, October 2025)."""
 
 APPLICATION = frozenset(
     {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 94}

@@ -1,6 +1,4 @@
-"""What a provider bills: cards. An instance of a card cut by MIG, or an AMD partition, is a
-fraction of one.
-"""
+"""What a provider bills: cards. A MIG instance, or an AMD partition, is a fraction of one."""
 
 import re
 from collections.abc import Iterable, Sequence

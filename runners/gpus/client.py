@@ -1,8 +1,4 @@
-"""The readers' side of the sampler: what it last wrote, how old that is, and starting one when
-none runs.
-
-Nothing here calls a driver, so nothing here can hang in one.
-"""
+"""What the sampler last wrote, and starting one; nothing here calls a driver, so nothing hangs."""
 
 import os
 import signal
@@ -29,9 +25,7 @@ STALE_S = 5.0
 FRESH_S = 3.0
 POLL_S = 0.005
 TOUCH_EVERY_S = 1.0
-"""Well below the shortest time that a sampler lingers, or it leaves while a panel reads and the
-next launch waits.
-"""
+"""Well below the shortest time that a sampler lingers, or it leaves while a panel reads."""
 FIRST_DELAY_S = 2.0
 LONGEST_DELAY_S = 30.0
 YOUNG_S = 20.0
@@ -65,9 +59,7 @@ def announce_reader(state: StateDirectory) -> None:
 
 
 def age_s(reading: GpuReading) -> float:
-    """Seconds since the reading; one from the future (a clock was set back) is as old as it is
-    early.
-    """
+    """Seconds between the reading and now; it may be from the future, if a clock was set back."""
     return abs(time.time() - reading.time)
 
 
@@ -77,11 +69,10 @@ def is_stale(reading: GpuReading) -> bool:
 
 
 def ensure_sampler(state: StateDirectory) -> None:
-    """Start a detached sampler unless one runs under this `$FRESNEL_GPUS`; one under another is
-    replaced.
+    """Start a detached sampler unless one runs; one under another `$FRESNEL_GPUS` is replaced.
 
-    Seldom enough: every 2 s at first, every 30 s when samplers die young. Raises WrongInput for a
-    value of `$FRESNEL_GPUS` that means nothing, OSError when the state folder cannot be written.
+    Every 2 s at first, every 30 s when samplers die young. Raises WrongInput for a meaningless
+    `$FRESNEL_GPUS`, OSError when the state folder cannot be written.
     """
     parse(setting())
     if state.root in _children:
@@ -111,11 +102,9 @@ def _keep_alive(state: StateDirectory) -> KeepAlive:
 
 
 def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
-    """A reading at most 3 s old, waited for up to `patience_s`; else the last one, with `problem`
-    saying why.
+    """A reading at most 3 s old, waited for up to `patience_s`; else the last, and its `problem`.
 
-    Raises WrongInput for a value of `$FRESNEL_GPUS` that means nothing; never for trouble with a
-    driver.
+    Raises WrongInput for a meaningless `$FRESNEL_GPUS`; never for trouble with a driver.
     """
     deadline = time.monotonic() + patience_s
     while True:
@@ -133,9 +122,7 @@ def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
 
 
 def main() -> None:
-    """Start a sampler for the state folder named on the command line, unless one runs: a run wants
-    its history kept.
-    """
+    """Start a sampler for the state folder on the command line: a run wants its history."""
     state = StateDirectory(Path(sys.argv[-1]))
     if not is_held(state.sampler_lock):
         ensure_sampler(state)

@@ -1,8 +1,6 @@
-"""A run's gpus.jsonl kept short: two lines become one whenever the file is full, so the older the
-coarser.
+"""A run's gpus.jsonl kept short: when it is full, each two lines become one.
 
-Nothing that matters is lost by it: means stay means, the greatest memory and heat stay, and so do
-the lowest and highest use and the highest power that any of the lines knew.
+So the older, the coarser; means stay means, and greatest and least values are kept.
 """
 
 import os
@@ -16,9 +14,7 @@ from runners.model.gpus import GpuInterval, UsageInterval
 from runners.state.decoding import decode_lines
 
 FULL = 2 << 20
-"""Bytes at which the file is thinned: a day and more of one GPU, five hours of eight, at full
-resolution.
-"""
+"""Bytes at which the file is thinned: a day and more of one GPU, five hours of eight."""
 
 N = TypeVar("N", int, float)
 
@@ -26,9 +22,7 @@ _line = msgspec.json.Decoder(UsageInterval)
 
 
 def compact(path: Path) -> None:
-    """Replace the file at `path` by one with half as many lines; OSError when the disk refuses,
-    with nothing lost.
-    """
+    """Halve the lines of the file at `path`; OSError when the disk refuses, with nothing lost."""
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:

@@ -1,5 +1,4 @@
-"""The sampler: reads all GPUs and the host once a second; writes `gpus.json` and the history. One
-per state folder.
+"""The sampler: reads GPUs and host every second into `gpus.json` and the history; one per state.
 
     python -m runners.gpus.sampler --state-dir DIR
 
@@ -37,20 +36,14 @@ DEADLINE_S = 10.0
 LINGER_S = 60.0
 """How long it goes on when nobody reads and no run lives."""
 OPENING_TAKES = 6
-"""Opening may take this many deadlines: eight GPUs without persistence mode need many seconds to
-wake.
-"""
+"""Deadlines that opening may take: eight GPUs without persistence mode wake for many seconds."""
 TROUBLE_S = 30.0
-"""A broken driver is tried anew by a fresh process: only that one loads the driver's library
-again.
-"""
+"""A broken driver is tried anew by a fresh process: only that one loads its library again."""
 LOCK_PATIENCE_S = 0.25
 
 
 def main(words: list[str] | None = None) -> int:
-    """Sample until nobody needs it; returns 0, at once when another one samples, or 2 for wrong
-    input.
-    """
+    """Sample until nobody needs it; 0, at once when another one samples, or 2 for wrong input."""
     arguments = sys.argv[1:] if words is None else words
     if len(arguments) != 2 or arguments[0] != "--state-dir":
         print("usage: python -m runners.gpus.sampler --state-dir DIR", file=sys.stderr)
@@ -97,9 +90,7 @@ class Sampler:
         self._wanted_mark: int | None = None
 
     def run(self) -> None:
-        """Read and write until nobody reads, the driver stays broken, or the state folder is
-        gone.
-        """
+        """Read and write until nobody reads, the driver stays broken, or the folder is gone."""
         due = time.monotonic()
         while self._step():
             faulthandler.cancel_dump_traceback_later()
@@ -137,17 +128,13 @@ class Sampler:
         )
 
     def _with_xid(self, gpu: GpuSnapshot) -> GpuSnapshot:
-        """`gpu` with the Xid that an earlier sampler saw, unless it has a newer one: drivers tell
-        each once.
-        """
+        """`gpu` with the Xid an earlier sampler saw, unless it has one: each is reported once."""
         if gpu.xid is None and gpu.uuid in self._xids:
             return msgspec.structs.replace(gpu, xid=self._xids[gpu.uuid])
         return gpu
 
     def _write(self, reading: GpuReading) -> bool:
-        """Replace `gpus.json`; False when its folder is gone, or cannot be written (a reader tries
-        anew).
-        """
+        """Replace `gpus.json`; False when that is impossible or its folder gone (readers retry)."""
         target = self._state.gpu_reading
         try:
             replace(target, msgspec.json.encode(reading), sync=False)

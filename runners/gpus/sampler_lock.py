@@ -1,6 +1,4 @@
-"""Which process samples, recorded in the lock file it holds. It counts only while the lock is
-held.
-"""
+"""Which process samples, recorded in the lock file; it counts only while the lock is held."""
 
 import os
 
@@ -43,9 +41,7 @@ def record_owner(descriptor: int, setting: str) -> None:
 
 
 def owner_of(state: StateDirectory) -> SamplerOwner | None:
-    """The process that samples into `state` now, or None when the lock is free or not yet
-    written.
-    """
+    """The process that samples into `state`; None when the lock is free or not written yet."""
     if not is_held(state.sampler_lock):
         return None
     return read(state.sampler_lock, _owner)

@@ -1,6 +1,4 @@
-"""What runs made of their GPUs, and what the host's GPUs did lately, as the sampler has written it
-down.
-"""
+"""What runs made of their GPUs, and what the host's did lately, as the sampler wrote it down."""
 
 import time
 from collections.abc import Iterator

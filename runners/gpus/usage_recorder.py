@@ -66,9 +66,7 @@ class _Mean(msgspec.Struct):
 
 
 class GpuAccumulator:
-    """One GPU of one run: all of the run, which may have begun under an earlier sampler, and this
-    interval.
-    """
+    """One GPU of one run: all of it, begun perhaps under another sampler, and this interval."""
 
     def __init__(self, gpu: OutlinedGpu, before: GpuUse | None) -> None:
         self._use = before or GpuUse(gpu.index, gpu.uuid, gpu.name, gpu.logical, gpu.simulated)
@@ -185,9 +183,7 @@ class RunUsageTracker:
         return self._alarmed or self._seconds >= EVERY_S - 0.5
 
     def write(self, now: float) -> None:
-        """Write the interval and the summary down; a full disk or a removed run loses them,
-        nothing else.
-        """
+        """Write interval and summary; a full disk or a removed run loses them, nothing else."""
         if not self._seconds:
             return
         line = UsageInterval(
@@ -210,9 +206,7 @@ class RunUsageTracker:
 
 
 class UsageRecorder:
-    """What the sampler writes beside gpus.json, and into the directories of this host's live
-    runs.
-    """
+    """What the sampler writes beside gpus.json and into the folders of this host's live runs."""
 
     def __init__(self, state: StateDirectory, clock: Callable[[], float] = time.monotonic) -> None:
         self._state = state
@@ -306,9 +300,7 @@ class UsageRecorder:
 
 
 def _memory_of(gpu: GpuSnapshot, run: str, sharers: int) -> tuple[int | None, bool]:
-    """Bytes of `run` on `gpu`, and whether they are the whole GPU's: its own, where they can be
-    told apart.
-    """
+    """Bytes of `run` on `gpu`, and whether they are all in use there, as its own are not known."""
     own = [process.memory_used for process in gpu.processes if process.run == run]
     if own and None not in own:
         return sum(used or 0 for used in own), False

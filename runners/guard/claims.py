@@ -15,10 +15,7 @@ END, WARN = "end", "warn"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The state of a command: its newest try (0: none began), whether it runs, and its exit code.
-
-    The code is None where nobody saw it.
-    """
+    """A command's newest try (0: none), whether it runs, and its exit code (None: not seen)."""
 
     attempt: int = 0
     pid: int = 0

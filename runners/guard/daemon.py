@@ -54,10 +54,7 @@ _STUCK_AFTER_S = 120.0
 
 
 class Guard:
-    """One guard, holder of the lock: how far it has gone, and what it does.
-
-    On a full disk it keeps in memory what it cannot write, says so, and still acts.
-    """
+    """One guard, holder of the lock; on a full disk it keeps state in memory, and still acts."""
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state

@@ -47,10 +47,7 @@ class GuardObserver:
     def look(
         self, rule: GuardRule, before: GuardState | None, now: Moment, trouble: tuple[str, ...]
     ) -> Observation:
-        """What the guard sees at `now`; `trouble` is what went wrong when it last acted.
-
-        Raises OSError when it can see nothing.
-        """
+        """What the guard sees at `now`; `trouble` came of its last action. OSError if nothing."""
         runs = self.live_runs()
         facts = self._facts(rule, runs, now)
         stage = before.stage if before is not None and before.rule == rule.id else Stage.WATCHING
@@ -136,10 +133,7 @@ class GuardObserver:
     def _idle(
         self, rule: GuardRule, runs: list[Run], now: Moment
     ) -> tuple[bool | None, tuple[str, ...]]:
-        """Whether every run that trains idles its GPUs, and the runs of which it is unknown.
-
-        A run on the CPU counts as working: there is nothing to measure it by.
-        """
+        """Whether all that train idle their GPUs (on the CPU they work), and those not measured."""
         verdicts: list[bool | None] = []
         unmeasured: list[str] = []
         for run in runs:

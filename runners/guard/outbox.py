@@ -14,10 +14,7 @@ _AGAIN_AFTER_S = 60.0
 
 
 class WebhookOutbox:
-    """Posts in threads, so that a webhook that hangs delays nothing.
-
-    Messages are kept in the rule's folder.
-    """
+    """Posts in threads, so that a webhook that hangs delays nothing; kept in the rule's folder."""
 
     def __init__(self) -> None:
         self.problem = ""

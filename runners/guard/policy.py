@@ -36,10 +36,7 @@ _Step = tuple[GuardState, Action]
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What the guard sees: reasons to act, problems, live runs, and how its end command stands.
-
-    `unfetched` are ended runs whose results were not fetched.
-    """
+    """What the guard sees: reasons, problems, runs live and not fetched, and its end command."""
 
     now: Moment
     reasons: tuple[str, ...] = ()

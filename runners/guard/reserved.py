@@ -45,10 +45,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_slots(path: Path) -> list[dict[str, Any]]:
-    """What the slots of `path` hold, as `turn` and `value`; damaged ones are left out.
-
-    Raises OSError when the file cannot be read; a missing file has no slots.
-    """
+    """The sound slots of `path`, oldest first, as `turn` and `value`. Raises OSError."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

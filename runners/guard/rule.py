@@ -1,8 +1,4 @@
-"""The guard's rule and files: what it watches, how far it has gone, and how front ends see both.
-
-`guard.json` is written by whoever sets, postpones or lifts the guard,
-`progress.json` by the guard alone.
-"""
+"""The guard's rule, written by front ends; its progress, written by the guard; a view of both."""
 
 import os
 import time
@@ -74,10 +70,7 @@ class GuardRule(msgspec.Struct, frozen=True):
 
 
 class GuardState(msgspec.Struct, frozen=True):
-    """How far the guard has gone with the rule of this id.
-
-    `cycle` counts warnings, `since` is the start of the stage.
-    """
+    """How far the guard has gone with a rule; `cycle` counts warnings, `since` began the stage."""
 
     rule: str
     stage: Stage = Stage.WATCHING
@@ -97,10 +90,7 @@ def read_rule(state: StateDirectory) -> GuardRule | None:
 
 
 def read_guard_state(state: StateDirectory) -> GuardState | None:
-    """How far the guard has gone, or None when it has not begun.
-
-    Raises ValueError when it cannot be read.
-    """
+    """How far the guard has gone, None if it has not begun. Raises ValueError when unreadable."""
     path = state.guard / "progress.json"
     try:
         slots = read_slots(path)
@@ -141,10 +131,7 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
 
 
 def set_rule(state: StateDirectory, rule: GuardRule) -> None:
-    """Give the guard a new rule, and reserve on the disk what it will have to write.
-
-    How far it had gone with another rule, readable or not, does not count. Raises OSError.
-    """
+    """Set a rule, reserving room for what the guard will write; progress begins anew. OSError."""
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)
@@ -169,11 +156,7 @@ def new_rule(**told: Any) -> GuardRule:
 
 
 def postpone(state: StateDirectory, seconds: float) -> GuardRule:
-    """Postpone the guard for `seconds` from now.
-
-    Raises NotFound when none is set, ValueError when its rule cannot be read, OSError
-    when it cannot be written.
-    """
+    """Postpone the guard for `seconds` from now. Raises NotFound, ValueError, OSError."""
     rule = read_rule(state)
     if rule is None:
         raise NotFound("no guard is set", "`fresnel-tui guard set --max-age 8h` sets one")
@@ -183,10 +166,7 @@ def postpone(state: StateDirectory, seconds: float) -> GuardRule:
 
 
 def lift(state: StateDirectory) -> bool:
-    """Remove the guard; False when none was set.
-
-    What it has already asked to stop still stops.
-    """
+    """Remove the guard, False when none was set; what it has asked to stop still stops."""
     path = state.guard / "guard.json"
     existed = path.exists()
     path.unlink(missing_ok=True)
@@ -230,10 +210,7 @@ def full_disk_text(state: StateDirectory) -> str:
 
 
 def read_guard(state: StateDirectory) -> GuardView:
-    """The guard of this host and state folder.
-
-    What cannot be read is a problem in it, never an exception.
-    """
+    """The guard of this host and state folder; what cannot be read is one of its problems."""
     rule: GuardRule | None = None
     progress: GuardState | None = None
     problems: list[str] = []

@@ -19,10 +19,7 @@ def guard_lock(state: StateDirectory) -> Path:
 
 
 def ensure_guard(state: StateDirectory) -> bool:
-    """Start the guard if it is set and does not run, out of reach of the terminal.
-
-    True when one was started. Raises OSError when no process can be started.
-    """
+    """Start the guard if it is set and does not run; True when one was started. Raises OSError."""
     if not (state.guard / "guard.json").exists() or is_held(guard_lock(state)):
         return False
     keep_alive = KeepAlive(guard_lock(state), lambda: _start(state), _ANEW_S)

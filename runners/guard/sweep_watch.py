@@ -14,9 +14,7 @@ from runners.state.layout import StateDirectory
 
 
 class SweepWatch(msgspec.Struct, frozen=True):
-    """sweeps/GROUP.json: the runs of a sweep on one host, and the metric they are judged by (empty:
-    the one that tells a run in one number).
-    """
+    """sweeps/GROUP.json: a sweep's runs on one host, and their metric (empty: their headline)."""
 
     group: str
     runs: tuple[str, ...]

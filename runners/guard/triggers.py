@@ -1,7 +1,4 @@
-"""Whether a guard has a reason to act. Pure: measurements in, reasons and problems out.
-
-What is not known is not a reason: a guard that cannot read something says so, and ends nothing.
-"""
+"""Whether a guard has a reason to act; what is not known is a problem, never a reason. Pure."""
 
 from decimal import Decimal
 
@@ -32,10 +29,7 @@ class Measurements(msgspec.Struct, frozen=True):
 
 
 def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
-    """Why the guard must act, in words; empty when it need not, or does not know.
-
-    Money and age can be predicted: there the countdown ends when the limit is reached.
-    """
+    """Why the guard must act; money and age are predicted, so that the countdown ends in time."""
     reasons = []
     limit = budget_limit(rule, facts.budget)
     if limit is not None and facts.spent is not None and facts.rate is not None:

@@ -1,8 +1,4 @@
-"""From findings to what is shown and reported.
-
-Conditions hold for a while before they count, end for a while before they are over, and are
-reported once.
-"""
+"""From findings to what is shown: conditions hold a while, end after a while, reported once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

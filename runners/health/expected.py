@@ -21,10 +21,7 @@ def shortfalls(
     usage: Sequence[GpuUse],
     seconds: float | None,
 ) -> tuple[str, ...]:
-    """A sentence for each measured value that is not as expected, after `seconds` of running.
-
-    `epoch_s` are the seconds that an epoch takes. Empty while the run settles.
-    """
+    """A sentence for each value worse than expected, after `seconds`; none while it settles."""
     if plan is None or (seconds or 0.0) < _SETTLED_S:
         return ()
     expected = _of_stage(plan.spec.expect, progress.phase)

@@ -71,10 +71,7 @@ def _activity(signs: RunSigns) -> str:
 
 
 def stall_after(signs: RunSigns) -> float:
-    """Seconds of silence after which a run may have stalled.
-
-    As its preset says, else by its own longest silence; long while it is busy warming up.
-    """
+    """Seconds of silence after which a run may have stalled: its preset's, else by its own."""
     asked = signs.stall_after_s
     if not signs.stepped:
         if not _all_idle(signs):
@@ -121,9 +118,7 @@ def _gpus_are_busy(signs: RunSigns) -> bool:
 
 
 def _works_as_usual(signs: RunSigns) -> bool:
-    """True when the GPUs draw what they drew while it progressed, or, without any, the CPU works as
-    much as it did.
-    """
+    """True when its GPUs draw, or without any the CPU works, as much as while it progressed."""
     used, usual = signs.cpu_percent, signs.usual_cpu_percent
     if not signs.stepped:
         return not signs.gpus and used is not None and used >= _BUSY_CPU_PERCENT

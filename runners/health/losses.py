@@ -1,7 +1,4 @@
-"""The history of a loss, kept in a few hundred numbers, and robust statements about it.
-
-Medians and median absolute deviations are used, so that single spikes do not count.
-"""
+"""The history of a loss in a few hundred numbers: medians, as single spikes must not count."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -56,10 +53,7 @@ class LossHistory:
         return self._medians[-1] if self._medians else None
 
     def diverges(self) -> str:
-        """How it rises, in words; empty when it does not.
-
-        That is once it has lost half of what it had gained, far above its noise.
-        """
+        """How it rises, having lost half its gain far above its noise; empty when it does not."""
         windows = self._windows()
         if windows is None:
             return ""
@@ -73,10 +67,7 @@ class LossHistory:
         return f"rises: {last:.4g}, its best was {best:.4g}"
 
     def is_flat(self) -> str:
-        """That nothing was learnt since the beginning, in words; empty when something was.
-
-        Also empty for a loss that fell and then stayed where it was.
-        """
+        """That nothing was learnt since the beginning, in words; empty when something ever was."""
         windows = self._windows()
         # Of a loss whose beginning nobody saw, the end alone is flat when it has learnt all.
         if windows is None or self.is_partial:

@@ -1,7 +1,4 @@
-"""Observes one live run repeatedly, and returns what it sees: `RunSigns`.
-
-Each look reads what is new in events and output, the newest interval of its GPUs, and /proc.
-"""
+"""Observes one live run repeatedly: new events and output, its GPUs' newest interval, /proc."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -67,9 +64,7 @@ class RunObserver:
         self._baselines: dict[str, BaselineSign] = {}
 
     def look(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
-        """What is seen of `run` at `now` (unix seconds); `marked` are the pids with its mark, where
-        somebody has looked already.
-        """
+        """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known."""
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
         self.report.poll(run)
@@ -158,9 +153,7 @@ class RunObserver:
     def _measure(
         self, ranks: tuple[RankProcess, ...], now: float
     ) -> tuple[float | None, dict[int, float], float | None]:
-        """CPU in percent of one core since the last look: of all the run's processes, of each, of a
-        loader.
-        """
+        """Percent of a core since the last look: all processes, each, mean of the loaders."""
         before, passed = self._cpu, now - (self._looked or now)
         self._cpu, self._looked = {}, now
         shares: dict[int, float] = {}

@@ -11,10 +11,7 @@ _FEWEST = 4
 
 
 class PaceHistory:
-    """Paces of blocks of three minutes or more, without the first, which warms up.
-
-    A block lasts until a step is reported after its time: a silent one is not a pace.
-    """
+    """Paces of blocks of three minutes or more, each until a step comes, without the first."""
 
     def __init__(self) -> None:
         self._paces: deque[float] = deque(maxlen=_BLOCKS)

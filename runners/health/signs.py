@@ -16,10 +16,7 @@ class GpuSign(msgspec.Struct, frozen=True):
 
 
 class BaselineSign(msgspec.Struct, frozen=True):
-    """A held-out metric beside its plain baseline.
-
-    How often it was worse than that in a row, and how often it was measured.
-    """
+    """A held-out metric and its plain baseline: how often worse in a row, how often measured."""
 
     name: str
     value: float

@@ -22,19 +22,12 @@ _health = msgspec.json.Decoder(Health)
 
 
 def read_health(run: Path) -> Health | None:
-    """What the watcher found last of the run in this folder, however old.
-
-    None when it has not looked yet.
-    """
+    """What the watcher found last of the run in this folder, however old, or None."""
     return read(run / "health.json", _health)
 
 
 def health_of(run: Run, now: float, report: LiveReport | None) -> Health | None:
-    """How a run does at `now` (unix seconds); None while it does not run.
-
-    Where no watcher looks, it is judged by `report`, its files and its program's process; None
-    without a report.
-    """
+    """How a run does at `now` (unix s), by its watcher or `report`; None if it does not run."""
     if run.state is not State.RUNNING:
         return None
     attempt = run.record.attempt if run.record else 1

@@ -25,10 +25,7 @@ Version 1 has four bytes more before its addresses than version 0: the rank of B
 
 
 def proof(path: str) -> bool | None:
-    """True when a file or folder is whole, False when it is not, None when its format cannot tell.
-
-    Raises OSError when it cannot be read.
-    """
+    """Whether a file or folder is whole, None if its format cannot tell. Raises OSError."""
     if os.path.isdir(path):
         return _folder_proof(path)
     with open(path, "rb") as file:

@@ -1,7 +1,4 @@
-"""Moments that survive a changed clock: wall time together with the boot and its own time.
-
-Standard library only: the supervisor imports it.
-"""
+"""Moments that survive a changed clock: wall time, boot and its own time. Standard library only."""
 
 import time
 from typing import NamedTuple
@@ -10,10 +7,7 @@ from runners.host.identity import boot_id
 
 
 class Moment(NamedTuple):
-    """Unix seconds by the wall clock, with the boot and the nanoseconds since it began.
-
-    `boot_ns` is None where that is not known.
-    """
+    """Unix seconds by the wall clock, the boot, and nanoseconds since it began, or None."""
 
     wall: float
     boot: str = ""
@@ -27,10 +21,7 @@ def moment_now() -> Moment:
 
 
 def seconds_between(earlier: Moment, later: Moment) -> float:
-    """Seconds from one moment to another, never negative.
-
-    Measured by the boot's own time when both lie in one boot, else by wall time.
-    """
+    """Seconds from one moment to another, by the boot's time if they share one; never negative."""
     if (
         earlier.boot
         and earlier.boot == later.boot

@@ -27,11 +27,7 @@ _SCOPE_WITHIN_S = 5.0
 
 
 class Detached(NamedTuple):
-    """How a process was detached.
-
-    `code` is its exit code, `how` is `scope` or `setsid`, `unit` names the scope, and
-    `reason` says why there is none.
-    """
+    """How a process was detached: exit code, `scope` or `setsid`, its unit, or why none."""
 
     code: int
     how: str
@@ -112,10 +108,7 @@ def _spawn(
 
 
 def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
-    """True when systemd-run has become `command` and that has detached itself.
-
-    One that hangs before that is killed.
-    """
+    """True when systemd-run became `command` and that detached itself; one that hangs is killed."""
     try:
         return child.wait(_SCOPE_WITHIN_S) == 0
     except subprocess.TimeoutExpired:

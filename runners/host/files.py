@@ -17,10 +17,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_plain(path: Path | str) -> int:
-    """Return a descriptor for reading the plain file at `path`.
-
-    Raises OSError for a folder, FIFO or device.
-    """
+    """A descriptor for reading the plain file at `path`. OSError for a folder, FIFO or device."""
     descriptor = os.open(path, _READ)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -44,10 +41,7 @@ def read_tail(path: Path, most: int) -> bytes:
 
 
 def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
-    """Return the bytes of the plain file at `path`.
-
-    Raises OSError when it is not one, or is longer than `limit` bytes.
-    """
+    """The bytes of the plain file at `path`. OSError if it is not one, or exceeds `limit` bytes."""
     descriptor = open_plain(path)
     try:
         size = os.fstat(descriptor).st_size

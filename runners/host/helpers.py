@@ -1,8 +1,4 @@
-"""Every helper process by name, and how each is started: the only table of them.
-
-Standard library only: the supervisor imports it. A helper's module has
-a `main()` that reads `sys.argv[1:]`.
-"""
+"""Every helper process: a module whose `main()` reads `sys.argv[1:]`. Standard library only."""
 
 import os
 import select
@@ -76,10 +72,7 @@ HELPERS = {
 
 
 def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
-    """Return the argv that starts helper `name`.
-
-    Nothing in a run's environment or folder decides what the helper imports.
-    """
+    """The argv of helper `name`; no run's environment or folder decides what it imports."""
     helper = HELPERS[name]
     words = [os.fspath(word) for word in arguments]
     if helper.isolated:

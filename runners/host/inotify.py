@@ -26,10 +26,7 @@ class OneShotWatch:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def arm(self, path: Path) -> bool:
-        """Wait for the next change of the file at `path`, or for its creation.
-
-        Returns False when neither can be watched.
-        """
+        """Await the next change of the file at `path`, or its creation; False if neither can be."""
         changes = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONESHOT
         # A file that does not exist yet cannot be watched, so its folder is.
         return self._add(path, changes) or self._add(path.parent, _CREATE | _MOVED_TO | _ONESHOT)

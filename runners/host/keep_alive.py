@@ -1,8 +1,4 @@
-"""Starting a process again that died, but not too often.
-
-Its lock says whether it lives, and the lock file's time when it last began. Standard library
-only: the supervisor imports it.
-"""
+"""Starting a process again that died, but not too often. Standard library only."""
 
 import os
 import time

@@ -1,7 +1,4 @@
-"""The newest whole file among many: what a run's checkpoint is, wherever one is asked for.
-
-Standard library only: the supervisor imports it.
-"""
+"""The newest whole file among many: what a run's checkpoint is. Standard library only."""
 
 import glob
 import os
@@ -19,10 +16,7 @@ _GRAIN_S = 1.0
 
 
 class NewestFile(NamedTuple):
-    """A file or folder: its total bytes, and its modification time in unix seconds.
-
-    A folder's time is that of its newest file.
-    """
+    """A file or folder: total bytes, and when it, or its newest file, was written (unix s)."""
 
     path: str
     bytes: int
@@ -62,10 +56,7 @@ def matching_files(patterns: Iterable[str]) -> list[NewestFile]:
 
 
 def first_whole(files: Iterable[NewestFile], quiet_s: float = 0.0) -> NewestFile | None:
-    """The first of the files that is whole.
-
-    Where the format cannot tell, nothing may have been written to it for `quiet_s` seconds.
-    """
+    """The first whole file; if its format cannot tell, one unwritten for `quiet_s` seconds."""
     now = time.time()
     for file in files:
         try:

@@ -7,10 +7,7 @@ from pathlib import Path
 
 
 def permission_problem(folder: Path | str, follow: bool = False) -> str:
-    """Why `folder` may not be acted on, in words; empty when only this user may write it.
-
-    A symbolic link is a problem unless `follow` is set.
-    """
+    """Why `folder` may not be acted on (a link, unless `follow`); empty if only we write it."""
     try:
         found = os.stat(folder, follow_symlinks=follow)
     except OSError as error:

@@ -1,7 +1,4 @@
-"""Folders and files that a program says it writes: checkpoints, TensorBoard and CSV folders.
-
-Standard library only: the supervisor imports it.
-"""
+"""Folders and files that a program says it writes. Standard library only."""
 
 import glob
 import json
@@ -72,9 +69,7 @@ class PrintedPaths:
 
 
 class PrintedScan:
-    """The paths that a run has printed: the beginning and the end of each attempt's output, what
-    is new while the scan is kept, and what the run's watcher has noted in `printed.json`.
-    """
+    """A run's printed paths: of each output head, end and what is new, and `printed.json`."""
 
     def __init__(self, run: str | Path, folder: str) -> None:
         """`run` is the run's own folder; relative paths are from `folder`, its program's."""
@@ -104,10 +99,7 @@ class PrintedScan:
         return self._paths
 
     def save(self) -> None:
-        """Note the paths beside the run for those who look once; only its watcher does this.
-
-        Raises OSError.
-        """
+        """Note the paths beside the run, for those who look once; only its watcher does."""
         paths = list(self.poll().all)
         if paths != self._noted:
             replace(self._run / _FILE, json.dumps({"paths": paths}).encode(), sync=False)

@@ -1,7 +1,4 @@
-"""Which processes belong to which run, read from /proc; without it, none are found.
-
-Every process that a run starts inherits the run's mark in its environment.
-"""
+"""Which processes belong to which run, by the mark that all inherit, read from /proc."""
 
 import os
 import time
@@ -63,10 +60,7 @@ def _value(environment: bytes, name: str) -> str | None:
 
 
 def holders_of(lock: Path, output: Path) -> set[int]:
-    """The pids of this user's processes that inherited `lock`, or `output` open for writing.
-
-    Front ends that opened them for a moment are left out: their descriptors close at an exec.
-    """
+    """Own pids with `lock`, or `output` for writing, in a descriptor that outlasts an exec."""
     # By device and inode: the path that /proc shows changes when the file is renamed or deleted.
     files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}
     found = set()
@@ -220,10 +214,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def ignores(pid: int, number: int) -> bool:
-    """True when `pid` ignores signal `number` (1 to 31).
-
-    A shell's background jobs ignore SIGINT, for example.
-    """
+    """True when `pid` ignores signal `number` (1 to 31), as a shell's background jobs do SIGINT."""
     fields = _stat_fields(pid)
     # Field 33 of proc(5), `sigignore`: a mask whose lowest bit is signal 1.
     return bool(fields) and bool(int(fields[30]) >> (number - 1) & 1)

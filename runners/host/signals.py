@@ -1,7 +1,4 @@
-"""Signals that reach exactly the process they are meant for, though its pid may be in use again.
-
-Standard library only: the supervisor imports it.
-"""
+"""Signals to exactly the process meant, though pids are reused. Standard library only."""
 
 import os
 import signal

@@ -1,7 +1,4 @@
-"""Making this process adopt the orphans of its children (Linux), so that none is lost.
-
-Standard library only: the supervisor imports it.
-"""
+"""Making this process adopt its children's orphans (Linux). Standard library only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,4 @@
-"""What systemd says about logging out, and whether it gives a program a scope of its own.
-
-Everything here answers None, or no, on a machine without systemd.
-"""
+"""What systemd does at logout, and whether it gives scopes; None, or no, without systemd."""
 
 import os
 import shutil
@@ -54,10 +51,7 @@ def lingers(root: Path = Path("/")) -> bool:
 
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
-    """Whether logind ends this user's processes at logout; None when that is not known.
-
-    Asks logind, and reads its configuration when it does not answer.
-    """
+    """Whether logind, or its configuration, ends this user's processes at logout, or None."""
     said = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
     if said not in ("yes", "no"):
         said = _ask(["busctl", "get-property", *_LOGIND]).removeprefix("b ")
@@ -85,10 +79,7 @@ def session_of_ours() -> str:
 
 
 def probe_scope(remembered: Path, again: bool = False) -> ScopeProbe:
-    """Try a scope once per boot and remember the answer in the file `remembered`.
-
-    With `again`, try it although an answer is known.
-    """
+    """Try a scope once per boot, or `again`, and remember the answer in the file `remembered`."""
     if shutil.which("systemd-run") is None:
         return ScopeProbe(False, "no systemd-run here")
     if not _has_user_bus():

@@ -13,11 +13,7 @@ _ENDINGS = re.compile(rb"[\r\n]+")
 
 
 class Piece(NamedTuple):
-    """New bytes of a file.
-
-    `restarted`: the file begins anew. `more`: there is more to read. `skipped`: bytes left
-    out between `head` and `data`.
-    """
+    """New bytes of a file, begun anew if `restarted`; `skipped` are between `head` and `data`."""
 
     data: bytes = b""
     head: bytes = b""
@@ -68,10 +64,7 @@ class GrowingFile:
         return self.identity is not None and (found.st_dev, found.st_ino) != self.identity
 
     def read(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
-        """At most about `limit` new bytes; with `jump` the last ones and, at first, the head.
-
-        A file that cannot be opened or read gives no bytes.
-        """
+        """About `limit` new bytes; with `jump` the last, at first the head too; or none."""
         try:
             return self.read_or_raise(limit, jump, head)
         except OSError:
@@ -147,10 +140,7 @@ class GrowingFile:
         )
 
     def _shortened(self, descriptor: int, size: int) -> bool:
-        """Whether this is the same output with a piece cut from its middle (by output_limit).
-
-        All of it was then read already.
-        """
+        """Whether this is the same output, all read, with its middle cut out (by output_limit)."""
         end = os.pread(descriptor, _FINGERPRINT, max(0, size - _FINGERPRINT))
         if size <= _FINGERPRINT or size >= self.offset or end != self._ending:
             return False
@@ -180,10 +170,7 @@ class Follower(GrowingFile):
         self._broken = False
 
     def poll(self, limit: int, jump: bool = False, head: int = _HEAD) -> Chunk:
-        """The whole lines among about `limit` new bytes.
-
-        With `jump`, the newest ones, and at first those of the file's head too.
-        """
+        """The whole lines among about `limit` new bytes; with `jump` the newest and the head's."""
         return self._lines_of(self.read(limit, jump, head))
 
     def poll_or_raise(self, limit: int) -> Chunk:

@@ -57,10 +57,7 @@ class RunPicture(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> PicturePlace:
-        """Where in the run it belongs, for sorting: by epoch, else by step.
-
-        A file that is overwritten repeatedly is the newest, and last.
-        """
+        """Where in the run it belongs, for sorting: by epoch, else step; rewritten ones last."""
         if self.epoch is not None:
             return 0, self.epoch, self.step or 0
         return (1, 0, self.step) if self.step is not None else NEWEST
@@ -116,9 +113,7 @@ def _add(
     since: float = 0.0,
     until: float = float("inf"),
 ) -> None:
-    """Put the file at `path` into `found` unless it is there, or is none of this run's; its name
-    counts from the first of `roots` that it lies in.
-    """
+    """Add the file at `path`, if new and of this run; named from the first of `roots` it is in."""
     if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
         return
     try:
@@ -142,10 +137,7 @@ def _add(
 
 
 def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
-    """Epoch and step by a file's name, and the name without them.
-
-    A bare number at its end counts as a step.
-    """
+    """Epoch and step by a file's name (a number at its end is a step), and the rest of it."""
     found = {"epoch": _EPOCH.search(stem), "step": _WANDB.search(stem) or _STEP.search(stem)}
     if not any(found.values()):
         found["step"] = _LAST_NUMBER.search(stem)

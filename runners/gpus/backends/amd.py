@@ -153,10 +153,7 @@ def _devices(root: Path) -> list[Path]:
 
 
 def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
-    """A row for every card, or for every partition of a divided one.
-
-    In HIP's order where KFD knows all cards.
-    """
+    """A row for every card, or partition of a divided one, in HIP's order if KFD knows all."""
     cards = []
     for index, device in enumerate(devices):
         card = _describe(root, index, device)

@@ -28,9 +28,7 @@ class AmdDetails:
         self._seldom: tuple[float, GpuDetail] | None = None
 
     def read(self, now: float) -> tuple[GpuDetail, tuple[str, ...], float | None]:
-        """The details at `now` (unix seconds), why clocks are held down, and the energy counter
-        in joules.
-        """
+        """The details at `now` (unix s), why clocks are held down, the energy counter in joules."""
         metrics = read_metrics(self._device / "gpu_metrics")
         throttle = throttled_between(self._before, metrics)
         link = self._link_rate(metrics, now)

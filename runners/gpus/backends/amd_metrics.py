@@ -12,9 +12,7 @@ from pathlib import Path
 import msgspec
 
 _ENERGY_J = 2.0**-16
-"""Of one count of the energy counter: 15.259 µJ; only accelerators (1.4 and later, and 1.3 on
-MI200) count it.
-"""
+"""Of one count: 15.259 µJ; only accelerators count it (1.4 and later, and 1.3 on MI200)."""
 _LINKS = 8
 _THROTTLED = (
     (range(8), "power cap"),
@@ -55,10 +53,7 @@ _TABLES: dict[tuple[int, int], dict[str, tuple[str, int]]] = {
 
 
 class AmdMetrics(msgspec.Struct, frozen=True):
-    """What one reading of the file tells: degrees, joules, bytes per second; unknown is None.
-
-    `throttled` are the reasons of this moment, where bits tell them.
-    """
+    """One reading: degrees, joules, bytes per second, reasons of this moment; None: unknown."""
 
     hotspot_c: float | None = None
     memory_c: float | None = None

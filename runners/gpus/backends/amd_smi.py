@@ -62,10 +62,7 @@ class AmdSmi:
         }
 
     def fields(self, pci: str) -> dict[str, float | int | None]:
-        """What amdsmi reports of the GPU at `pci`, by GpuSnapshot's field names.
-
-        What it does not know is None or absent.
-        """
+        """What amdsmi reports of the GPU at `pci`, by GpuSnapshot's fields; else None or absent."""
         handle = self._handles.get(pci)
         if handle is None:
             return {}

@@ -14,10 +14,7 @@ import msgspec
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One GPU to ROCm: `number` as HIP counts, `address` that of its card, `memory` in bytes.
-
-    `render` is its DRM minor.
-    """
+    """One GPU to ROCm: HIP's `number`, its card's `address`, `memory` in bytes, the DRM minor."""
 
     number: int
     gpu_id: str

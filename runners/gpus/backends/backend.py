@@ -13,10 +13,7 @@ class Backend(Protocol):
     problem: str | None
 
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
-        """Read every GPU at `now` (unix seconds).
-
-        May block in the driver. Sets `problem`, raises nothing.
-        """
+        """Read every GPU at `now` (unix seconds); may block. Sets `problem`, raises nothing."""
         ...
 
 
@@ -25,10 +22,7 @@ class NoDriver(Exception):
 
 
 class DriverTrouble(Exception):
-    """A driver is installed and does not work; the text says what to do.
-
-    `loaded`: the kernel has loaded it.
-    """
+    """A driver (`loaded` by the kernel, or not) that does not work; the text says what to do."""
 
     def __init__(self, text: str, loaded: bool = True) -> None:
         super().__init__(text)

@@ -28,10 +28,7 @@ def open_backend(choice: Choice, state: StateDirectory) -> Backend:
 
 
 def _detect(choice: Choice, state: StateDirectory) -> Backend:
-    """The first driver that works and has GPUs, else nothing.
-
-    One before it that is loaded and in trouble is reported in any case.
-    """
+    """The first driver that works and has GPUs; a loaded one in trouble is reported in any case."""
     trouble: DriverTrouble | None = None
     for driver in DRIVERS:
         try:

@@ -1,7 +1,4 @@
-"""Models that can be simulated: the name, memory and board power that the real ones report.
-
-Source: the makers' data sheets, and for NVIDIA the totals that nvidia-smi shows.
-"""
+"""Models to simulate, by the makers' data sheets; NVIDIA's memory as nvidia-smi shows it."""
 
 from typing import NamedTuple
 
@@ -14,9 +11,7 @@ GIB = 1 << 30
 
 
 class DriverManners(NamedTuple):
-    """What a maker's driver says besides the figures that all have: the memory's clock in MHz, its
-    states at rest and at work, whether it measures the hottest spot, who may compute.
-    """
+    """What a maker's driver says besides common figures: clock in MHz, states, hot spot, mode."""
 
     memory_clock_mhz: int
     idle: str
@@ -66,10 +61,7 @@ _MODELS = {
 
 
 def model_named(text: str) -> GpuModel:
-    """The model that `text` names, however it is spaced.
-
-    An unknown one gets that name, 80 GiB and 400 W.
-    """
+    """The model that `text` names, however spaced; an unknown one gets it, 80 GiB and 400 W."""
     key = "".join(sign for sign in text.upper() if sign.isalnum())
     found = _MODELS.get(key) or _MODELS.get(f"RTX{key}")
     if found is not None:

@@ -1,8 +1,4 @@
-"""NVIDIA GPUs through NVML, by the module `pynvml` of the distribution nvidia-ml-py.
-
-Every field is guarded by itself: what a GPU does not support is None, and a lost
-GPU costs only its own row.
-"""
+"""NVIDIA GPUs by `pynvml` (nvidia-ml-py): an unsupported field is None, a lost GPU only its row."""
 
 from typing import Any
 
@@ -29,10 +25,7 @@ class _Card(msgspec.Struct):
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> "Nvml":
-    """Load and initialise NVML.
-
-    Raises NoDriver without the library, DriverTrouble when it does not work.
-    """
+    """Initialise NVML. Raises NoDriver without the library, DriverTrouble when it does not work."""
     return Nvml()
 
 
@@ -194,19 +187,13 @@ def _joules(millijoules: int | None) -> float | None:
 
 
 def _pci(handle: Any) -> str | None:
-    """The address as sysfs and CUDA write it, 0000:17:00.0.
-
-    NVML's own text has a domain of eight digits.
-    """
+    """The address as sysfs and CUDA write it, 0000:17:00.0; NVML's own has a domain of 8 digits."""
     place = ask("nvmlDeviceGetPciInfo", handle)
     return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else None
 
 
 def _memory(handle: Any) -> tuple[int | None, int | None]:
-    """Used and total bytes.
-
-    Version 2 does not count the driver's own share as used; unified memory has no total.
-    """
+    """Used and total bytes; version 2 leaves out the driver's own, unified memory has no total."""
     memory = ask("nvmlDeviceGetMemoryInfo", handle, version=pynvml.nvmlMemory_v2)
     memory = memory or ask("nvmlDeviceGetMemoryInfo", handle)
     if memory is None:

@@ -1,7 +1,4 @@
-"""Xid errors from NVML's events: each is reported once, to whoever registered before it came.
-
-Registering needs no rights; where the driver or the GPU offers no such events, none ever come.
-"""
+"""Xid errors from NVML's events, each reported once to whoever registered; needs no rights."""
 
 from contextlib import suppress
 from ctypes import c_void_p, cast
@@ -42,10 +39,7 @@ class XidEvents:
             )
 
     def take(self, now: float) -> dict[str, Xid]:
-        """The newest Xid of every GPU that had one.
-
-        Those that came just now get the time `now` (unix seconds).
-        """
+        """Every GPU's newest Xid, if any; those that came just now get the time `now` (unix s)."""
         for _ in range(_MOST_AT_ONCE if self._events is not None else 0):
             try:
                 # A wait of 0 ms: the reading has a deadline.

@@ -40,11 +40,7 @@ class ProcessLists:
         self._wide = newest and bool(wide)
 
     def on(self, handle: Any) -> list[tuple[int, int | None]]:
-        """Pid and bytes, as NVML writes them, of every process on `handle`.
-
-        A kind of list that the driver does not offer is empty. Raises
-        NVMLError for a lost GPU only.
-        """
+        """Pid and bytes, as NVML writes them, of each process. Raises NVMLError for a lost GPU."""
         found: list[tuple[int, int | None]] = []
         for kind in _KINDS:
             name = f"nvmlDeviceGet{kind}RunningProcesses{self._suffix}"

@@ -1,7 +1,4 @@
-"""NVML's codes in words that say what to do.
-
-Source: the error and clock-event constants of nvml.h.
-"""
+"""NVML's codes in words that say what to do; source: the constants of nvml.h."""
 
 _STILL = "running jobs continue"
 
@@ -52,8 +49,5 @@ def problem_text(code: int, name: str) -> str:
 
 
 def throttle_words(mask: int) -> tuple[str, ...]:
-    """Why the clocks are held down, from the bits of NVML's clock event reasons.
-
-    Being idle is not listed as a reason.
-    """
+    """Why clocks are held down, by the bits of NVML's clock event reasons; being idle is none."""
     return tuple(word for bit, word in _THROTTLE.items() if mask & bit)

@@ -1,8 +1,4 @@
-"""GPUs that the machine has though no driver shows them, and what to do about it.
-
-Source: `vendor` and `class` of the devices in /sys/bus/pci; display
-controllers are 0x03…, accelerators 0x12….
-"""
+"""GPUs that no driver shows: `class` 0x03… (display) or 0x12… (accelerator) in /sys/bus/pci."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""GPUs that do not exist, for trials and tests: they behave as GPUs do when runs hold them.
-
-Their numbers follow from the time and their index alone; only the temperature has a memory.
-"""
+"""Simulated GPUs for trials and tests: their numbers follow from time, index and leases."""
 
 import math
 import zlib

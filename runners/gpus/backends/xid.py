@@ -1,7 +1,4 @@
-"""NVIDIA's Xid errors in a few words.
-
-Source: NVIDIA's "Xid Errors" catalogue (docs.nvidia.com/deploy/xid-errors).
-"""
+"""NVIDIA's Xid errors in a few words (docs.nvidia.com/deploy/xid-errors)."""
 
 _MEANINGS = {
     8: "the GPU stopped processing: restart the run",

@@ -1,7 +1,4 @@
-"""The colours of a log line, and which bytes of it are commands to a terminal.
-
-Facts: ECMA-48 (control functions), ITU T.416 (38;5;n and 38;2;r;g;b).
-"""
+"""Colours and terminal commands of a log line (ECMA-48; ITU T.416 for 38;5;n and 38;2;r;g;b)."""
 
 import re
 from typing import NamedTuple
@@ -37,10 +34,7 @@ TOKEN = re.compile(
     "|(?P<mark>[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f])"
 )
-"""Everything in a decoded line that is not plain text.
-
-`mark` are the invisible format characters.
-"""
+"""Everything in a decoded line that is not plain text; `mark` are invisible format characters."""
 
 _FLAGS = {
     1: {"bold": True},
@@ -83,10 +77,7 @@ def apply_sgr(look: TextStyle, arguments: str) -> TextStyle:
 
 
 def _extended(rest: list[int], colons: bool) -> tuple[Colour, int]:
-    """The colour after 38 or 48, and how many arguments it took.
-
-    The form with colons may name a colour space before the colour.
-    """
+    """The colour after 38 or 48, and how many arguments it took; colons may name a colour space."""
     if rest[:1] == [5] and len(rest) >= 2:
         return (rest[1] if rest[1] < 256 else None), 2
     if rest[:1] == [2] and len(rest) >= 4:

@@ -45,10 +45,7 @@ class Expression(Protocol):
 
 
 def compile_expression(text: str) -> Expression:
-    """An expression that never matches across a line's end; `^` and `$` match there.
-
-    Raises BadExpression.
-    """
+    """An expression within one line, at whose ends `^` and `$` match. Raises BadExpression."""
     import re2  # only once something is searched: a panel that shows its first screen does without
 
     options = re2.Options()
@@ -70,10 +67,7 @@ def compile_expression(text: str) -> Expression:
 
 
 def whole_lines(expression: str) -> Expression | None:
-    """An expression for as many neighbouring lines as match, each with its newline, at once.
-
-    None where `expression` could match a newline itself, and so more than one line.
-    """
+    """An expression for all neighbouring lines that match; None if it could match a newline."""
     import re2
 
     parts: list[str] = []

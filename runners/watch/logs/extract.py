@@ -36,10 +36,7 @@ class ExtractRefused(Exception):
 
 
 def text_of(lines: Lines, first: int, last: int, cap: int) -> Text:
-    """The lines that begin at `first` to `last`, safe and without colours.
-
-    At most `cap` bytes of UTF-8.
-    """
+    """The lines that begin at `first` to `last`, without colours: at most `cap` bytes of UTF-8."""
     parts: list[bytes] = []
     size, at = 0, first
     while size <= cap and (
@@ -59,10 +56,7 @@ def text_of(lines: Lines, first: int, last: int, cap: int) -> Text:
 
 
 def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
-    """The file that is meant, and whether it may be overwritten (a `!` at the end says so).
-
-    Raises ExtractRefused.
-    """
+    """The file meant, and whether a final `!` lets it be overwritten. Raises ExtractRefused."""
     words = words.strip()
     insisted = words.endswith("!")
     if not (words := words.removesuffix("!").strip()) or "\0" in words:

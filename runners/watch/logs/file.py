@@ -20,11 +20,7 @@ class Change(Enum):
 
 
 class LogFile:
-    """One log by its path.
-
-    A file that does not exist is an empty log; a deleted one stays as it was last seen. Without
-    a path it is always empty.
-    """
+    """A log by its path: empty without path or file, a deleted one as it was last seen."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -107,8 +103,5 @@ class LogFile:
         self._ending = self.source.read(max(0, size - _FINGERPRINT), size)
 
     def _continues(self) -> bool:
-        """Whether the last known bytes are still in their place.
-
-        They are not in a log that was truncated and refilled between two looks.
-        """
+        """Whether the last known bytes are in their place: not in a log truncated and refilled."""
         return self.source.read(max(0, self.size - _FINGERPRINT), self.size) == self._ending

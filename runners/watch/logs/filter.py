@@ -36,10 +36,7 @@ class _Tail(NamedTuple):
 
 
 class LineFilter:
-    """The matching lines of a source.
-
-    One thread at a time runs `step`; any thread may read meanwhile.
-    """
+    """The matching lines of a source: one thread at a time runs `step`, any may read meanwhile."""
 
     def __init__(self, source: LogSource, pattern: Pattern, near: int = 0) -> None:
         """`near`: the offset to search around first; it may be changed at any time."""
@@ -81,10 +78,7 @@ class LineFilter:
         return (blocks - self._missing) / blocks if self._missing else 1.0
 
     def step(self, budget: int) -> bool:
-        """Search about `budget` more bytes; whether all is searched.
-
-        Does nothing while another thread is searching.
-        """
+        """Search about `budget` more bytes, unless another thread does; whether all is searched."""
         if not self._turn.acquire(blocking=False):
             return False
         try:

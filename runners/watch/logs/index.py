@@ -8,10 +8,7 @@ from runners.watch.logs.reader import BLOCK, LogSource
 
 
 class LineIndex:
-    """Lines counted from a source's start; 8 bytes of memory per MiB.
-
-    Safe to read while it is built.
-    """
+    """Lines counted from a source's start, 8 bytes per MiB; safe to read while it is built."""
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
@@ -35,10 +32,7 @@ class LineIndex:
         return self._breaks + (self.scanned > self._last_break)
 
     def step(self, budget: int) -> bool:
-        """Count about `budget` more bytes; whether the end is reached.
-
-        Does nothing while another thread is counting.
-        """
+        """Count about `budget` more bytes, unless another thread does; whether that is all."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
@@ -59,10 +53,7 @@ class LineIndex:
         return self._marks[block] + self._source.read(block * BLOCK, offset).count(b"\n")
 
     def offset_of(self, line: int) -> int | None:
-        """Where line `line`, from 0, begins.
-
-        None where it is not counted yet, or there is no such line.
-        """
+        """Where line `line`, from 0, begins; None where it is not counted yet, or missing."""
         if line < 0 or line >= self.count:
             return None
         block = bisect_right(self._marks, line) - 1

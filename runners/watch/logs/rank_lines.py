@@ -9,9 +9,7 @@ _LOOK_BYTES = 8 << 20
 
 
 class RankLines:
-    """Chooses lines by the rank they name; with `untagged`, rank 0 has those too that name none, as
-    torchrun passes on only the others' with their rank.
-    """
+    """Lines by the rank they name; with `untagged`, those without are rank 0's (torchrun)."""
 
     def __init__(self, rank: int, untagged: bool) -> None:
         self.rank = rank

@@ -1,7 +1,4 @@
-"""Logs that torchrun keeps of single ranks in a run's folder, and what they say of each rank.
-
-Form: `ranks/JOB/attempt_0/3/{stdout,stderr}.log`, a folder for each local rank.
-"""
+"""Logs that torchrun keeps of ranks: `ranks/JOB/attempt_0/LOCAL_RANK/{stdout,stderr}.log`."""
 
 from pathlib import Path
 
@@ -34,10 +31,7 @@ class RankLog(msgspec.Struct, frozen=True):
 
 
 def has_rank_logs(run: Path) -> bool:
-    """True when torchrun was told to keep logs in this run's folder.
-
-    Lines of its output without a rank are then rank 0's, or its own.
-    """
+    """True when torchrun keeps logs here: lines without a rank are then rank 0's, or its own."""
     return (run / FOLDER).is_dir()
 
 

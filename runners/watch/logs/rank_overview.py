@@ -21,9 +21,7 @@ _STEP = re.compile(rb"(?i)\b(?:step|iter(?:ation)?|batch)\b[ :=#]{0,3}(\d{1,9})"
 
 
 class RankOverview(msgspec.Struct, frozen=True):
-    """One rank: its process while it lives, seconds since its last line where that is known, that
-    line, the last step it told of, and what is remarkable about it.
-    """
+    """A rank: its process while it lives, seconds since its last line, its last step, a remark."""
 
     rank: int
     pid: int | None = None

@@ -27,10 +27,7 @@ class LogLine(NamedTuple):
 
 
 class LogSource:
-    """One file as it was when last looked at: nothing beyond `size` is read.
-
-    Closed when nobody refers to it any more.
-    """
+    """A file up to `size`, as last looked at; closed when nobody refers to it any more."""
 
     def __init__(self, descriptor: int, size: int = 0) -> None:
         self.descriptor = descriptor
@@ -118,10 +115,7 @@ class LogSource:
         return lines
 
     def _long(self, start: int, end: int) -> LogLine:
-        """A line too long to be read whole.
-
-        Its last redraws, if it is a progress bar, else how it begins.
-        """
+        """A line too long to be read whole: a progress bar's last redraws, else its beginning."""
         tail = self.read(max(start, end - LIMIT), end)
         if b"\r" in tail.rstrip(b"\r\n"):
             return LogLine(start, end, tail)

@@ -19,10 +19,7 @@ LIMIT = 64 * 1024
 _REDRAWS = 8 * 1024
 
 _ZEROS = bytes(16)
-"""As many zeros as no program writes on purpose.
-
-They are a hole in the file, cut by output_limit or left by a crash.
-"""
+"""As many zeros as no program writes on purpose: a hole, cut by output_limit or a crash."""
 _MANY_ZEROS = re.compile(rb"\0{16,}")
 
 _TAB = 8
@@ -45,10 +42,7 @@ class SafeLine(NamedTuple):
 
 
 def read_line(line: bytes, more: int = 0) -> SafeLine:
-    """What a line looks like.
-
-    `more` bytes of it were not read, and are counted in the note at its end.
-    """
+    """What a line looks like; `more` bytes were not read, as the note at its end says."""
     if _ZEROS in line:
         # A hole of gigabytes becomes one note: as pictures it would fill the line.
         line = _MANY_ZEROS.sub(lambda zeros: f"␀×{len(zeros[0]):,}".encode(), line)
@@ -115,10 +109,7 @@ class _Row:
             self.write(character.translate(_PICTURES))
 
     def erase(self, how: str) -> None:
-        """ESC [ how K: erase.
-
-        Erasing the whole line also moves to its start, which is what programs want by it.
-        """
+        """ESC [ how K: erase; erasing the whole line also moves to its start, as programs want."""
         if how == "2":
             self.at = 0
         if how in ("", "0", "2"):

@@ -51,19 +51,13 @@ class Pattern(Protocol):
     """What is searched for."""
 
     def candidates(self, coloured: bool) -> Expression | None:
-        """Matches wherever a wanted line may be, in bytes as written.
-
-        None: colours must be removed first.
-        """
+        """Matches wherever a wanted line may be, as written; None: remove colours first."""
 
     def accepts(self, line: bytes) -> bool:
         """Whether a line that has a candidate is wanted; it is given without colours."""
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
-        """Which lines of a text are wanted, as numbers from and to.
-
-        The text is shown as it is and ends in a newline; for a text in which most lines match.
-        """
+        """Which lines of a text, as shown and ended by a newline, are wanted: from and to."""
 
 
 class TextPattern:
@@ -178,10 +172,7 @@ class Hit(NamedTuple):
 
 
 def find(source: LogSource, pattern: Pattern, offset: int, backward: bool = False) -> Iterator[Hit]:
-    """Lines that match after the one at `offset`, or before it.
-
-    A `Hit` comes per match and per MiB, so that the caller can stop at any time.
-    """
+    """Lines that match after the one at `offset`, or before; a `Hit` per match and per MiB."""
     block = max(0, min(offset, source.size - 1)) // BLOCK
     while 0 <= block * BLOCK < source.size:
         hits = hits_in_block(source, pattern, block)
@@ -226,10 +217,7 @@ def _bounds(source: LogSource, block: int) -> tuple[int, int]:
 
 
 def _where_most_match(chunk: bytes, pattern: Pattern) -> list[tuple[int, int]] | None:
-    """The lines that match, by number from and to; None where few do, or lines are redrawn.
-
-    A sample decides between few and many: for few, one search per line is the fastest way.
-    """
+    """The matching lines, from and to; None where a sample shows few, or lines are redrawn."""
     sample = chunk[: chunk.rfind(b"\n", 0, _SAMPLE) + 1]
     lines = sample.count(b"\n")
     if lines < _LEAST_LINES or b"\r" in chunk or b"\b" in chunk:

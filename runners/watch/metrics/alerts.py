@@ -12,10 +12,7 @@ _KEPT = 20
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One alert: its time (unix seconds) and its text.
-
-    `condition` is what the judge of live runs found; empty for what others tell.
-    """
+    """An alert: unix seconds, text, and the condition that the live judge found, else empty."""
 
     time: float
     text: str

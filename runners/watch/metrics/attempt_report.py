@@ -1,8 +1,4 @@
-"""What a failed attempt came to, for the supervisor that starts the next one.
-
-As a program (`attempt-report`), it prints one JSON object about the attempt whose output is
-`output.log` in the run's folder: whether it finished a step.
-"""
+"""Whether a failed attempt finished a step: printed as JSON for the supervisor that goes on."""
 
 import json
 import re

@@ -1,8 +1,4 @@
-"""The newest checkpoint that is really there and whole: never claimed, always seen on disk.
-
-What `status`, the panel, `launch --resume`, `remedy` and `host fetch` call a run's checkpoint; the
-supervisor asks `run_files` in the same way.
-"""
+"""The newest checkpoint seen on disk and whole: one answer for every command and the panel."""
 
 from collections.abc import Collection
 
@@ -21,10 +17,7 @@ def run_checkpoint(
     final: FinalReport | None = None,
     besides: Collection[str] = (),
 ) -> Checkpoint | None:
-    """The newest whole checkpoint of a run that is not in `besides`.
-
-    `scan` and `final` are what somebody has of it already.
-    """
+    """A run's newest whole checkpoint, not in `besides`; `scan` and `final` if read already."""
     files = [file for file in checkpoint_files(run, scan, final) if file.path not in besides]
     found = first_whole(files, _QUIET_S if run.is_live else 0.0)
     return None if found is None else Checkpoint(*found)

@@ -1,8 +1,4 @@
-"""Epoch times by a run's own events: how long its first epoch took, and each one after it.
-
-The first epoch compiles and warms up (15 to 30 min for the guides' programs), so it is never
-used to predict the others.
-"""
+"""Epoch times by a run's own events; the first epoch compiles, and never predicts the others."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,10 +42,7 @@ class EpochTiming(msgspec.Struct, frozen=True):
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle of some values, of two middles their mean.
-
-    `statistics` takes longer to import than this takes to run.
-    """
+    """The middle value, or the mean of two; `statistics` takes longer to import than this."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
@@ -76,11 +69,7 @@ class EpochClock:
 
     @property
     def timing(self) -> EpochTiming:
-        """The timing so far.
-
-        A program that reports only metrics has ended an epoch when the first
-        metrics of the next are there.
-        """
+        """The timing so far; where only metrics come, the first of the next epoch end an epoch."""
         found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
         return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
 

@@ -1,7 +1,4 @@
-"""What was kept of a run when it ended: final and best values, progress, trend.
-
-Only reading is done here, because `list` reads hundreds of them; `final_maker` writes them.
-"""
+"""What was kept of a run when it ended; only read here, as `list` reads hundreds of them."""
 
 from pathlib import Path
 
@@ -14,10 +11,7 @@ FILE = "final.json"
 
 
 class FinalMetric(msgspec.Struct, frozen=True):
-    """One metric at a run's end; steps are as in its series.
-
-    None for a value that is not finite, or a best value that cannot be known.
-    """
+    """One metric at a run's end; None for a value that is not finite, or a best nobody knows."""
 
     last: float | None
     step: float

@@ -1,7 +1,4 @@
-"""Final and best values of a run, from its whole output and events, written once at its end.
-
-As a program (`summarize`), it does so for the run in the folder it is given, in the background.
-"""
+"""Final and best values of a run from all that it wrote, made once at its end, in background."""
 
 import math
 import os

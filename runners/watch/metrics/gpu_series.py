@@ -1,7 +1,4 @@
-"""A run's GPUs and cost as series over time, from its gpus.jsonl.
-
-Utilisation, VRAM, power and temperature.
-"""
+"""A run's GPUs (use, VRAM, power, temperature) and cost as series over time."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,10 +42,7 @@ class GpuSource:
         return news.more
 
     def _note_all(self, interval: UsageInterval, start: float) -> None:
-        """Each GPU by its number inside the run, so that runs on different GPUs can be compared.
-
-        If there are several, also all of them together.
-        """
+        """Each GPU by its number inside the run, to compare runs; of several, also all together."""
         if len(interval.gpus) > 1:
             busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
             power = [gpu.power_w for gpu in interval.gpus if gpu.power_w is not None]

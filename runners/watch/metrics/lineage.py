@@ -10,10 +10,7 @@ _MOST = 64
 
 
 def ancestors(run: Run) -> list[Run]:
-    """The runs before `run`, each resumed from the one before it.
-
-    A run that was deleted, or that names itself, ends the line.
-    """
+    """The runs before `run`, each resumed from the one before; a deleted one or a loop ends it."""
     found: list[Run] = []
     state = StateDirectory(Path(run.directory).parent.parent)
     seen, parent = {run.id}, run.plan.spec.parent if run.plan else ""

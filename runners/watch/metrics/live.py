@@ -29,10 +29,7 @@ def _stands_in(name: str, told: dict[str, float | int | None]) -> bool:
 
 
 class LiveReport:
-    """Kept for as long as a run is shown.
-
-    A look reads what is new in the events, and the end of new output.
-    """
+    """What a run reports, while it is shown: reads on in its events, and the end of new output."""
 
     def __init__(self, run: Run) -> None:
         self.events = EventStream(Path(run.directory) / "events.jsonl")
@@ -64,9 +61,7 @@ class LiveReport:
         return {**told, **held}
 
     def best(self, run: Run) -> dict[str, tuple[float, int | None]]:
-        """The best value so far of each metric of which it is known what better means, and its
-        step; nothing when a part of what the run wrote was not read.
-        """
+        """Best value and step so far where more or less is better; none where output was missed."""
         course = self.course
         again = run.record is not None and run.record.attempt > 1
         if course.is_partial or (course is self._printed and (again or self.skipped)):
@@ -91,11 +86,7 @@ class LiveReport:
         return self._output.reader.names if read and self._output is not None else ()
 
     def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
-        """Read what is new.
-
-        A run's output is not read by a `brief` look, and that of an ended one
-        only by a `thorough` one.
-        """
+        """Read what is new; no output if `brief`, and that of an ended run only if `thorough`."""
         self.events.poll()
         self.alerts.poll()
         rule = run.plan.spec.metrics if run.plan else MetricRule()
@@ -118,10 +109,7 @@ class LiveReport:
         self._look_at_files(run, thorough)
 
     def _look_at_files(self, run: Run, thorough: bool) -> None:
-        """Read the files of libraries: now if `thorough`, else every few seconds.
-
-        They are read only where the output tells nothing.
-        """
+        """Read the files of libraries where output says nothing: if `thorough` now, else seldom."""
         now = time.monotonic()
         waited = now - self._looked >= _FILES_EVERY_S
         if not thorough and (self._printed.metrics or not waited):

@@ -1,7 +1,4 @@
-"""Metrics in files that training libraries write.
-
-Lightning's `metrics.csv`, Keras' CSVLogger, Hugging Face's `trainer_state.json`.
-"""
+"""Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
 import csv
 import glob

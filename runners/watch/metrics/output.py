@@ -1,7 +1,4 @@
-"""What a run prints, read as samples.
-
-All its attempts in order; or live, where only what is new is read, and not too much of it.
-"""
+"""What a run prints, as samples: all its attempts in order, or live, only what is new of it."""
 
 import re
 import time
@@ -33,11 +30,7 @@ Told = Sample | OutputEvent
 
 
 class OutputSource:
-    """The output of one run.
-
-    `reader` says how it is read; `skipped` counts bytes that were not read. Of each attempt's
-    output the beginning is read, and of the rest no more than the last `most` bytes.
-    """
+    """A run's output: each attempt's beginning and last `most` bytes; `skipped` counts the rest."""
 
     def __init__(
         self,

@@ -101,10 +101,7 @@ class ProgressTracker:
         self._paces.append(entry)
 
     def progress(self, now: float, epochs: int | None = None, steps: int | None = None) -> Progress:
-        """How far the run is, and when it should end at its own pace after the first epoch.
-
-        `epochs` and `steps` are those of its preset, where the run itself does not report them.
-        """
+        """How far the run is, and its ETA; `epochs` and `steps` where the run reports none."""
         epochs, steps = self.epochs or epochs, self.steps or steps
         by_step = self.step is not None and (steps is not None or not epochs)
         done, total = (self.step, steps) if by_step else (self.epoch, epochs)
@@ -134,10 +131,7 @@ class ProgressTracker:
         )
 
     def pace(self) -> float | None:
-        """Recent seconds per step.
-
-        The first epoch (compiling, warming up) counts only while there is no other.
-        """
+        """Recent seconds per step; the first epoch (compiling) counts only while it is alone."""
         paces = [entry for entry in self._paces if entry[2] != self._first_epoch]
         paces = paces if len(paces) > 1 else list(self._paces)
         if len(paces) < 2 or paces[-1][1] <= paces[0][1]:

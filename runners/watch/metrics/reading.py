@@ -24,11 +24,7 @@ _LONGEST = 2000
 
 
 class OutputReader:
-    """Reads the lines of one attempt. `names` says by which readers.
-
-    Each line goes to the readers that have found something before, then to the others: one that
-    fits a line does not exclude the others from the next.
-    """
+    """Reads the lines of one attempt; first by the readers that found something before."""
 
     def __init__(self, rule: MetricRule, like: "OutputReader | None" = None) -> None:
         self.rule = rule

@@ -45,10 +45,7 @@ class RunFiles:
         return boards + self._wandb.problems
 
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
-        """Read what is new; look for new files every few seconds.
-
-        `printed` are folders and files that the program named.
-        """
+        """Read what is new, and look for new files now and then; `printed` are paths it named."""
         now = time.monotonic()
         if not self._looked or now - self._looked >= _LOOK_EVERY_S:
             self._looked = now

@@ -8,10 +8,7 @@ _MOST_SERIES = 300
 
 
 class SeriesSet:
-    """Series by name.
-
-    After `begin_attempt`, new values replace what earlier attempts had from their first place on.
-    """
+    """Series by name; a new attempt's values replace earlier ones from its first place on."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -26,10 +23,7 @@ class SeriesSet:
         self._fresh, self._step = True, None
 
     def note(self, sample: Sample) -> None:
-        """Add the values of a sample at its step, else at the last, else by epoch, else by count.
-
-        A value without a step of its own replaces none.
-        """
+        """Add values at the sample's step; else at the last, by epoch or count, replacing none."""
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
         if sample.step is not None:

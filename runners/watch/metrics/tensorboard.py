@@ -31,10 +31,7 @@ Field = tuple[int, int, int | bytes]
 
 
 def event_files(patterns: list[str], since: float = 0.0) -> list[Path]:
-    """Event files that the patterns name, or in folders they name, changed after `since` (unix s).
-
-    Sorted by name.
-    """
+    """Event files that patterns name, or in folders they name, changed since `since` (unix s)."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         for place in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 — Path takes no absolute one
@@ -221,10 +218,7 @@ def _float(bits: int) -> float:
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of a protocol buffer, unparsed.
-
-    Raises ValueError or IndexError when it is not one.
-    """
+    """The fields of a protocol buffer, unparsed. Raises ValueError or IndexError if it is none."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

@@ -41,10 +41,7 @@ _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class Bar(NamedTuple):
-    """One redraw of a bar.
-
-    `pace` is in seconds per item, `unit` what is counted; unknown is None.
-    """
+    """One redraw of a bar; `pace` in seconds per item of `unit`, unknown is None."""
 
     text: str
     done: float
@@ -139,11 +136,7 @@ def _with_description(bar: Bar) -> Bar:
 
 
 class TqdmReader(Reader):
-    """Any program with tqdm bars: one bar for all steps, one per epoch, or one inside the other.
-
-    Epochs that begin at 0 are counted from 1. Bars that follow each other without naming an
-    epoch are one epoch each.
-    """
+    """Any program with tqdm bars; epochs count from 1, and unnamed bars in a row are one each."""
 
     name: ClassVar[str] = "tqdm"
     bars: tuple[str, ...] = ("%|",)

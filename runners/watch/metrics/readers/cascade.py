@@ -33,10 +33,7 @@ _SPEED = re.compile(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):
-    """`train/…` and `val/…` of epochs, `…_batch` of batches.
-
-    Where a preset names this reader, values that the program misprints are corrected.
-    """
+    """`train/…` and `val/…` of epochs, `…_batch` of batches; misprints mended where it is named."""
 
     name: ClassVar[str] = "cascade"
     bars: tuple[str, ...] = ("[Train]",)

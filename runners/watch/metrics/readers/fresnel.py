@@ -27,10 +27,7 @@ _CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
 
 
 class FresnelReader(Reader):
-    """`…_batch` for the batches printed, without it the epoch's means.
-
-    Where a preset names this reader, `ssim` is 1 minus what is printed.
-    """
+    """The epoch's means, and `…_batch` of printed batches; `ssim` corrected where it is named."""
 
     name: ClassVar[str] = "fresnel"
     marks: tuple[str, ...] = ("Epoch ", "atch ", "Loss")

@@ -1,7 +1,4 @@
-"""Keras' bars: `12/25 ━━━━━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`.
-
-In Keras 2 with `[====>...]`.
-"""
+"""Keras' bars: `12/25 ━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`; `[==>..]` in Keras 2."""
 
 import re
 from typing import ClassVar

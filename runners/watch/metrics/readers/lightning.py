@@ -24,10 +24,7 @@ _MARK = re.compile(r"\bv_num=")
 
 
 class LightningReader(Reader):
-    """Steps over all epochs; epochs counted from 1 although Lightning counts them from 0.
-
-    Values that the sanity check before the training left in the bar are not used.
-    """
+    """Steps over all epochs, counted from 1 here; values left by the sanity check are not used."""
 
     name: ClassVar[str] = "lightning"
     bars: tuple[str, ...] = ("v_num=",)

@@ -1,7 +1,4 @@
-"""Lines of names and numbers, in any form.
-
-`step 20 | loss: 0.5 | lr=1e-4`, `epoch 3/10 iter 40: train loss 0.4, time 12ms`.
-"""
+"""Lines of names and numbers: `step 20 | loss: 0.5`, `epoch 3/10 iter 40: train loss 0.4`."""
 
 import re
 from functools import lru_cache

@@ -14,10 +14,7 @@ _PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
 
 class PatternReader(Reader):
-    """The first pattern that matches a line decides.
-
-    `(?P<name>…)` with `(?P<value>…)` is a metric that the line itself names.
-    """
+    """A preset's patterns, the first match decides; its `(?P<name>…)` may name the metric."""
 
     name: ClassVar[str] = "patterns"
     bars: tuple[str, ...] = ("",)

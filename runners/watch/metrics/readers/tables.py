@@ -10,10 +10,7 @@ from runners.watch.metrics.sample import Sample, metric_name
 
 
 class BaselinesReader(Reader):
-    """stable-baselines3: a box of `| name | value |` rows under `| section/ |` headings.
-
-    Its step is `time/total_timesteps`.
-    """
+    """stable-baselines3's box of `| name | value |` rows; its step is `time/total_timesteps`."""
 
     name: ClassVar[str] = "baselines3"
     marks: tuple[str, ...] = ("|", "-----")
@@ -52,10 +49,7 @@ class BaselinesReader(Reader):
 
 
 class FastaiReader(Reader):
-    """fastai: a heading `epoch train_loss valid_loss … time` and a row per epoch, from 0.
-
-    Between them fastprogress draws bars with the smoothed loss so far.
-    """
+    """fastai: a heading `epoch train_loss … time`, a row per epoch from 0, bars of fastprogress."""
 
     name: ClassVar[str] = "fastai"
     marks: tuple[str, ...] = ("train_loss",)
@@ -120,10 +114,7 @@ class FastaiReader(Reader):
 
 
 class YoloReader(Reader):
-    """Ultralytics: a heading with `Epoch GPU_mem …` and rows `1/3  0.5G  1.234 …` with a bar.
-
-    The validation is the `all` row under `Class Images Instances Box(P R mAP50 mAP50-95)`.
-    """
+    """Ultralytics: rows under `Epoch GPU_mem …`, each with a bar; validation is the `all` row."""
 
     name: ClassVar[str] = "yolo"
     bars: tuple[str, ...] = ("%|",)
